@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         ("substitute", ParamValue::Text("parameters".into())),
     ];
     let params = Params(params.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
-    let script = Script { name: "fuzz".into(), weight: 1, text: text.into(), file: None };
+    let script = Script { name: "fuzz".into(), weight: 1, text: text.into(), ..Script::default() };
     // The setup is the same text: wrong there, it has no place of its own.
     let _ = (spec.make)(1, &params, &[script.clone()]);
     let params = Params(params.0.into_iter().filter(|(name, _)| name != "setup").collect());

@@ -145,7 +145,7 @@ fn drive(server: &Cluster, spec: &DriveSpec) -> Result<DriveResult, Box<dyn Erro
 }
 
 fn make_tables(server: &Cluster) -> Result<(), Box<dyn Error>> {
-    let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
+    let pgbench = plimsoll_store_postgres::server::POSTGRES.find()?.with_file_name("pgbench");
     let mut command = Command::new(pgbench);
     command.arg("-h").arg(&server.first().socket_dir).args(["-U", "postgres", "-i", "-q", "-s", "1"]);
     let made = command.arg("postgres").stdout(Stdio::null()).stderr(Stdio::null()).status()?;

@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexSet;
 use plimsoll_core::{Formula, Term};
 use plimsoll_record::data::{Figure, Published, Run, Trial};
 
 use crate::name::REPEAT;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::stat;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
 /// Every figure the plan wants.
@@ -21,19 +23,9 @@ pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
 
 fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView {
     let formula = Formula::parse(&figure.formula);
-    let named: BTreeSet<&str> = match &formula {
-        Ok(formula) => {
-            formula.terms().flat_map(|(term, _)| term.labels.iter().map(|(name, _)| name.as_str())).collect()
-        }
-        Err(_) => BTreeSet::new(),
-    };
-    let mut points: Vec<BTreeMap<String, String>> = Vec::new();
-    for trial in &run.trials {
-        let point = open_labels(trial, &named);
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
+    let terms = formula.iter().flat_map(|formula| formula.terms());
+    let named: BTreeSet<&str> = terms.flat_map(|(term, _)| &term.labels).map(|(name, _)| name.as_str()).collect();
+    let mut points: IndexSet<_> = run.trials.iter().map(|trial| open_labels(trial, &named)).collect();
     // Trials may have run in an order drawn by lot.
     let in_order = |point: &BTreeMap<String, String>| -> Vec<f64> {
         point.values().map(|value| value.replace('_', "").parse().unwrap_or(0.0)).collect()
@@ -46,11 +38,9 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
             cells: stores
                 .iter()
                 .map(|store| {
-                    let outcome = match &formula {
-                        Ok(formula) => evaluate(run, facts, formula, store, &labels, &named),
-                        Err(error) => Err(format!("the formula is wrong: {error}")),
-                    };
-                    cell(store, &figure.unit, outcome)
+                    let formula = formula.as_ref().map_err(|error| format!("the formula is wrong: {error}"));
+                    let value = formula.and_then(|formula| evaluate(run, facts, formula, store, &labels, &named));
+                    cell(store, &figure.unit, value)
                 })
                 .collect(),
             published: if labels.is_empty() { Vec::new() } else { published(figure, &labels) },
@@ -148,32 +138,19 @@ fn term_value(
         repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
             let all: Vec<(f64, u64, bool)> =
                 repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
-            let mut values: Vec<f64> = all.iter().map(|(value, ..)| *value).collect();
-            values.sort_by(f64::total_cmp);
-            let upper = values.len() / 2;
-            let lower = (values.len() - 1) / 2;
+            let values: Vec<f64> = all.iter().map(|(value, ..)| *value).collect();
             let late = all.iter().any(|(.., late)| *late);
-            Ok(((values[lower] + values[upper]) / 2.0, all.iter().map(|(_, n, _)| n).sum(), late))
+            Ok((stat::median(&values).unwrap_or(0.0), all.iter().map(|(_, n, _)| n).sum(), late))
         }
         many => Err(format!("{} trials fit {term}: name a label more", many.len())),
     }
 }
 
 fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
-    match outcome {
-        Ok((value, n, late)) => FigureCell {
-            store: store.to_string(),
-            value: Some(value),
-            text: number::marked(number::with_unit(value, unit), late),
-            late,
-            n,
-            missing: None,
-        },
-        Err(missing) => {
-            let store = store.to_string();
-            FigureCell { store, value: None, text: "–".to_string(), late: false, n: 0, missing: Some(missing) }
-        }
-    }
+    let missing = outcome.as_ref().err().cloned();
+    let (value, n, late) = outcome.map_or((None, 0, false), |(value, n, late)| (Some(value), n, late));
+    let shown = |value| number::marked(number::with_unit(value, unit), late);
+    FigureCell { store: store.to_string(), value, text: value.map_or("–".to_string(), shown), late, n, missing }
 }
 
 /// Figures that compare like with like (unit `×`), have a published value and at least one of ours: at most four.
@@ -183,17 +160,10 @@ pub fn headlines(figures: &[FigureView]) -> Vec<Headline> {
         .filter(|figure| figure.unit == "×" && !figure.published.is_empty())
         .filter_map(|figure| {
             let [row] = figure.rows.as_slice() else { return None };
-            let values: Vec<Named> = row
-                .cells
-                .iter()
-                .filter(|cell| cell.value.is_some())
-                .map(|cell| Named { name: cell.store.clone(), value: cell.text.clone() })
-                .collect();
-            let published = figure
-                .published
-                .iter()
-                .map(|published| Named { name: published.of.clone(), value: published.text.clone() })
-                .collect();
+            let shown = row.cells.iter().filter(|cell| cell.value.is_some());
+            let values = shown.map(|cell| Named { name: cell.store.clone(), value: cell.text.clone() });
+            let published = figure.published.iter().map(|one| Named { name: one.of.clone(), value: one.text.clone() });
+            let (values, published): (Vec<_>, _) = (values.collect(), published.collect());
             (!values.is_empty()).then(|| Headline { name: figure.name.clone(), values, published })
         })
         .take(4)

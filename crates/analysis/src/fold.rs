@@ -9,7 +9,7 @@ use plimsoll_record::data::{Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial,
 use crate::slices::{self, SliceRow};
 
 /// Time before a trial of which readings are kept: what others did to the machine just before reaches into it.
-const BEFORE_NS: u64 = 60_000_000_000;
+const BEFORE_NS: u64 = 120_000_000_000;
 
 /// What is known of a run so far. Of a trial that is its phases; not when it ended, its answers and its ledger.
 #[derive(Debug, Default)]

@@ -1,11 +1,15 @@
 //! What had to hold, and whether it did.
 
-use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Trial};
+use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::name;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
+use crate::step::{self, StepTimes};
 use crate::view::{GoalState, GoalTrial, GoalView, LineView};
+
+/// What stands for the code of an error where there are more sorts than are told apart.
+const OTHER: &str = "other";
 
 /// Every goal of the plan.
 ///
@@ -43,7 +47,8 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
     let worst = measured.reduce(|a, b| if (b.0 < a.0) == at_least { b } else { a });
     GoalView {
         what: goal.what,
-        text: words(goal.what).to_string(),
+        of: goal.of.clone(),
+        text: words(goal),
         wanted: wanted(goal),
         limit: goal.limit,
         unit: goal.unit.clone(),
@@ -64,18 +69,28 @@ fn wanted(goal: &Goal) -> String {
     }
 }
 
-fn words(what: GoalKind) -> &'static str {
-    match what {
+fn words(goal: &Goal) -> String {
+    let words = match goal.what {
         GoalKind::Lost => "acknowledged writes lost",
         GoalKind::Wrong => "wrong or missing records in answers and index",
+        GoalKind::Errors if goal.of.is_some() => "operations rejected or unknown",
         GoalKind::Errors => "operations rejected, unknown or never sent",
-        GoalKind::P50 => "median response time",
-        GoalKind::P90 => "90th percentile of response time",
-        GoalKind::P95 => "95th percentile of response time",
-        GoalKind::P99 => "99th percentile of response time",
-        GoalKind::P999 => "99.9th percentile of response time",
+        GoalKind::Status => {
+            return format!("operations that failed with {}", goal.of.as_deref().unwrap_or("any code"));
+        }
+        GoalKind::Percentile(percentile) if percentile.share_above() == 0.5 => "median response time",
+        GoalKind::Percentile(percentile) => {
+            return of(goal, &format!("{percentile} of response time"));
+        }
+        GoalKind::Mean => "mean response time",
         GoalKind::Rate => "operations a second",
-    }
+    };
+    of(goal, words)
+}
+
+/// `words`, and the operation type or step that the goal is of.
+fn of(goal: &Goal, words: &str) -> String {
+    goal.of.as_ref().map_or(words.to_string(), |of| format!("{words} of {of}"))
 }
 
 /// The value, or why there is none. A broken promise is a value also where not everything was seen.
@@ -94,9 +109,9 @@ fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
 
 fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
-    let answers: u64 = trial.answers.iter().map(|answer| answer.wrong + answer.missing).sum();
+    let answers: u64 = trial.answers.iter().map(|answer| answer.counts.wrong + answer.counts.missing).sum();
     let ledger = trial.ledgers.iter().map(|ledger| ledger.wrong.values().sum::<u64>()).max();
-    let n = trial.answers.iter().map(|answer| answer.answers).sum::<u64>()
+    let n = trial.answers.iter().map(|answer| answer.counts.answers).sum::<u64>()
         + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
     let value = answers + ledger.unwrap_or(0);
     if value > 0 {
@@ -112,7 +127,7 @@ fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
 /// The kind of operation of which not one answer was held against the truth, because all were refused, nobody heard
 /// them, or the ledger has a gap.
 fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
-    let unheard = trial.answers.iter().find(|answer| answer.answers == 0)?;
+    let unheard = trial.answers.iter().find(|answer| answer.counts.answers == 0)?;
     let phase = phases.iter().find(|facts| facts.phase.header.ordinal == unheard.phase);
     let phase = phase.map_or("?", |facts| facts.phase.header.name.as_str());
     Some(format!("no answer to `{}` in phase {phase} could be held against the truth", unheard.op))
@@ -133,10 +148,10 @@ fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
 fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     // Quantities give times in seconds; goals are in nanoseconds.
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
-    let measured = facts.quantity(goal.what.name(), None);
+    let measured = measured(goal, facts);
     let mut judged =
         judge(goal, place, measured.map(|quantity| Quantity { value: quantity.value * scale, ..quantity }));
-    if judged.got.is_some() && facts.is_moved(goal.what.name()) {
+    if judged.got.is_some() && is_moved(goal, facts) {
         judged.late = facts.late().map(str::to_string);
         judged.got_text = number::marked(judged.got_text, true);
         // What was refused or not heard of was sent.
@@ -147,6 +162,54 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
         }
     }
     judged
+}
+
+/// What a driven phase came to. Times are in seconds.
+fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
+    let name = goal.what.name();
+    let (GoalKind::Status, Some(code)) = (goal.what, goal.of.as_deref()) else {
+        return match goal.of.as_deref().and_then(|of| step::timed(facts, of)) {
+            Some(step) => of_step(goal, &step),
+            None => facts.quantity(&name, goal.of.as_deref()),
+        };
+    };
+    // That the phase came to an end, and the number of all that ended: codes are counted from its first operation on.
+    facts.quantity("errors", None)?;
+    let coded: Vec<_> = facts.phase.end.results.iter().filter(|one| one.name == ResultName::ErrorCode).collect();
+    let all = facts.result(ResultName::Ops).map_or(0.0, |ops| ops.value);
+    if all == 0.0 {
+        return Err(format!("phase {} has no operations", facts.phase.header.name));
+    }
+    let failed: f64 = coded.iter().filter(|one| is_code(code, &one.subject)).map(|one| one.value).sum();
+    // Of very many sorts of error the last are counted together.
+    let others = coded.iter().any(|one| one.subject == OTHER);
+    if others && failed == 0.0 {
+        return Err(format!("phase {} had more sorts of error than are told apart", facts.phase.header.name));
+    }
+    Ok(Quantity { value: failed * 100.0 / all, n: all as u64 })
+}
+
+/// Whether an error's `code` is what a goal is of: `500`, or with `5xx` any of its class.
+fn is_code(of: &str, code: &str) -> bool {
+    match of.strip_suffix("xx") {
+        Some(class) => code.len() == of.len() && code.starts_with(class),
+        None => of == code,
+    }
+}
+
+fn of_step(goal: &Goal, step: &StepTimes) -> Measured {
+    let n = step.all.len();
+    match goal.what {
+        GoalKind::Errors => Ok(Quantity { value: step.errors as f64 * 100.0 / n.max(1) as f64, n }),
+        GoalKind::Mean => Ok(Quantity { value: step.all.mean_ns() / 1e9, n }),
+        what => Quantity::percentile(&step.answered, &what.name()),
+    }
+}
+
+/// Whether a late generator may have moved what a goal is of. A step's time begins when it is sent.
+fn is_moved(goal: &Goal, facts: &PhaseFacts<'_>) -> bool {
+    let is_step = goal.of.as_deref().is_some_and(|of| step::timed(facts, of).is_some());
+    goal.what != GoalKind::Status && !is_step && facts.is_moved(&goal.what.name())
 }
 
 fn judge(goal: &Goal, place: String, measured: Measured) -> GoalTrial {

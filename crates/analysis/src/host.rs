@@ -43,21 +43,15 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
         if series.kind == SeriesKind::Cycle {
             continue;
         }
-        let alone = !series.subject.is_empty()
-            && run
-                .series
-                .iter()
-                .filter(|other| {
-                    other.source == series.source && other.subject == series.subject && other.unit == series.unit
-                })
-                .count()
-                == 1;
+        let is_alike =
+            |one: &Series| (&one.source, &one.subject, &one.unit) == (&series.source, &series.subject, &series.unit);
+        let alone = !series.subject.is_empty() && run.series.iter().filter(|one| is_alike(one)).count() == 1;
         let (name, line) = if alone {
             (format!("{}, {}", title(&series.source, ""), spoken(&series.name)), series.subject.clone())
         } else {
             (title(&series.source, &series.subject), spoken(&series.name))
         };
-        let line = Line { name: line, values };
+        let line = Line::new(line, values);
         match panels
             .iter_mut()
             .find(|panel| panel.name == name && panel.unit == series.unit && panel.source == series.source)
@@ -92,9 +86,8 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
         for (series, value) in sample.values.iter().filter(|(_, value)| *value > 0.0) {
             let Some(series) = run.series.get(*series as usize) else { continue };
             if series.kind == SeriesKind::Cycle {
-                let name = spoken(&series.name);
-                let one = name.strip_suffix('s').unwrap_or(&name);
-                let name = if *value < 2.0 { one.to_string() } else { format!("{value:.0} {name}") };
+                let many = || format!("{value:.0} {}", spoken(&series.name));
+                let name = if *value < 2.0 { number::singular(&series.name) } else { many() };
                 marks.push(Mark { x: sample.at_ns as f64 / 1e9, name });
             }
         }

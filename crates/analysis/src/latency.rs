@@ -1,23 +1,34 @@
 //! How long operations took: merged distributions, percentiles that have enough samples, percentile curves.
 
-use plimsoll_record::Distribution;
+use plimsoll_core::quantity::Percentile;
 
 use crate::number;
-use crate::view::PercentileView;
+use crate::view::{BucketView, PercentileView};
 
 /// Samples that must lie above a percentile for it to be given.
 pub const SAMPLES_ABOVE: u64 = 10;
 
-/// The percentiles that there are, by the name that formulas and goals use, as samples per one above.
+/// The percentiles that comparisons have, by the name that formulas and goals use, as samples per one above.
 pub const PERCENTILES: [(&str, u64); 5] = [("p50", 2), ("p90", 10), ("p95", 20), ("p99", 100), ("p999", 1000)];
 
-/// How many samples there are for one above the percentile `name`.
-pub fn one_in(name: &str) -> Option<u64> {
-    PERCENTILES.iter().find(|(known, _)| *known == name).map(|(_, one_in)| *one_in)
-}
-
 /// Those of them that tables and charts show.
-pub const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p999"];
+pub const SHOWN: [&str; 5] = ["p50", "p90", "p95", "p99", "p999"];
+
+/// Most buckets of a histogram that people read.
+const BUCKETS_MAX: usize = 12;
+
+/// Bounds within a decade, as their first two digits; the finest first.
+const STEPS: [&[u64]; 5] =
+    [&[10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82], &[10, 15, 20, 30, 50, 70], &[10, 20, 50], &[10, 30], &[10]];
+
+/// Bounds of `steps` from the last up to `low_ns` to the first above `high_ns`.
+fn bounds(steps: &[u64], low_ns: u64, high_ns: u64) -> Vec<u64> {
+    let all = (0..12).flat_map(|decade| steps.iter().map(move |step| step * 10u64.pow(decade)));
+    let all: Vec<u64> = all.collect();
+    let from = all.partition_point(|bound| *bound <= low_ns).saturating_sub(1);
+    let to = all.partition_point(|bound| *bound <= high_ns);
+    all.get(from..=to).unwrap_or_default().to_vec()
+}
 
 /// Times in nanoseconds and how often each was seen. A time is the middle of the bucket that it was counted in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,26 +39,11 @@ pub struct Times {
 }
 
 impl Times {
-    /// Adds one operation that took `ns`.
-    pub fn record(&mut self, ns: u64) {
-        self.merge(&[(ns, 1)]);
-    }
-
-    /// Adds a slice's.
-    pub fn add(&mut self, distribution: &Distribution) {
-        self.merge(distribution.counts());
-    }
-
-    /// Adds all of another.
-    pub fn add_times(&mut self, other: &Times) {
-        self.merge(&other.counts);
-    }
-
     /// Takes a part away, of which each time is one of these.
-    pub fn subtract(&mut self, part: impl Iterator<Item = (u64, u64)>) {
+    pub fn subtract(&mut self, part: &[(u64, u64)]) {
         for (ns, count) in part {
-            if let Ok(at) = self.counts.binary_search_by_key(&ns, |(ns, _)| *ns) {
-                let taken = count.min(self.counts[at].1);
+            if let Ok(at) = self.counts.binary_search_by_key(ns, |(ns, _)| *ns) {
+                let taken = self.counts[at].1.min(*count);
                 self.counts[at].1 -= taken;
                 self.n -= taken;
             }
@@ -55,8 +51,8 @@ impl Times {
         self.counts.retain(|(_, count)| *count > 0);
     }
 
-    /// Adds times in ascending order.
-    fn merge(&mut self, others: &[(u64, u64)]) {
+    /// Adds times in ascending order, and how often each was seen.
+    pub fn add(&mut self, others: &[(u64, u64)]) {
         self.n += others.iter().map(|(_, count)| count).sum::<u64>();
         let is_first = self.counts.is_empty();
         self.counts.extend_from_slice(others);
@@ -82,8 +78,8 @@ impl Times {
     }
 
     /// Times in ascending order, and how often each was seen.
-    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter().copied()
+    pub fn counts(&self) -> &[(u64, u64)] {
+        &self.counts
     }
 
     /// The longest; 0 of none.
@@ -93,8 +89,15 @@ impl Times {
 
     /// The mean; 0 of none.
     pub fn mean_ns(&self) -> f64 {
-        let sum: f64 = self.counts().map(|(ns, count)| ns as f64 * count as f64).sum();
+        let sum: f64 = self.counts.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
         if self.n == 0 { 0.0 } else { sum / self.n as f64 }
+    }
+
+    /// The standard deviation; 0 of none.
+    pub fn stddev_ns(&self) -> f64 {
+        let mean = self.mean_ns();
+        let squares: f64 = self.counts.iter().map(|(ns, count)| (*ns as f64 - mean).powi(2) * *count as f64).sum();
+        if self.n == 0 { 0.0 } else { (squares / self.n as f64).sqrt() }
     }
 
     /// Number of samples above `limit_ns`.
@@ -106,10 +109,10 @@ impl Times {
     fn with_above(&self, above: u64) -> u64 {
         let rank = (self.n - above.min(self.n)).max(1);
         let mut seen = 0;
-        for (ns, count) in self.counts() {
+        for (ns, count) in &self.counts {
             seen += count;
             if seen >= rank {
-                return ns;
+                return *ns;
             }
         }
         self.max_ns()
@@ -117,10 +120,10 @@ impl Times {
 
     /// The percentile `name` in nanoseconds, or why there is none: how many samples are missing for it.
     pub fn percentile(&self, name: &str) -> Result<u64, String> {
-        let one_in = one_in(name).ok_or_else(|| format!("there is no {name}"))?;
-        let needed = SAMPLES_ABOVE * one_in;
+        let percentile = Percentile::named(name).ok_or_else(|| format!("there is no {name}"))?;
+        let needed = percentile.samples(SAMPLES_ABOVE);
         if self.n >= needed {
-            Ok(self.with_above(self.n / one_in))
+            Ok(self.with_above(percentile.above(self.n)))
         } else {
             Err(format!("needs {} samples, has {}", number::count(needed), number::count(self.n)))
         }
@@ -133,6 +136,37 @@ impl Times {
             PercentileView { name: name.to_string(), ns, missing }
         };
         SHOWN.map(view).to_vec()
+    }
+
+    /// How often which times were seen: at most [`BUCKETS_MAX`] buckets with round bounds, as fine as so few allow, what is
+    /// far below and above in the first and the last.
+    pub fn buckets(&self) -> Vec<BucketView> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        // One of a hundred is an outlier already.
+        let far = (self.n / 1000).max(u64::from(self.n >= 100));
+        let (low, high) = (self.with_above(self.n - self.n.div_ceil(100)), self.with_above(far));
+        let fits = |bounds: &Vec<u64>| bounds.len() < BUCKETS_MAX;
+        let bounds = STEPS.iter().map(|steps| bounds(steps, low, high)).find(fits);
+        let bounds = bounds.unwrap_or_else(|| vec![low.max(1), high.max(2)]);
+        let (mut from_ns, mut seen, mut buckets) = (0, 0, Vec::new());
+        let percent = |count: u64| count as f64 * 100.0 / self.n as f64;
+        for to_ns in bounds.into_iter().map(Some).chain([None]) {
+            let inside = |ns: u64| ns >= from_ns && to_ns.is_none_or(|to_ns| ns < to_ns);
+            let count: u64 = self.counts.iter().filter(|(ns, _)| inside(*ns)).map(|(_, count)| count).sum();
+            seen += count;
+            buckets.push(BucketView {
+                from_ns,
+                to_ns,
+                count,
+                percent: percent(count),
+                cumulative_percent: percent(seen),
+            });
+            from_ns = to_ns.unwrap_or(from_ns);
+        }
+        buckets.retain(|bucket| bucket.count > 0 || (bucket.from_ns > 0 && bucket.to_ns.is_some()));
+        buckets
     }
 
     /// The percentile curve: −log₁₀ of the share above, and seconds; a tenth of a nine apart, up to the last point
@@ -159,6 +193,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use hdrhistogram::Histogram;
+    use plimsoll_record::Distribution;
 
     use super::*;
 
@@ -166,14 +201,15 @@ mod tests {
     fn a_percentile_needs_ten_samples_above_it() {
         let mut times = Times::default();
         for value in 1..=999u64 {
-            times.record(value * 1000);
+            times.add(&[(value * 1000, 1)]);
         }
         assert_eq!(times.percentile("p99"), Err("needs 1,000 samples, has 999".to_string()));
-        times.record(1_000_000);
+        times.add(&[(1_000_000, 1)]);
         assert_eq!(times.percentile("p99"), Ok(990_000));
         assert_eq!(times.percentile("p50"), Ok(500_000));
         assert!(times.percentile("p999").is_err());
-        assert_eq!(times.percentile("p12"), Err("there is no p12".to_string()));
+        assert_eq!(times.percentile("p97.5"), Ok(975_000));
+        assert_eq!(times.percentile("q12"), Err("there is no q12".to_string()));
     }
 
     #[test]
@@ -185,26 +221,46 @@ mod tests {
             histogram.record(1 + (state >> 40) * (state >> 60)).unwrap();
         }
         let mut times = Times::default();
-        times.add(&Distribution::from(&histogram));
+        times.add(Distribution::from(&histogram).counts());
         assert_eq!(times.len(), histogram.len());
         for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
             let (ours, theirs) = (times.percentile(name).unwrap(), histogram.value_at_quantile(quantile));
             assert!(ours.abs_diff(theirs) * 1000 <= theirs, "{name}: {ours}, {theirs}");
         }
         assert!((times.mean_ns() - histogram.mean()).abs() < histogram.mean() / 1000.0);
+        assert!((times.stddev_ns() - histogram.stdev()).abs() < histogram.stdev() / 1000.0);
+    }
+
+    #[test]
+    fn a_histogram_has_few_buckets_with_round_bounds_and_everything_in_them() {
+        for (times, n, first) in [
+            (vec![(900, 3), (120_000, 50), (130_000, 900), (480_000, 40), (9_000_000_000, 1)], 10, (0, Some(120_000))),
+            (vec![(5_000_000, 7)], 1, (4_700_000, Some(5_600_000))),
+            ((0..9).map(|power| (3 * 10u64.pow(power), 10)).collect(), 9, (0, Some(10))),
+        ] {
+            let mut all = Times::default();
+            all.add(&times);
+            let buckets = all.buckets();
+            assert!(buckets.len() <= BUCKETS_MAX, "{buckets:?}");
+            assert_eq!(buckets.iter().map(|one| one.count).sum::<u64>(), all.len());
+            assert!((buckets.last().unwrap().cumulative_percent - 100.0).abs() < 1e-9);
+            assert!(buckets.windows(2).all(|pair| pair[0].to_ns == Some(pair[1].from_ns)), "{buckets:?}");
+            assert_eq!((buckets.len(), buckets[0].from_ns, buckets[0].to_ns), (n, first.0, first.1), "{buckets:?}");
+        }
+        assert!(Times::default().buckets().is_empty());
     }
 
     #[test]
     fn a_curve_ends_where_ten_samples_are_above() {
         let mut times = Times::default();
-        times.merge(&[(1_000, 900), (1_000_000, 100)]);
+        times.add(&[(1_000, 900), (1_000_000, 100)]);
         let (nines, seconds) = times.curve();
         assert_eq!(nines.len(), seconds.len());
         assert!((nines.last().unwrap() - 2.0).abs() < 1e-9);
         assert!(nines.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(seconds.windows(2).all(|pair| pair[0] <= pair[1]));
         let mut few = Times::default();
-        few.merge(&[(1_000, 19)]);
+        few.add(&[(1_000, 19)]);
         assert!(few.curve().0.is_empty());
     }
 
@@ -214,7 +270,7 @@ mod tests {
         for (digits, n) in [(2, 30), (3, 12)] {
             let mut slice = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, digits).unwrap();
             slice.record_n(5_000_000, n).unwrap();
-            into.add(&Distribution::from(&slice));
+            into.add(Distribution::from(&slice).counts());
         }
         assert_eq!(into.len(), 42);
         assert!(into.max_ns().abs_diff(5_000_000) < 50_000, "{}", into.max_ns());
@@ -224,10 +280,10 @@ mod tests {
     #[test]
     fn merging_keeps_order_and_sums_what_is_equal() {
         let mut times = Times::default();
-        times.merge(&[(2, 1), (5, 2)]);
-        times.merge(&[(1, 1), (5, 3), (9, 1)]);
-        times.record(4);
-        assert_eq!(times.counts().collect::<Vec<_>>(), [(1, 1), (2, 1), (4, 1), (5, 5), (9, 1)]);
+        times.add(&[(2, 1), (5, 2)]);
+        times.add(&[(1, 1), (5, 3), (9, 1)]);
+        times.add(&[(4, 1)]);
+        assert_eq!(times.counts(), [(1, 1), (2, 1), (4, 1), (5, 5), (9, 1)]);
         assert_eq!(times.len(), 9);
     }
 }

@@ -32,6 +32,7 @@
 //! | `stall` | seconds in which little went on |
 //! | `sweep` | what was driven at every point of a sweep |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
+//! | `summary` | what came of it in a line, in the units of the job |
 //! | `verdict` | the one sentence, and what it rests on |
 //!
 //! # Rules
@@ -56,9 +57,11 @@ mod pauses;
 mod phase;
 pub mod size;
 pub mod slices;
+mod stages;
 mod stall;
 pub mod stat;
 mod step;
+mod summary;
 mod sweep;
 mod timeline;
 mod trial;
@@ -94,12 +97,14 @@ pub fn view(run: &data::Run) -> RunView {
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
     let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref());
+    let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
     RunView {
         format: view::FORMAT,
-        run: trial::run_facts(run, end_ns),
+        summary: summary::summary(run, &facts, &lines, ab.as_ref()),
         verdict,
+        run: trial::run_facts(run, end_ns),
         goals,
         stores: run.stores(),
         headlines: figure::headlines(&figures),
@@ -115,12 +120,7 @@ pub fn view(run: &data::Run) -> RunView {
         warnings,
         late,
         events: trial::events(run),
-        environment: run
-            .header
-            .environment
-            .iter()
-            .map(|(name, value)| view::Named { name: name.clone(), value: value.clone() })
-            .collect(),
+        environment: run.header.environment.iter().map(named).collect(),
         plots: timeline::plots(run, &facts, end_ns),
     }
 }

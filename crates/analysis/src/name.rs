@@ -14,13 +14,13 @@ pub fn trial(header: &TrialHeader) -> String {
 
 /// The same without some of its labels.
 pub fn trial_without(header: &TrialHeader, without: &[&str]) -> String {
-    let labels = other_labels(header).filter(|(name, _)| !without.contains(&name.as_str()));
+    labelled(&header.store_label, other_labels(header).filter(|(name, _)| !without.contains(&name.as_str())))
+}
+
+/// A store and labels: `sqlite · index=keyindex`.
+pub fn labelled<'a>(store: &str, labels: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
-    if labels.is_empty() {
-        header.store_label.clone()
-    } else {
-        format!("{} · {}", header.store_label, labels.join(", "))
-    }
+    if labels.is_empty() { store.to_string() } else { format!("{store} · {}", labels.join(", ")) }
 }
 
 /// A trial's name in plots: `sqlite keyindex`.

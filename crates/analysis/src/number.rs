@@ -40,18 +40,12 @@ pub fn significant(value: f64) -> String {
 
 /// A time in the unit that suits it: `870 ns`, `12.3 ms`, `1.35 s`, `495 s`.
 pub fn seconds(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 {
-        "0 s".to_string()
-    } else if size < 0.999_5e-6 {
-        format!("{} ns", significant(value * 1e9))
-    } else if size < 0.999_5e-3 {
-        format!("{} µs", significant(value * 1e6))
-    } else if size < 0.999_5 {
-        format!("{} ms", significant(value * 1e3))
-    } else {
-        format!("{} s", significant(value))
+    for (unit, of_it, below) in [("ns", 1e9, 0.999_5e-6), ("µs", 1e6, 0.999_5e-3), ("ms", 1e3, 0.999_5)] {
+        if value != 0.0 && value.abs() < below {
+            return format!("{} {unit}", significant(value * of_it));
+        }
     }
+    format!("{} s", significant(value))
 }
 
 /// Nanoseconds in the unit that suits them.
@@ -112,6 +106,12 @@ pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
+/// A store's name of what it counts, as it stands before one of them: `memtable_flushes` is a `memtable flush`.
+pub fn singular(name: &str) -> String {
+    let one = name.strip_suffix("es").filter(|one| one.ends_with("sh")).or_else(|| name.strip_suffix('s'));
+    one.unwrap_or(name).replace('_', " ")
+}
+
 /// Names as a sentence lists them: `a`, `a and b`, `a, b and c`.
 pub fn list(names: &[String]) -> String {
     match names {
@@ -161,6 +161,7 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(exact(1025.0, "s"), "1,025 s");
         assert_eq!(exact(-1.91, "×"), "−1.91 ×");
+        assert_eq!(["flushes", "log_checkpoints", "sync"].map(singular), ["flush", "log checkpoint", "sync"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 

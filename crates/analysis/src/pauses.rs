@@ -2,7 +2,7 @@
 
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::sampler::WITNESS;
-use plimsoll_core::{Outcome, Pause, Slice, Watched, paused_ns};
+use plimsoll_core::{Outcome, Pause, Slice, SliceHistogram, Watched, paused_ns};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{ResultName, Run};
 
@@ -22,9 +22,8 @@ impl PhaseFacts<'_> {
     pub fn undisturbed(&self, op: Option<&str>) -> Option<Times> {
         let disturbed = self.disturbed.as_ref()?;
         let mut times = self.waited(op);
-        let fits = disturbed.iter().filter(|((kind, outcome, _), _)| {
-            *outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(*kind) == op)
-        });
+        let of_op = |kind, outcome| outcome != Outcome::Rejected && self.is_kind(kind, op);
+        let fits = disturbed.iter().filter(|((kind, outcome, _), _)| of_op(*kind, *outcome));
         fits.for_each(|(_, part)| times.subtract(part.counts()));
         Some(times)
     }
@@ -33,11 +32,9 @@ impl PhaseFacts<'_> {
     pub fn judged_slice(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Times> {
         let watched = slice.watched.as_ref()?;
         let mut times = self.waited_in(slice, op);
-        let fits = watched
-            .disturbed
-            .iter()
-            .filter(|one| one.outcome != Outcome::Rejected && op.is_none_or(|op| self.op_name(one.kind) == op));
-        fits.for_each(|one| times.subtract(one.histogram.counts().iter().copied()));
+        let of_op = |one: &&SliceHistogram<_>| one.outcome != Outcome::Rejected && self.is_kind(one.kind, op);
+        let fits = watched.disturbed.iter().filter(of_op);
+        fits.for_each(|one| times.subtract(one.histogram.counts()));
         Some(times)
     }
 
@@ -63,7 +60,7 @@ impl PhaseFacts<'_> {
         let witness = run.series.iter().position(|series| series.source == WITNESS);
         let inside = run.samples.iter().filter(|one| one.at_ns > first.start_ns && one.at_ns <= last.end_ns);
         let read = inside.flat_map(|sample| &sample.distributions);
-        read.filter(|(series, _)| Some(*series as usize) == witness).for_each(|(_, one)| lateness.add(one));
+        read.filter(|(series, _)| Some(*series as usize) == witness).for_each(|(_, one)| lateness.add(one.counts()));
         let length_ns = last.end_ns.saturating_sub(first.start_ns).max(1) as f64;
         let percent = |min_ns: u64| paused_ns(&pauses, min_ns, first.start_ns, last.end_ns) as f64 * 100.0 / length_ns;
         let (waited, undisturbed) = (self.waited(None).len(), self.undisturbed(None)?.len());

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::quantity::Percentile;
 use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
-use crate::latency::{self, Times};
+use crate::latency::Times;
 use crate::stat;
 
 /// What the reason of a phase says that gave up because operations were due for too long: the store did not carry the rate, or
@@ -50,8 +51,6 @@ pub struct PhaseFacts<'a> {
     /// Seconds in which operations were started and that count. What came back after the planned end is counted,
     /// the time it took is not: one operation that stalls would make all others look slow.
     pub counted_s: f64,
-    /// The same by its slices, in nanoseconds.
-    counted_ns: u64,
     /// Operations, merged over the slices that count.
     pub histograms: BTreeMap<(KindId, Outcome, Measure), Times>,
     /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
@@ -92,6 +91,8 @@ impl<'a> PhaseFacts<'a> {
         let disturbed = phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
         let mut facts = PhaseFacts { counted_from_ns: from_ns, disturbed, ..PhaseFacts::begun(trial, phase) };
         phase.slices.iter().for_each(|slice| facts.add(slice));
+        let counted_ns: u64 = facts.counted().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).sum();
+        facts.counted_s = counted_ns as f64 / 1e9;
         if let Some(planned) = phase.end.result(ResultName::PlannedSeconds) {
             facts.counted_s = facts.counted_s.min(planned.value);
         }
@@ -103,7 +104,6 @@ impl<'a> PhaseFacts<'a> {
         PhaseFacts {
             trial,
             phase,
-            counted_ns: 0,
             counted_s: 0.0,
             histograms: BTreeMap::new(),
             steps: BTreeMap::new(),
@@ -116,22 +116,18 @@ impl<'a> PhaseFacts<'a> {
     }
 
     /// Takes the next slice.
-    pub fn add(&mut self, slice: &Slice<Distribution>) {
+    fn add(&mut self, slice: &Slice<Distribution>) {
         self.open_loop |= has_response(slice);
         if let Some(waited) = &slice.unfinished {
-            self.unfinished.get_or_insert_default().add(waited);
+            self.unfinished.get_or_insert_default().add(waited.counts());
         }
         if self.is_warmup(slice) {
             return;
         }
-        if !slice.drain {
-            self.counted_ns += slice.end_ns.saturating_sub(slice.start_ns);
-            self.counted_s = self.counted_ns as f64 / 1e9;
-        }
         match (&slice.watched, &mut self.disturbed) {
             (Some(watched), Some(disturbed)) => {
                 for one in &watched.disturbed {
-                    disturbed.entry((one.kind, one.outcome, one.measure)).or_default().add(&one.histogram);
+                    disturbed.entry((one.kind, one.outcome, one.measure)).or_default().add(one.histogram.counts());
                 }
             }
             // What was not watched is not known.
@@ -140,7 +136,7 @@ impl<'a> PhaseFacts<'a> {
         for one in &slice.histograms {
             let key = (one.kind, one.outcome, one.measure);
             let into = if is_step(self.trial, one.kind) { &mut self.steps } else { &mut self.histograms };
-            into.entry(key).or_default().add(&one.histogram);
+            into.entry(key).or_default().add(one.histogram.counts());
             if slice.drain {
                 *self.drained.entry(key).or_default() += one.histogram.len();
             }
@@ -157,14 +153,9 @@ impl<'a> PhaseFacts<'a> {
         self.phase.slices.iter().filter(|slice| !self.is_warmup(slice) && !slice.drain)
     }
 
-    /// Whether a warm-up was found and left out, as the plan wanted.
-    pub fn left_out_warmup(&self) -> bool {
-        self.counted_from_ns > 0
-    }
-
     /// Throughput as it would be with the warm-up that was found; `None` where none was left out.
     pub fn rate_with_warmup(&self) -> Option<f64> {
-        self.left_out_warmup().then(|| crate::stat::mean(&self.rates(true)))
+        (self.counted_from_ns > 0).then(|| crate::stat::mean(&self.rates(true)))
     }
 
     /// The measure that stands for how long a client waited.
@@ -175,6 +166,11 @@ impl<'a> PhaseFacts<'a> {
     /// Name of the kind of operation at `kind`.
     pub fn op_name(&self, kind: KindId) -> &'a str {
         self.trial.header.kinds.get(usize::from(kind)).map_or("?", |kind| kind.name.as_str())
+    }
+
+    /// Whether `kind` is of `op`; all are where that is `None`.
+    pub fn is_kind(&self, kind: KindId, op: Option<&str>) -> bool {
+        op.is_none_or(|op| self.op_name(kind) == op)
     }
 
     /// The kinds of operation that ended in counted time.
@@ -205,10 +201,7 @@ impl<'a> PhaseFacts<'a> {
     /// What was merged of how long clients waited, of kind `op` (all when `None`).
     fn merged(&self, op: Option<&str>) -> impl Iterator<Item = (&(KindId, Outcome, Measure), &Times)> {
         let measure = self.measure();
-        let fits = move |(kind, _, of): &(KindId, Outcome, Measure)| {
-            *of == measure && op.is_none_or(|op| self.op_name(*kind) == op)
-        };
-        self.histograms.iter().filter(move |(key, _)| fits(key))
+        self.histograms.iter().filter(move |((kind, _, of), _)| *of == measure && self.is_kind(*kind, op))
     }
 
     /// Operations that ended in counted time, of kind `op` (all when `None`), whose outcome `wanted` accepts.
@@ -226,9 +219,9 @@ impl<'a> PhaseFacts<'a> {
     pub fn waited(&self, op: Option<&str>) -> Times {
         let mut all = Times::default();
         let answered = self.merged(op).filter(|((_, outcome, _), _)| *outcome != Outcome::Rejected);
-        answered.for_each(|(_, times)| all.add_times(times));
+        answered.for_each(|(_, times)| all.add(times.counts()));
         if let (None, Some(unfinished)) = (op, &self.unfinished) {
-            all.add_times(unfinished);
+            all.add(unfinished.counts());
         }
         all
     }
@@ -236,20 +229,24 @@ impl<'a> PhaseFacts<'a> {
     /// The same of one slice.
     pub fn waited_in(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
         let mut all = Times::default();
-        for one in self.ended(slice).filter(|one| one.outcome != Outcome::Rejected) {
-            if op.is_none_or(|op| self.op_name(one.kind) == op) {
-                all.add(&one.histogram);
-            }
-        }
-        slice.unfinished.iter().filter(|_| op.is_none()).for_each(|unfinished| all.add(unfinished));
+        let answered = self.ended(slice).filter(|one| one.outcome != Outcome::Rejected && self.is_kind(one.kind, op));
+        answered.for_each(|one| all.add(one.histogram.counts()));
+        slice.unfinished.iter().filter(|_| op.is_none()).for_each(|unfinished| all.add(unfinished.counts()));
         all
     }
 
-    /// Share of operations that were rejected, unknown or never sent, in per cent; `None` when there were none.
-    pub fn error_percent(&self) -> Option<Quantity> {
-        let unfinished = self.unfinished_count();
-        let n = self.count(None, |_| true) + unfinished;
-        let errors = self.count(None, Outcome::is_error).saturating_sub(self.stopped_count()) + unfinished;
+    /// Operations that were rejected, unknown or never sent.
+    pub fn error_count(&self) -> u64 {
+        self.count(None, Outcome::is_error).saturating_sub(self.stopped_count()) + self.unfinished_count()
+    }
+
+    /// Share of operations that were rejected, unknown or never sent, in per cent; `None` when there were none. With an
+    /// operation type `op` without what was never sent, which is of none.
+    pub fn error_percent(&self, op: Option<&str>) -> Option<Quantity> {
+        let (errors, n) = match op {
+            None => (self.error_count(), self.count(None, |_| true) + self.unfinished_count()),
+            Some(_) => (self.count(op, Outcome::is_error), self.count(op, |_| true)),
+        };
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
     }
 
@@ -321,13 +318,13 @@ impl<'a> PhaseFacts<'a> {
             && match name {
                 "rate" | "ops" | "unfinished" => true,
                 "errors" => self.unfinished_count() > 0,
-                name => is_percentile(name),
+                name => matches!(name, "mean" | "stddev") || is_percentile(name),
             }
     }
 
     /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all; ascending.
     pub fn asked_seconds(&self, op: Option<&str>) -> Vec<f64> {
-        let is_of = |asked: &&Asked| !asked.outcome.is_error() && op.is_none_or(|op| self.op_name(asked.kind) == op);
+        let is_of = |asked: &&Asked| !asked.outcome.is_error() && self.is_kind(asked.kind, op);
         let mut seconds: Vec<f64> = self.phase.end.asked.iter().filter(is_of).map(asked_s).collect();
         seconds.sort_by(f64::total_cmp);
         seconds
@@ -340,7 +337,7 @@ impl<'a> PhaseFacts<'a> {
         let ledgers = self.trial.ledgers.iter().filter(|ledger| ledger.phase == ordinal);
         let mut seen = None;
         for (wrong, n) in answers
-            .map(|answer| (answer.wrong + answer.missing, answer.answers))
+            .map(|answer| (answer.counts.wrong + answer.counts.missing, answer.counts.answers))
             .chain(ledgers.map(|ledger| (ledger.wrong.values().sum::<u64>(), ledger.read_back)))
         {
             let sum: &mut Quantity = seen.get_or_insert(Quantity { value: 0.0, n: 0 });
@@ -393,7 +390,7 @@ impl<'a> PhaseFacts<'a> {
                     .ok_or_else(|| none("has no answer that was timed by itself"))
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
-            "errors" => self.error_percent().ok_or_else(|| none("has no operations in slices")),
+            "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
             "wrong" => self.wrong().ok_or_else(|| none("was not checked")),
             "lost" => self.lost().ok_or_else(|| none("has no ledger")),
             "data_bytes" | "index_bytes" | "total_bytes" => {
@@ -413,6 +410,13 @@ impl<'a> PhaseFacts<'a> {
                 (records > 0)
                     .then(|| Quantity { value: bytes.value / records as f64, n: records })
                     .ok_or_else(|| "the workload has no records".to_string())
+            }
+            "mean" | "stddev" => {
+                let times = self.waited(op);
+                let ns = if name == "mean" { times.mean_ns() } else { times.stddev_ns() };
+                (!times.is_empty())
+                    .then_some(Quantity { value: ns / 1e9, n: times.len() })
+                    .ok_or_else(|| none("has no operations in slices"))
             }
             "ops" if op.is_some() => {
                 let n = self.count(op, |_| true);
@@ -441,7 +445,7 @@ impl<'a> PhaseFacts<'a> {
     fn asked_times(&self, op: Option<&str>) -> Times {
         let mut times = Times::default();
         for seconds in self.asked_seconds(op) {
-            times.record((seconds * 1e9) as u64);
+            times.add(&[((seconds * 1e9) as u64, 1)]);
         }
         times
     }
@@ -449,7 +453,7 @@ impl<'a> PhaseFacts<'a> {
 
 /// Whether `name` is a percentile's, as seen or undisturbed.
 fn is_percentile(name: &str) -> bool {
-    latency::one_in(name.strip_prefix(UNDISTURBED).unwrap_or(name)).is_some()
+    Percentile::named(name.strip_prefix(UNDISTURBED).unwrap_or(name)).is_some()
 }
 
 /// True for a kind that is a step within operations of another kind.
@@ -474,6 +478,6 @@ pub fn state_words(state: &PhaseState) -> String {
         PhaseState::Unfinished => "did not end: the program died in it".to_string(),
         PhaseState::Interrupted => "was interrupted".to_string(),
         PhaseState::Failed(why) => format!("failed: {why}"),
-        PhaseState::Void(why) => format!("is void: {why}"),
+        PhaseState::Void(why) => format!("is void (its figures stand nowhere): {why}"),
     }
 }

@@ -4,7 +4,7 @@
 //! are of different things, so this stands with every result.
 
 use plimsoll_core::Footprint;
-use plimsoll_record::data::{PhaseKind, ResultName, Trial};
+use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName, Trial};
 
 use crate::number;
 use crate::view::SizeView;
@@ -14,39 +14,25 @@ pub fn is_of_size(result: ResultName) -> bool {
     matches!(result, ResultName::MemoryBytes | ResultName::CacheBytes | ResultName::MemoryLimitBytes)
 }
 
-/// Where a store keeps what it has read.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Cache<'a> {
-    Unknown,
-    Own(&'a str, f64),
-    Kernels,
-    InMemory(&'a str, f64),
-}
-
 /// What the trial's phases say of it; `None` where they say nothing.
 pub fn size(trial: &Trial, footprint: Option<Footprint>) -> Option<SizeView> {
     let first = |name| trial.phases.iter().find_map(move |phase| phase.end.result(name));
-    let cache = match (first(ResultName::CacheBytes), first(ResultName::MemoryLimitBytes)) {
-        (Some(cache), _) if cache.subject.is_empty() => Cache::Kernels,
-        (Some(cache), _) => Cache::Own(&cache.subject, cache.value),
-        (None, Some(limit)) => Cache::InMemory(&limit.subject, limit.value),
-        (None, None) => Cache::Unknown,
-    };
     let memory = first(ResultName::MemoryBytes).map(|one| one.value);
     // A store that cannot tell says 0.
     let data = footprint.map(|all| all.data_bytes + all.index_bytes.unwrap_or(0)).filter(|bytes| *bytes > 0);
-    if cache == Cache::Unknown && (memory.is_none() || data.is_none()) {
+    let cache = first(ResultName::CacheBytes).or_else(|| first(ResultName::MemoryLimitBytes));
+    if cache.is_none() && (memory.is_none() || data.is_none()) {
         return None;
     }
-    let (cache_setting, cache_bytes) = match cache {
-        Cache::Own(setting, bytes) => (Some(setting.to_string()), Some(bytes as u64)),
-        Cache::InMemory(setting, bytes) => (Some(setting.to_string()), (bytes > 0.0).then_some(bytes as u64)),
-        Cache::Kernels | Cache::Unknown => (None, None),
-    };
+    // The store has none of its own, and reads through the kernel's.
+    let own = cache.filter(|one| !one.subject.is_empty() || one.name == ResultName::MemoryLimitBytes);
+    // Of a limit 0 says that there is none.
+    let is_bounded = |one: &&PhaseResult| one.name == ResultName::CacheBytes || one.value > 0.0;
+    let cache_bytes = own.filter(is_bounded).map(|one| one.value as u64);
     let is_attached = trial.header.place.contains("://");
     let parts = [
         data_words(trial, data),
-        cache_words(cache, data),
+        cache.map_or(String::new(), |cache| cache_words(cache, data)),
         match memory {
             Some(bytes) => format!("memory {}{}", number::bytes(bytes), share(data, bytes)),
             None if is_attached => "memory of its host unknown".to_string(),
@@ -57,7 +43,7 @@ pub fn size(trial: &Trial, footprint: Option<Footprint>) -> Option<SizeView> {
     Some(SizeView {
         sentence: parts.join("; "),
         data_bytes: data,
-        cache_setting,
+        cache_setting: own.map(|one| one.subject.clone()),
         cache_bytes,
         memory_bytes: memory.map(|bytes| bytes as u64),
         fits_cache: data.zip(cache_bytes).map(|(data, cache)| data <= cache),
@@ -84,15 +70,14 @@ fn data_words(trial: &Trial, data: Option<u64>) -> String {
     out
 }
 
-fn cache_words(cache: Cache<'_>, data: Option<u64>) -> String {
-    match cache {
-        Cache::Unknown => String::new(),
-        Cache::Own(setting, bytes) => format!("cache {} ({setting}){}", number::bytes(bytes), share(data, bytes)),
-        Cache::Kernels => "no cache but the kernel's page cache".to_string(),
-        Cache::InMemory(setting, bytes) if bytes > 0.0 => {
-            format!("all of it lives in memory, of which it may have {} ({setting})", number::bytes(bytes))
-        }
-        Cache::InMemory(setting, _) => format!("all of it lives in memory (no {setting})"),
+/// Where the store keeps what it has read, by what it says of its cache or of the memory that it may have.
+fn cache_words(said: &PhaseResult, data: Option<u64>) -> String {
+    let (setting, bytes) = (said.subject.as_str(), number::bytes(said.value));
+    match said.name {
+        ResultName::CacheBytes if setting.is_empty() => "no cache but the kernel's page cache".to_string(),
+        ResultName::CacheBytes => format!("cache {bytes} ({setting}){}", share(data, said.value)),
+        _ if said.value > 0.0 => format!("all of it lives in memory, of which it may have {bytes} ({setting})"),
+        _ => format!("all of it lives in memory (no {setting})"),
     }
 }
 
@@ -117,18 +102,17 @@ mod tests {
     #[test]
     fn words_say_what_fits_and_how_much_of_it() {
         let (mib, gib) = ((1u64 << 20) as f64, 1u64 << 30);
-        let own = |bytes, data| cache_words(Cache::Own("shared_buffers", bytes), data);
+        let said = |name, subject: &str, value| PhaseResult { name, subject: subject.to_string(), value, n: 1 };
+        let own = |bytes, data| cache_words(&said(ResultName::CacheBytes, "shared_buffers", bytes), data);
+        let limit = |bytes| cache_words(&said(ResultName::MemoryLimitBytes, "maxmemory", bytes), None);
         assert_eq!(own(128.0 * mib, Some(gib)), "cache 128 MiB (shared_buffers): 12 % of it fits");
         assert_eq!(own(1024.0 * mib, Some(gib)), "cache 1.00 GiB (shared_buffers): all of it fits");
         assert_eq!(own(1023.9 * mib, Some(gib)), "cache 1.00 GiB (shared_buffers): 99 % of it fits");
         assert_eq!(own(2.0 * mib, Some(gib)), "cache 2.00 MiB (shared_buffers): less than 1 % of it fits");
         assert_eq!(own(2.0 * mib, None), "cache 2.00 MiB (shared_buffers)");
-        assert_eq!(cache_words(Cache::Kernels, Some(gib)), "no cache but the kernel's page cache");
-        assert_eq!(cache_words(Cache::InMemory("maxmemory", 0.0), None), "all of it lives in memory (no maxmemory)");
-        assert_eq!(
-            cache_words(Cache::InMemory("maxmemory", 64.0 * mib), None),
-            "all of it lives in memory, of which it may have 64.0 MiB (maxmemory)"
-        );
-        assert_eq!(cache_words(Cache::Unknown, Some(gib)), "");
+        let none = said(ResultName::CacheBytes, "", 0.0);
+        assert_eq!(cache_words(&none, Some(gib)), "no cache but the kernel's page cache");
+        assert_eq!(limit(0.0), "all of it lives in memory (no maxmemory)");
+        assert_eq!(limit(64.0 * mib), "all of it lives in memory, of which it may have 64.0 MiB (maxmemory)");
     }
 }

@@ -45,8 +45,10 @@ pub struct SliceRow {
     pub rate_per_s: f64,
     /// Mean time in nanoseconds, without those that were refused.
     pub mean_ns: f64,
-    /// p50, p90, p99, p99.9; `None` with fewer than ten samples above.
-    pub percentiles_ns: [Option<u64>; 4],
+    /// Their standard deviation.
+    pub stddev_ns: f64,
+    /// p50, p90, p95, p99, p99.9; `None` with fewer than ten samples above. See [`SliceRow::percentile_ns`].
+    pub percentiles_ns: [Option<u64>; SHOWN.len()],
     /// Longest.
     pub max_ns: u64,
     /// Due and not sent at the slice's end.
@@ -65,6 +67,13 @@ pub struct SliceRow {
     pub disturbed_ns: Option<u64>,
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,
+}
+
+impl SliceRow {
+    /// The percentile `name`, one of `p50`, `p90`, `p95`, `p99` and `p999`; `None` with fewer than ten samples above.
+    pub fn percentile_ns(&self, name: &str) -> Option<u64> {
+        self.percentiles_ns[SHOWN.iter().position(|known| *known == name)?]
+    }
 }
 
 /// All rows: for each slice in time order all kinds together, then each kind. Steps within operations are left out.
@@ -89,7 +98,7 @@ pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> Sl
 }
 
 fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> SliceRow {
-    let of_kind = || facts.ended(slice).filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op));
+    let of_kind = || facts.ended(slice).filter(|one| facts.is_kind(one.kind, op));
     let count = |wanted: fn(Outcome) -> bool| -> u64 {
         of_kind().filter(|one| wanted(one.outcome)).map(|one| one.histogram.len()).sum()
     };
@@ -114,6 +123,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         unfinished: slice.unfinished.as_ref().filter(|_| op.is_none()).map_or(0, Distribution::len),
         rate_per_s: count(|outcome| !outcome.is_error()) as f64 / seconds,
         mean_ns: times.mean_ns(),
+        stddev_ns: times.stddev_ns(),
         percentiles_ns: SHOWN.map(percentile),
         max_ns: times.max_ns(),
         due_unsent: slice.due_unsent,
@@ -121,11 +131,11 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         lag_p99_ns: slice.lag_p99_ns,
         worker_cpu_ns: slice.worker_cpu_ns,
         disturbed: slice.watched.as_ref().map(|watched| {
-            let of_kind = watched.disturbed.iter().filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op));
+            let of_kind = watched.disturbed.iter().filter(|one| facts.is_kind(one.kind, op));
             of_kind.map(|one| one.histogram.len()).sum()
         }),
         undisturbed_p99_ns: facts.judged_slice(slice, op).and_then(|times| times.percentile("p99").ok()),
         disturbed_ns: slice.watched.as_ref().map(|watched| watched.disturbed_ns),
-        times_ns: times.counts().collect(),
+        times_ns: times.counts().to_vec(),
     }
 }

@@ -51,10 +51,8 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
     let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
-    let usual = stat::median(&rates).filter(|usual| usual * longest as f64 / 1e9 >= OPS_MIN)?;
-    if slices.len() < SLICES_MIN {
-        return None;
-    }
+    let is_many = |usual: &f64| slices.len() >= SLICES_MIN && usual * longest as f64 / 1e9 >= OPS_MIN;
+    let usual = stat::median(&rates).filter(is_many)?;
     let mut stalls: Vec<Stall> = Vec::new();
     for (slice, rate) in &slices {
         // A schedule may have wanted no more in that second.
@@ -136,19 +134,13 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
     let mut found: Vec<(f64, String)> = Vec::new();
     for (position, series) in run.series.iter().enumerate() {
         let values = |wanted: bool| -> Vec<f64> {
-            samples
-                .iter()
-                .filter(|sample| in_stall(sample.at_ns) == wanted)
-                .flat_map(|sample| &sample.values)
-                .filter(|(of, _)| *of as usize == position)
-                .map(|(_, value)| *value)
-                .collect()
+            let those = samples.iter().filter(|sample| in_stall(sample.at_ns) == wanted);
+            those.filter_map(|sample| sample.value(position)).collect()
         };
         let (inside, outside) = (values(true), values(false));
         if inside.is_empty() {
             continue;
         }
-        let name = series.name.replace('_', " ");
         if series.kind == SeriesKind::Cycle {
             let with = stalls
                 .iter()
@@ -156,32 +148,26 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
                     let near = |sample: &&&Sample| {
                         sample.at_ns + slice_ns > stall.start_ns && sample.at_ns <= stall.end_ns + slice_ns
                     };
-                    let ended = samples.iter().filter(near).flat_map(|sample| &sample.values);
-                    ended.filter(|(of, _)| *of as usize == position).any(|(_, n)| *n > 0.0)
+                    samples.iter().filter(near).any(|sample| sample.value(position).is_some_and(|n| n > 0.0))
                 })
                 .count();
             if with > 0 {
-                let one = name.strip_suffix('s').unwrap_or(&name).to_string();
+                let one = number::singular(&series.name);
                 let in_n = if stalls.len() == 1 { String::new() } else { format!(" (in {with} of {})", stalls.len()) };
-                found.push((
-                    2.0 * with as f64 / stalls.len() as f64,
-                    format!("a {one} of {} ended{in_n}", series.subject),
-                ));
+                let share = with as f64 / stalls.len() as f64;
+                found.push((2.0 * share, format!("a {one} of {} ended{in_n}", series.subject)));
             }
             continue;
         }
         let Some(what) = line::waits_for(series) else { continue };
         let (now, usual) = (stat::mean(&inside), stat::median(&outside).unwrap_or(0.0));
         let shown = |value: f64| number::with_unit(value, &series.unit);
-        if series.unit == "%" {
-            if now - usual > HIGHER_PERCENT {
-                found.push(((now - usual) / 100.0, format!("{what} was {} (usually {})", shown(now), shown(usual))));
-            }
-        } else if now > HIGHER_TIMES * usual.max(f64::MIN_POSITIVE) && usual > 0.0 {
-            found.push((
-                0.1 * (now / usual).log10().min(5.0),
-                format!("{what} was {} (usually {})", shown(now), shown(usual)),
-            ));
+        let (stands_out, by) = match series.unit.as_str() {
+            "%" => (now - usual > HIGHER_PERCENT, (now - usual) / 100.0),
+            _ => (usual > 0.0 && now > HIGHER_TIMES * usual, 0.1 * (now / usual).log10().min(5.0)),
+        };
+        if stands_out {
+            found.push((by, format!("{what} was {} (usually {})", shown(now), shown(usual))));
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));

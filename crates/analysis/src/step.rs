@@ -3,6 +3,7 @@
 //! A kind that names another in `step_of` is timed like an operation and counts as none. An operation that was tried
 //! several times is of a kind of its own, `<name> retried`; its steps are those of `<name>`.
 
+use plimsoll_core::study::is_of_step;
 use plimsoll_core::{KindId, Measure, OpKind};
 
 use crate::latency::Times;
@@ -44,18 +45,38 @@ pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
     steps
 }
 
-fn one(facts: &PhaseFacts<'_>, of: KindId, kind: KindId) -> Option<StepView> {
-    let (mut all, mut answered, mut errors) = (Times::default(), Times::default(), 0);
+/// How long a step took.
+#[derive(Default)]
+pub struct StepTimes {
+    /// Whatever it came to.
+    pub all: Times,
+    /// Those that were answered.
+    pub answered: Times,
+    /// How many were rejected or unknown.
+    pub errors: u64,
+}
+
+/// How long the step that is called `name`, or begins with it, took; `None` where there is none, or it was never sent.
+pub fn timed(facts: &PhaseFacts<'_>, name: &str) -> Option<StepTimes> {
+    let mut kinds = facts.trial.header.kinds.iter();
+    let kind = kinds.position(|kind| kind.step_of.is_some() && is_of_step(name, &kind.name))?;
+    times(facts, kind as KindId)
+}
+
+fn times(facts: &PhaseFacts<'_>, kind: KindId) -> Option<StepTimes> {
+    let mut seen = StepTimes::default();
     for ((_, outcome, _), times) in facts.steps.iter().filter(|((at, _, measure), _)| *at == kind && sent(*measure)) {
-        all.add_times(times);
+        seen.all.add(times.counts());
         match outcome.is_error() {
-            true => errors += times.len(),
-            false => answered.add_times(times),
+            true => seen.errors += times.len(),
+            false => seen.answered.add(times.counts()),
         }
     }
-    if all.is_empty() {
-        return None;
-    }
+    (!seen.all.is_empty()).then_some(seen)
+}
+
+fn one(facts: &PhaseFacts<'_>, of: KindId, kind: KindId) -> Option<StepView> {
+    let StepTimes { all, answered, errors } = times(facts, kind)?;
     let whole_ns = operations_ns(facts, of);
     Some(StepView {
         op: facts.op_name(of).to_string(),
@@ -63,6 +84,7 @@ fn one(facts: &PhaseFacts<'_>, of: KindId, kind: KindId) -> Option<StepView> {
         count: all.len(),
         errors,
         mean_ns: all.mean_ns(),
+        stddev_ns: all.stddev_ns(),
         percentiles: answered.percentiles(),
         max_ns: all.max_ns(),
         share_percent: (whole_ns > 0.0).then(|| all.mean_ns() * all.len() as f64 * 100.0 / whole_ns),

@@ -1,8 +1,9 @@
 //! Sweeps: what was driven at every point, as a table of rows and columns, boxes and charts, and the scalability law of
 //! sweeps over clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::{IndexMap, IndexSet};
 use plimsoll_record::data::{PhaseKind, Run};
 
 use crate::name::{self, REPEAT};
@@ -26,7 +27,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
         return Vec::new();
     };
     let column_label = labels.iter().find(|label| **label != row_label).cloned().unwrap_or_default();
-    let mut groups: Vec<(String, String, Vec<Point>)> = Vec::new();
+    let mut groups: IndexMap<(String, &String), Vec<Point>> = IndexMap::new();
     for (trial, facts) in run.trials.iter().zip(facts) {
         let name = name::trial_without(&trial.header, &[REPEAT, &row_label, &column_label]);
         for facts in facts.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive) {
@@ -40,17 +41,13 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
                 rate: rate.value,
                 late: facts.is_moved("rate"),
             };
-            let phase = &facts.phase.header.name;
-            match groups.iter_mut().find(|(known, of, _)| *known == name && of == phase) {
-                Some((.., points)) => points.push(point),
-                None => groups.push((name.clone(), phase.clone(), vec![point])),
-            }
+            groups.entry((name.clone(), &facts.phase.header.name)).or_default().push(point);
         }
     }
     groups
         .into_iter()
-        .filter(|(.., points)| values(points, |point| &point.row).len() > 1)
-        .map(|(name, phase, points)| sweep(name, phase, &row_label, &column_label, &points))
+        .filter(|(_, points)| values(points, |point| &point.row).len() > 1)
+        .map(|((name, phase), points)| sweep(name, phase.clone(), &row_label, &column_label, &points))
         .collect()
 }
 
@@ -65,12 +62,9 @@ struct Point {
 
 /// Labels with several values, but stores and repeats.
 fn swept(run: &Run) -> Vec<String> {
-    let mut seen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (label, value) in run.trials.iter().flat_map(|trial| &trial.header.labels) {
-        let values = seen.entry(label).or_default();
-        if !values.contains(&value.as_str()) {
-            values.push(value);
-        }
+        seen.entry(label).or_default().insert(value);
     }
     let several = seen.into_iter().filter(|(label, values)| values.len() > 1 && !["store", REPEAT].contains(label));
     several.map(|(label, _)| label.to_string()).collect()
@@ -78,18 +72,12 @@ fn swept(run: &Run) -> Vec<String> {
 
 /// Different values, as numbers where all are, else in the order in which they came.
 fn values<'p>(points: &'p [Point], of: impl Fn(&'p Point) -> &'p String) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for point in points {
-        if !values.contains(of(point)) {
-            values.push(of(point).clone());
-        }
+    let mut values: IndexSet<&String> = points.iter().map(of).collect();
+    let number = |value: &str| value.parse::<f64>().ok();
+    if values.iter().all(|value| number(value).is_some()) {
+        values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
     }
-    if let Some(numbers) = numbers(&values) {
-        let mut order: Vec<usize> = (0..values.len()).collect();
-        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
-        return order.into_iter().map(|at| values[at].clone()).collect();
-    }
-    values
+    values.into_iter().cloned().collect()
 }
 
 fn numbers(values: &[String]) -> Option<Vec<f64>> {
@@ -104,22 +92,19 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
     };
     let cells: Vec<Vec<Option<SweepCell>>> =
         rows.iter().map(|row| columns.iter().map(|column| cell(&at(row, column))).collect()).collect();
-    let boxes = rows.iter().filter_map(|row| {
-        let all: Vec<f64> = points.iter().filter(|point| point.row == *row).map(|point| point.rate).collect();
-        boxed(row, all)
-    });
-    let boxes = boxes.collect();
+    let rates = |row: &String| points.iter().filter(|point| point.row == *row).map(|point| point.rate).collect();
+    let boxes = rows.iter().filter_map(|row| boxed(row, rates(row))).collect();
     let single = columns.len() == 1;
     let (mut overview, mut multiples) = (None, Vec::new());
     if single {
         overview = numbers(&rows).map(|x| {
             let values = cells.iter().map(|row| row.first()?.as_ref().map(|cell| cell.value)).collect();
-            chart("Throughput", row_label, x, vec![Line { name: "median".to_string(), values }])
+            chart("Throughput", row_label, x, vec![Line::new("median", values)])
         });
     } else if let Some(x) = numbers(&columns) {
-        let line = |(row, cells): (&String, &Vec<Option<SweepCell>>)| Line {
-            name: format!("{row_label} {row}"),
-            values: cells.iter().map(|cell| cell.as_ref().map(|cell| cell.value)).collect(),
+        let line = |(row, cells): (&String, &Vec<Option<SweepCell>>)| {
+            let values = cells.iter().map(|cell| cell.as_ref().map(|cell| cell.value)).collect();
+            Line::new(format!("{row_label} {row}"), values)
         };
         let lines: Vec<Line> = rows.iter().zip(&cells).map(line).collect();
         let top = lines.iter().flat_map(|line| &line.values).flatten().copied().fold(0.0, f64::max);
@@ -186,8 +171,8 @@ fn boxed(name: &str, mut values: Vec<f64>) -> Option<BoxView> {
 fn scale(points: &[Point]) -> Option<ScaleView> {
     let mut measured: Vec<(f64, f64)> = points.iter().map(|point| (point.clients, point.rate)).collect();
     measured.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut x: Vec<f64> = measured.iter().map(|(n, _)| *n).collect();
-    x.dedup();
+    let medians = usl::medians(&measured);
+    let mut x: Vec<f64> = medians.iter().map(|(n, _)| *n).collect();
     if x.len() < 3 {
         return None;
     }
@@ -201,13 +186,10 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
         x.sort_by(f64::total_cmp);
         x.dedup();
     }
-    let at = |n: &f64| {
-        let here: Vec<f64> = measured.iter().filter(|(clients, _)| clients == n).map(|(_, rate)| *rate).collect();
-        stat::median(&here)
-    };
-    let mut lines = vec![Line { name: "measured".to_string(), values: x.iter().map(at).collect() }];
+    let at = |n: &f64| medians.iter().find(|(clients, _)| clients == n).map(|(_, median)| *median);
+    let mut lines = vec![Line::new("measured", x.iter().map(at).collect())];
     if let Ok(fit) = &fit {
-        lines.push(Line { name: "fitted".to_string(), values: x.iter().map(|n| Some(fit.at(*n))).collect() });
+        lines.push(Line::new("fitted", x.iter().map(|n| Some(fit.at(*n))).collect()));
     }
     let mut chart = chart("Scalability", "clients", x, lines);
     (chart.points, chart.marks) = (vec![0], marks);

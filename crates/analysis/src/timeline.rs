@@ -1,9 +1,10 @@
 //! Series, heat maps and percentile curves on the run's time axis.
 
+use indexmap::IndexSet;
 use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, PhaseState, Run};
+use plimsoll_record::data::{Asked, PhaseKind, PhaseState, Run};
 
 use crate::host;
 use crate::latency::Times;
@@ -59,28 +60,22 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
 
 /// `all`, then every kind of operation that has ended at least once, in the order of first appearance.
 fn ops(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<String> {
-    let mut ops = vec!["all".to_string()];
-    let mut add = |name: &str| {
-        if !ops.iter().any(|op| op == name) {
-            ops.push(name.to_string());
-        }
-    };
-    for facts in facts.iter().flatten() {
-        for slice in &facts.phase.slices {
-            facts
-                .operations(slice)
-                .filter(|one| !one.histogram.is_empty())
-                .for_each(|one| add(facts.op_name(one.kind)));
-        }
-        facts.phase.end.asked.iter().for_each(|asked| add(facts.op_name(asked.kind)));
-    }
-    ops
+    let seen = facts.iter().flatten().flat_map(|facts| {
+        let ended = facts.phase.slices.iter().flat_map(move |slice| facts.operations(slice));
+        let ended = ended.filter(|one| !one.histogram.is_empty()).map(|one| one.kind);
+        let asked = facts.phase.end.asked.iter().map(|asked| asked.kind);
+        ended.chain(asked).map(move |kind| facts.op_name(kind))
+    });
+    let ops: IndexSet<&str> = std::iter::once("all").chain(seen).collect();
+    ops.into_iter().map(str::to_string).collect()
 }
 
 fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
     let mut bands = Vec::new();
-    for (position, trial) in run.trials.iter().enumerate() {
-        for (at, phase) in trial.phases.iter().enumerate() {
+    for (position, (trial, facts)) in run.trials.iter().zip(facts).enumerate() {
+        for (at, facts) in facts.iter().enumerate() {
+            let phase = facts.phase;
+            let last_warmup = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
             let start_ns = phase.header.start_ns;
             let end_ns = match phase.end.end_ns {
                 0 => trial.phases.get(at + 1).map_or(trial.end_ns.unwrap_or(end_ns), |next| next.header.start_ns),
@@ -93,10 +88,7 @@ fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
                 trial_name: name::short(&trial.header),
                 phase: phase.header.name.clone(),
                 kind: phase.header.kind,
-                warmup_end_s: facts.get(position).and_then(|facts| facts.get(at)).and_then(|facts| {
-                    let last = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
-                    last.map(|slice| slice.end_ns as f64 / 1e9)
-                }),
+                warmup_end_s: last_warmup.map(|slice| slice.end_ns as f64 / 1e9),
             });
         }
     }
@@ -120,31 +112,31 @@ fn pauses(run: &Run) -> Vec<(f64, f64)> {
 /// Lines in which a slice's value holds from its start to its end, with a gap after every phase.
 struct Steps {
     t_s: Vec<f64>,
-    lines: Vec<Line>,
+    lines: Vec<(String, Vec<Option<f64>>)>,
 }
 
 impl Steps {
     fn new(names: impl Iterator<Item = String>) -> Steps {
-        Steps { t_s: Vec::new(), lines: names.map(|name| Line { name, values: Vec::new() }).collect() }
+        Steps { t_s: Vec::new(), lines: names.map(|name| (name, Vec::new())).collect() }
     }
 
     fn push(&mut self, at_s: f64, values: &[Option<f64>]) {
         self.t_s.push(at_s);
-        for (line, value) in self.lines.iter_mut().zip(values) {
-            line.values.push(*value);
+        for ((_, line), value) in self.lines.iter_mut().zip(values) {
+            line.push(*value);
         }
     }
 
     /// Holds the last values until `end_s`, then leaves a gap.
     fn end(&mut self, end_s: f64) {
-        let last: Vec<Option<f64>> = self.lines.iter().map(|line| line.values.last().copied().flatten()).collect();
+        let last: Vec<Option<f64>> = self.lines.iter().map(|(_, line)| line.last().copied().flatten()).collect();
         self.push(end_s, &last);
         self.push(end_s + 1e-6, &vec![None; last.len()]);
     }
 
     fn panel(self, name: &str, unit: &str) -> Panel {
         // A line without any value would only be a name in the legend.
-        let lines = self.lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect();
+        let lines = self.lines.into_iter().filter(|(_, values)| values.iter().any(Option::is_some));
         Panel {
             name: name.to_string(),
             unit: unit.to_string(),
@@ -152,7 +144,7 @@ impl Steps {
             steps: true,
             primary: true,
             t_s: self.t_s,
-            lines,
+            lines: lines.map(|(name, values)| Line::new(name, values)).collect(),
         }
     }
 }
@@ -173,17 +165,12 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
         // What drains after the planned end is no throughput.
         let whole = |slice: &&Slice<Distribution>| slice_s(slice) >= short_s && !slice.drain;
         let any_whole = facts.phase.slices.iter().any(|slice| whole(&slice));
-        let mut end_s = 0.0;
-        let mut slices = facts.phase.slices.iter().filter(|slice| !any_whole || whole(slice)).peekable();
-        if slices.peek().is_none() {
-            continue;
-        }
-        for slice in slices {
+        let slices: Vec<_> = facts.phase.slices.iter().filter(|slice| !any_whole || whole(slice)).collect();
+        for slice in &slices {
             let count = |op: Option<&str>, wanted: fn(Outcome) -> bool| {
                 facts
                     .ended(slice)
-                    .filter(|one| wanted(one.outcome))
-                    .filter(|one| op.is_none_or(|op| facts.op_name(one.kind) == op))
+                    .filter(|one| wanted(one.outcome) && facts.is_kind(one.kind, op))
                     .map(|one| one.histogram.len())
                     .sum::<u64>() as f64
             };
@@ -196,9 +183,8 @@ fn throughput(run: &Run, facts: &[Vec<PhaseFacts<'_>>], ops: &[String], phase_ki
             let errors = count(None, Outcome::is_error);
             values.push((errors > 0.0 || facts.count(None, Outcome::is_error) > 0).then(|| errors / length_s));
             steps.push(slice.start_ns as f64 / 1e9, &values);
-            end_s = slice.end_ns as f64 / 1e9;
         }
-        steps.end(end_s);
+        slices.last().into_iter().for_each(|last| steps.end(last.end_ns as f64 / 1e9));
     }
     steps
 }
@@ -225,13 +211,13 @@ fn op_filter(ops: &[String], op: usize) -> Option<&str> {
 
 fn latency_panel(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> Panel {
     let op = op_filter(ops, op);
-    let mut steps = Steps::new(["p50", "p90", "p99", "max"].into_iter().map(str::to_string));
+    let mut steps = Steps::new(["p50", "p90", "p95", "p99", "max"].into_iter().map(str::to_string));
     for facts in loaded(facts) {
         for slice in &facts.phase.slices {
             let waited = facts.waited_in(slice, op);
             let p = |name| waited.percentile(name).ok().map(|ns| ns as f64 / 1e9);
             let max = (!waited.is_empty()).then(|| waited.max_ns() as f64 / 1e9);
-            steps.push(slice.start_ns as f64 / 1e9, &[p("p50"), p("p90"), p("p99"), max]);
+            steps.push(slice.start_ns as f64 / 1e9, &[p("p50"), p("p90"), p("p95"), p("p99"), max]);
         }
         steps.end(facts.phase.slices.last().map_or(0.0, |slice| slice.end_ns as f64 / 1e9));
     }
@@ -253,10 +239,10 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
         let column = columns_s.len() as u32;
         columns_s.push(span_s);
         for (ns, count) in times.counts() {
-            let row = ((ns.max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
+            let row = (((*ns).max(1) as f64).log10() * ROWS_PER_DECADE).floor() as i32;
             match cells.last_mut() {
                 Some(last) if last.0 == column && last.1 == row => last.2 += count,
-                _ => cells.push((column, row, count)),
+                _ => cells.push((column, row, *count)),
             }
         }
     };
@@ -264,19 +250,16 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
         let phase = facts.phase;
         for slices in phase.slices.chunks(together) {
             let mut times = Times::default();
-            slices.iter().for_each(|slice| times.add_times(&facts.waited_in(slice, op)));
+            slices.iter().for_each(|slice| times.add(facts.waited_in(slice, op).counts()));
             if let (Some(first), Some(last)) = (slices.first(), slices.last()) {
                 add((first.start_ns as f64 / 1e9, last.end_ns as f64 / 1e9), &times);
             }
         }
-        if phase.slices.is_empty() {
-            for asked in &phase.end.asked {
-                if !asked.outcome.is_error() && op.is_none_or(|op| facts.op_name(asked.kind) == op) {
-                    let mut one = Times::default();
-                    one.record(asked.end_ns.saturating_sub(asked.start_ns));
-                    add((asked.start_ns as f64 / 1e9, asked.end_ns as f64 / 1e9), &one);
-                }
-            }
+        let is_shown = |one: &&Asked| phase.slices.is_empty() && op.is_none_or(|op| facts.op_name(one.kind) == op);
+        for asked in phase.end.asked.iter().filter(|one| !one.outcome.is_error()).filter(is_shown) {
+            let mut one = Times::default();
+            one.add(&[(asked.end_ns.saturating_sub(asked.start_ns), 1)]);
+            add((asked.start_ns as f64 / 1e9, asked.end_ns as f64 / 1e9), &one);
         }
     }
     let low = cells.iter().map(|cell| cell.1).min().unwrap_or(0);

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexSet;
 use plimsoll_core::{Footprint, KindId, Measure, Outcome, quantity};
-use plimsoll_record::data::{About, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial};
+use plimsoll_record::data::{About, AnswerCounts, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial};
 
 use crate::latency::Times;
 use crate::name;
@@ -13,8 +14,8 @@ use crate::size;
 use crate::stat;
 use crate::step;
 use crate::view::{
-    AnswerTotals, AnswerView, AskedView, EndState, EventView, FootprintView, LagView, LatencyView, LedgerView, Named,
-    OpsView, PhaseView, RemarkView, ResultView, RowOp, RowOutcome, RunFacts, TrialView, UndisturbedView,
+    AnswerView, AskedView, EndState, EventView, FootprintView, LagView, LatencyView, LedgerView, Named, OpsView,
+    PhaseView, RemarkView, ResultView, RowOp, RowOutcome, RunFacts, TrialView, UndisturbedView,
 };
 
 /// The run's own facts; `end_ns` is the last thing recorded.
@@ -39,6 +40,7 @@ pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
         state,
         error,
         command_line: header.command_line.clone(),
+        tag: header.tag.clone(),
         seed: header.seed,
         slice_seconds: header.slice_ns as f64 / 1e9,
         plan_text: header.plan_text.clone(),
@@ -48,16 +50,9 @@ pub fn run_facts(run: &Run, end_ns: u64) -> RunFacts {
 
 /// Durability of the phases that write, once for each name and durability.
 pub fn durability(run: &Run) -> Vec<Named> {
-    let mut seen: Vec<Named> = Vec::new();
-    for phase in run.trials.iter().flat_map(|trial| &trial.phases) {
-        if let Some(durability) = phase.header.durability {
-            let one = Named { name: phase.header.name.clone(), value: durability.name().to_string() };
-            if !seen.contains(&one) {
-                seen.push(one);
-            }
-        }
-    }
-    seen
+    let phases = run.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.header);
+    let seen: IndexSet<_> = phases.filter_map(|header| Some((&header.name, header.durability?.name()))).collect();
+    seen.into_iter().map(|(name, value)| Named { name: name.clone(), value: value.to_string() }).collect()
 }
 
 /// What happened.
@@ -127,12 +122,7 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
         end_s: trial.end_ns.map(|end| end as f64 / 1e9),
         record_count: header.record_count,
         record_bytes: header.record_bytes,
-        footprint: footprint(trial).map(|(phase, footprint)| FootprintView {
-            phase: phase.header.name.clone(),
-            data_bytes: footprint.data_bytes,
-            index_bytes: footprint.index_bytes,
-            total_bytes: footprint.total_bytes,
-        }),
+        footprint: footprint(trial).map(|(phase, bytes)| FootprintView { phase: phase.header.name.clone(), bytes }),
         size: size::size(trial, footprint(trial).map(|(_, footprint)| footprint)),
         device_bytes_per_record,
         write_amplification: device_bytes_per_record
@@ -145,11 +135,7 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
             .map(|answer| AnswerView {
                 phase: phase_name(answer.phase),
                 op: answer.op.clone(),
-                answers: answer.answers,
-                expected: answer.expected,
-                got: answer.got,
-                missing: answer.missing,
-                wrong: answer.wrong,
+                counts: answer.counts,
                 examples: answer.examples.clone(),
             })
             .collect(),
@@ -177,17 +163,14 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
     }
 }
 
-fn answers_total(trial: &Trial) -> Option<AnswerTotals> {
-    let mut total = None;
-    for answer in &trial.answers {
-        let total: &mut AnswerTotals = total.get_or_insert_default();
-        total.answers += answer.answers;
-        total.expected += answer.expected;
-        total.got += answer.got;
-        total.missing += answer.missing;
-        total.wrong += answer.wrong;
-    }
-    total
+fn answers_total(trial: &Trial) -> Option<AnswerCounts> {
+    trial.answers.iter().map(|answer| answer.counts).reduce(|all, one| AnswerCounts {
+        answers: all.answers + one.answers,
+        expected: all.expected + one.expected,
+        got: all.got + one.got,
+        missing: all.missing + one.missing,
+        wrong: all.wrong + one.wrong,
+    })
 }
 
 /// What the store said, each thing once: a phase that says the same as the one before adds nothing.
@@ -269,7 +252,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
                 name: match result.name {
                     ResultName::Cycles => format!("{}{}", quantity::CYCLES, result.subject),
                     // No name that a formula can hold.
-                    name @ (ResultName::CacheBytes | ResultName::MemoryLimitBytes) => {
+                    name @ (ResultName::CacheBytes | ResultName::MemoryLimitBytes | ResultName::ErrorCode) => {
                         format!("{} {}", name.name(), result.subject)
                     }
                     name => name.name().to_string(),
@@ -284,6 +267,11 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         ops: ops(facts).filter(|_| stands),
         asked: asked(facts),
         latencies: if header.kind == PhaseKind::Ask || !stands { Vec::new() } else { latencies(facts) },
+        stages: if stands { crate::stages::stages(facts) } else { Vec::new() },
+        histogram: match header.kind {
+            PhaseKind::Drive if stands => facts.waited(None).buckets(),
+            _ => Vec::new(),
+        },
         steps: if stands { step::steps(facts) } else { Vec::new() },
         settled_after_s: facts.settled_after().filter(|_| stands).and_then(|(slices, _)| {
             let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;
@@ -315,7 +303,7 @@ fn ops(facts: &PhaseFacts<'_>) -> Option<OpsView> {
         unknown: facts.count(None, |outcome| outcome == Outcome::Unknown),
         unfinished,
         rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
-        error_percent: facts.error_percent().map_or(0.0, |errors| errors.value),
+        error_percent: facts.error_percent(None).map_or(0.0, |errors| errors.value),
     })
 }
 
@@ -355,6 +343,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
             _ => 0.0,
         },
         mean_ns: times.mean_ns(),
+        stddev_ns: times.stddev_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
         late: facts.late().is_some() && measure == Measure::Response,
@@ -363,6 +352,7 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
     let undisturbed = |times: Times| UndisturbedView {
         count: times.len(),
         mean_ns: times.mean_ns(),
+        stddev_ns: times.stddev_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),
     };

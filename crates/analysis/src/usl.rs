@@ -134,7 +134,7 @@ fn cost(points: &[(f64, f64)], coefficients: [f64; 3]) -> f64 {
 }
 
 /// The different numbers of clients, ascending, each with the median of its throughputs.
-fn medians(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn medians(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut clients: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
     clients.sort_by(f64::total_cmp);
     clients.dedup();
@@ -232,11 +232,8 @@ fn least_squares(rows: impl Iterator<Item = ([f64; 3], f64)>, free: [bool; 3], d
     for i in 0..3 {
         m[i][i] *= 1.0 + damping;
         if !free[i] {
+            m.iter_mut().for_each(|row| row[i] = 0.0);
             m[i] = [0.0; 4];
-            m[i][i] = 1.0;
-            for row in &mut m {
-                row[i] = if row[i] == 1.0 && row[3] == 0.0 { 1.0 } else { 0.0 };
-            }
             m[i][i] = 1.0;
         }
     }
@@ -263,8 +260,7 @@ fn least_squares(rows: impl Iterator<Item = ([f64; 3], f64)>, free: [bool; 3], d
             }
         }
     }
-    let solved: Vec<f64> = (0..3).map(|i| m[i][3] / m[i][i] / scale[i]).collect();
-    Some([solved[0], solved[1], solved[2]])
+    Some([0, 1, 2].map(|i| m[i][3] / m[i][i] / scale[i]))
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The one sentence, and what it rests on.
 
-use plimsoll_record::data::{Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState};
+use indexmap::IndexMap;
+use plimsoll_record::data::{
+    AnswerCounts, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
+};
 
 use crate::ab::{AbMetric, AbRule};
 use crate::line;
@@ -88,8 +91,7 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
         }
     }
     for trial in trials {
-        let missing: u64 = trial.answers.iter().map(|answer| answer.missing).sum();
-        let wrong: u64 = trial.answers.iter().map(|answer| answer.wrong).sum();
+        let AnswerCounts { missing, wrong, .. } = trial.answers_total.unwrap_or_default();
         if missing + wrong > 0 {
             let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
                 .iter()
@@ -244,36 +246,29 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
         unseen.push(format!("the run ended {place}: {how}"));
     }
     // That a store failed was said with the run's end.
-    let said = |line: &LineView| !unseen.is_empty() && matches!(line.result.ending, Ending::Failed(_));
-    let lost: Vec<&LineView> =
-        lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line)).collect();
-    for line in lost {
-        unseen.push(line::of_store(line).trim_end_matches('.').to_string());
-    }
-    let mut apart: Vec<Apart> = Vec::new();
+    let ended = unseen.is_empty();
+    let said = |line: &LineView| !ended && matches!(line.result.ending, Ending::Failed(_));
+    let lost = lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line));
+    unseen.extend(lost.map(|line| line::of_store(line).trim_end_matches('.').to_string()));
+    // Phases that failed or were void by name and sort of reason: the first one's words, and the trials.
+    let mut apart: IndexMap<(&str, String), (String, Vec<String>)> = IndexMap::new();
     for trial in &run.trials {
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
-            if !lines.is_empty() && phase.header.rung.is_some() {
-                continue;
-            }
-            // The verdict itself: see `not_done` and `undecided`.
-            if is_overload(&phase.end.state) {
-                continue;
-            }
+            let of_search = !lines.is_empty() && phase.header.rung.is_some();
             // A pair of which a turn is void does not count, which the comparison says.
-            if in_turn && matches!(phase.end.state, PhaseState::Void(_)) {
+            let of_pair = in_turn && matches!(phase.end.state, PhaseState::Void(_));
+            // Overload is the verdict itself: see `not_done` and `undecided`.
+            if of_search || of_pair || is_overload(&phase.end.state) {
                 continue;
             }
             match &phase.end.state {
                 // Said with the run's end.
                 PhaseState::Failed(why) if run.state == RunState::Failed(why.clone()) => {}
                 state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => {
-                    let (phase, words) = (phase.header.name.clone(), state_words(state));
-                    match apart.iter_mut().find(|known| known.phase == phase && sort(&known.words) == sort(&words)) {
-                        Some(known) => known.trials.push(name::trial(&trial.header)),
-                        None => apart.push(Apart { phase, words, trials: vec![name::trial(&trial.header)] }),
-                    }
+                    let words = state_words(state);
+                    let known = apart.entry((phase.header.name.as_str(), sort(&words).to_string()));
+                    known.or_insert((words, Vec::new())).1.push(name::trial(&trial.header));
                 }
                 // No goal is about questions: one without an answer would only be a figure that is missing.
                 PhaseState::Complete if phase.header.kind == PhaseKind::Ask => {
@@ -293,7 +288,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
             }
         }
     }
-    unseen.extend(apart.iter().map(|one| one.sentence(run.trials.len())));
+    unseen.extend(apart.iter().map(|((phase, _), (words, trials))| together(phase, words, trials, run.trials.len())));
     if unseen.is_empty() && run.trials.len() < planned && is_planned {
         unseen.push(format!("{} of {planned} trials were run", run.trials.len()));
     }
@@ -307,39 +302,27 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
         }
         // A ledger that could not keep up vouches for nothing, goal or not.
         if unseen.is_empty() {
-            for trial in &run.trials {
-                if trial.ledgers.iter().any(|ledger| !ledger.complete) {
-                    unseen.push(format!("the ledger of {} could not keep up", name::trial(&trial.header)));
-                }
-            }
+            let behind = run.trials.iter().filter(|trial| trial.ledgers.iter().any(|ledger| !ledger.complete));
+            let words = |trial: &Trial| format!("the ledger of {} could not keep up", name::trial(&trial.header));
+            unseen.extend(behind.map(words));
         }
     }
     unseen
 }
 
-/// A phase that failed or was void, in all trials in which it did for the same sort of reason.
-struct Apart {
-    phase: String,
-    words: String,
-    trials: Vec<String>,
-}
-
 /// Trials that are named where several share a reason.
 const NAMED_MAX: usize = 3;
 
-impl Apart {
-    /// With the words of the first trial, of `all` that there are.
-    fn sentence(&self, all: usize) -> String {
-        let (phase, words) = (&self.phase, &self.words);
-        let (n, named) = (self.trials.len(), self.trials.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>());
-        match named.as_slice() {
-            [one] => format!("phase {phase} of {one} {words}"),
-            _ => format!(
-                "phase {phase} of {n} of {all} trials {words} (so the first of {}{})",
-                named.join("; "),
-                if n > NAMED_MAX { "; …" } else { "" }
-            ),
-        }
+/// That `phase` failed or was void in these of `all` trials, with the words of the first.
+fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
+    match trials {
+        [one] => format!("phase {phase} of {one} {words}"),
+        _ => format!(
+            "phase {phase} of {n} of {all} trials {words} (so the first of {}{})",
+            trials.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; "),
+            if trials.len() > NAMED_MAX { "; …" } else { "" },
+            n = trials.len()
+        ),
     }
 }
 
@@ -350,7 +333,7 @@ fn sort(words: &str) -> &str {
 
 /// That every answer of a search was right and nothing was lost; `None` where something was not, or nothing was checked.
 pub fn truth(trials: &[TrialView]) -> Option<String> {
-    let wrong: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.missing + answer.wrong).sum();
+    let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();
     if wrong > 0 || ledgers.any(|ledger| ledger.lost + ledger.wrong_total > 0 || !ledger.complete) {
@@ -364,7 +347,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
 
 /// That all answers were right, where any was checked.
 fn answers_kept(trials: &[TrialView]) -> Option<String> {
-    let answers: u64 = trials.iter().flat_map(|trial| &trial.answers).map(|answer| answer.answers).sum();
+    let answers: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
     (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))
 }
 
@@ -379,7 +362,7 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
     }
     let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
     if others > 0 {
-        kept.push(format!("{} held", number::plural(others, "other goal", "other goals")));
+        kept.push(format!("{} held", number::plural(others, "goal", "goals")));
     }
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
     let late = match late {

@@ -12,19 +12,17 @@ mod ab;
 mod compared;
 mod line;
 mod plots;
+mod summary;
 mod sweep;
 mod trial;
 
-pub use ab::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
-pub use compared::{Cell, Comparison, ConfigDifference, Group, Metric, NoiseFloor, RuleResult, Side};
-pub use line::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, LineView, Rung, RungState, RungView};
-pub use plots::{Band, Chart, Curve, HeatMap, Line, Mark, Panel, Plots};
-pub use sweep::{BoxView, ScaleView, StallsView, SweepCell, SweepView};
-pub use trial::{
-    AnswerTotals, AnswerView, AskedView, FootprintView, LagView, LatencyView, LedgerView, OpsView, PausesAbove,
-    PausesView, PercentileView, PhaseView, RemarkView, ResultView, RowOp, RowOutcome, SizeView, StepView, TrialView,
-    UndisturbedView,
-};
+pub use self::ab::*;
+pub use self::compared::*;
+pub use self::line::*;
+pub use self::plots::*;
+pub use self::summary::*;
+pub use self::sweep::*;
+pub use self::trial::*;
 
 /// Version of the view's shape.
 pub const FORMAT: u32 = 1;
@@ -34,10 +32,12 @@ pub const FORMAT: u32 = 1;
 pub struct RunView {
     /// [`FORMAT`].
     pub format: u32,
-    /// What was run, when and by what.
-    pub run: RunFacts,
+    /// What came of it: a line for each driven phase, or for what many of them come to together.
+    pub summary: Vec<SummaryView>,
     /// The verdict.
     pub verdict: Verdict,
+    /// What was run, when and by what.
+    pub run: RunFacts,
     /// What had to hold, and whether it did.
     pub goals: Vec<GoalView>,
     /// Labels of the stores, in the order of their first trial. Columns of tables by store.
@@ -112,6 +112,8 @@ pub struct RunFacts {
     pub error: Option<String>,
     /// The command line, without credentials.
     pub command_line: Vec<String>,
+    /// The user's word for it; empty without one.
+    pub tag: String,
     /// Seed of all randomness.
     pub seed: u64,
     /// Length of a slice.
@@ -182,6 +184,8 @@ pub enum GoalState {
 pub struct GoalView {
     /// What it limits.
     pub what: GoalKind,
+    /// Of which operation type or step, of `status` the code; all together where there is none.
+    pub of: Option<String>,
     /// What it limits, in words.
     pub text: String,
     /// The limit as text with its relation: `≤ 20 ms`.

@@ -1,5 +1,6 @@
 //! Warnings: what speaks against the result, each with a next step.
 
+use indexmap::IndexMap;
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
 
@@ -39,14 +40,13 @@ const OTHERS_SHARE: f64 = 0.15;
 /// Per cent of the machine's time that the hypervisor gave to others.
 const STEAL_PERCENT: f64 = 2.0;
 
-/// A warning about one place, before those of one sort are said together.
+/// A warning about one place, before those with the same next step are said together.
 struct Case {
-    /// The same for all that are said together.
-    sort: &'static str,
     /// The worst of several is the one that is said; more is worse.
     weight: f64,
     /// What was seen, without its place.
     text: String,
+    /// What to do about it.
     next: &'static str,
 }
 
@@ -56,27 +56,20 @@ type Placed = (String, Case);
 /// Places of a warning that are named.
 const PLACES_MAX: usize = 3;
 
-/// All warnings: each sort once, by its worst case, with the places that share it.
+/// All warnings: each next step once, with the worst case that wants it, and the places that share it.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     let of_phase: [fn(&PhaseFacts<'_>) -> Option<Case>; 7] =
         [generator, lag, behind, asked, not_found, uneven, unsettled];
     let phases = || facts.iter().flatten();
-    let mut cases: Vec<Placed> = phases()
-        .flat_map(|facts| {
-            of_phase.iter().filter_map(move |check| check(facts)).map(move |case| (name::place(facts), case))
-        })
-        .collect();
-    let host = Host::of(run);
-    cases.extend(phases().flat_map(|facts| host.cases(facts).map(move |case| (name::place(facts), case))));
-    cases.extend(run.trials.iter().filter_map(ledger));
-    let mut sorts: Vec<Vec<Placed>> = Vec::new();
-    for case in cases {
-        match sorts.iter_mut().find(|known| known.first().is_some_and(|(_, first)| first.sort == case.1.sort)) {
-            Some(known) => known.push(case),
-            None => sorts.push(vec![case]),
-        }
+    let seen = phases().flat_map(|facts| {
+        of_phase.iter().filter_map(move |check| check(facts)).map(move |case| (name::place(facts), case))
+    });
+    let others = phases().flat_map(|facts| machine(run, facts).map(move |case| (name::place(facts), case)));
+    let mut sorts: IndexMap<&str, Vec<Placed>> = IndexMap::new();
+    for case in seen.chain(others).chain(run.trials.iter().filter_map(ledger)) {
+        sorts.entry(case.1.next).or_default().push(case);
     }
-    sorts.iter().filter_map(|cases| together(cases)).collect()
+    sorts.values().filter_map(|cases| together(cases)).collect()
 }
 
 /// The worst of `cases`, and where else it is so.
@@ -98,7 +91,6 @@ pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning
     let shown = |facts: &&PhaseFacts<'_>| lines.is_empty() || facts.phase.header.rung.is_none();
     let late = facts.iter().flatten().filter(shown).filter_map(|facts| {
         let case = Case {
-            sort: "late",
             weight: worst_lag_ns(facts).unwrap_or(0) as f64,
             text: format!("{}.", facts.late()?),
             next: "What is marked * is moved by it: response times and what was never sent are higher, rates lower than \
@@ -122,10 +114,9 @@ fn generator(facts: &PhaseFacts<'_>) -> Option<Case> {
         .map(|slice| slice.worker_cpu_ns as f64 / (slice.end_ns - slice.start_ns) as f64 / workers)
         .fold(0.0, f64::max);
     (busiest > GENERATOR_BUSY).then(|| Case {
-        sort: "generator busy",
         weight: busiest,
         text: format!(
-            "the generator's workers were busy {} % of a slice; it may be what was measured.",
+            "the generator's workers were busy {} % of a slice (the unit of time in a recording); it may be what was measured.",
             number::significant(busiest * 100.0)
         ),
         next: "Give the phase more workers, or drive it from another machine.",
@@ -138,9 +129,11 @@ fn lag(facts: &PhaseFacts<'_>) -> Option<Case> {
         return None;
     }
     worst_lag_ns(facts).filter(|worst| *worst > LAG_NS).map(|worst| Case {
-        sort: "lag",
         weight: worst as f64,
-        text: format!("the generator was late by up to {} (p99 of a slice).", number::nanoseconds(worst)),
+        text: format!(
+            "the generator was late by up to {} (p99 of a slice, the unit of time in a recording).",
+            number::nanoseconds(worst)
+        ),
         next: "Look at the host's CPU panel: leave a core to the generator, or lower the rate.",
     })
 }
@@ -157,7 +150,6 @@ fn behind(facts: &PhaseFacts<'_>) -> Option<Case> {
         header.rate_per_s.map_or(String::new(), |rate| format!("{} were asked for, ", number::with_unit(rate, "1/s")));
     let rate = facts.rate(None).map_or(0.0, |rate| rate.value);
     Some(Case {
-        sort: "behind",
         weight: share,
         text: format!(
             "it did not keep up: {asked}{} were done, and {} ({} %) were due and never sent.",
@@ -175,7 +167,6 @@ fn not_found(facts: &PhaseFacts<'_>) -> Option<Case> {
     let missed = facts.count(None, |outcome| outcome == Outcome::NotFound);
     let share = missed as f64 / all.max(1) as f64;
     (share > NOT_FOUND_SHARE && facts.phase.header.kind == PhaseKind::Drive).then(|| Case {
-        sort: "not found",
         weight: share,
         text: format!(
             "{} of {} ({} %) were not found.",
@@ -191,7 +182,6 @@ fn asked(facts: &PhaseFacts<'_>) -> Option<Case> {
     let seconds = facts.asked_seconds(None);
     let (min, max, median) = (*seconds.first()?, *seconds.last()?, stat::median(&seconds)?);
     (seconds.len() >= 3 && min > 0.0 && max / min > ASKED_SPREAD).then(|| Case {
-        sort: "spread of questions",
         weight: max / min,
         text: format!(
             "the same question took from {} to {} (median {}, n = {}).",
@@ -211,7 +201,6 @@ fn uneven(facts: &PhaseFacts<'_>) -> Option<Case> {
     let rates = facts.rates(false);
     let (mean, deviation) = (stat::mean(&rates), stat::variance(&rates).sqrt());
     (rates.len() >= 5 && mean > 0.0 && deviation / mean > THROUGHPUT_SPREAD).then(|| Case {
-        sort: "uneven",
         weight: deviation / mean,
         text: format!(
             "throughput went from {} to {} a second between slices (standard deviation {} % of the mean, n = {}).",
@@ -230,7 +219,6 @@ fn unsettled(facts: &PhaseFacts<'_>) -> Option<Case> {
     let mean = |rates: Option<&[f64]>| stat::mean(rates.unwrap_or_default());
     let (before, after) = (mean(rates.get(planned..found)), mean(rates.get(found..)));
     (after > 0.0 && (before / after - 1.0).abs() > UNSETTLED).then(|| Case {
-        sort: "unsettled",
         weight: (before / after - 1.0).abs(),
         text: format!(
             "throughput settled after {} of its slices, and {} of them were taken for warm-up ({}/s before, {}/s after).",
@@ -243,70 +231,46 @@ fn unsettled(facts: &PhaseFacts<'_>) -> Option<Case> {
     })
 }
 
-/// What was read of the machine's processors, by position of the series.
-struct Host<'r> {
-    run: &'r Run,
-    machine: Vec<u32>,
-    steal: Vec<u32>,
-    /// Generator and server.
-    ours: Vec<u32>,
-    cores: usize,
-}
-
-impl Host<'_> {
-    fn of(run: &Run) -> Host<'_> {
-        let series = |source: &str, names: &[&str]| host::positions(&run.series, source, names);
-        let is_core = |series: &&Series| series.source == "cpu" && !series.subject.is_empty() && series.name == "user";
-        Host {
-            run,
-            machine: series("cpu", &["user", "system"]),
-            steal: series("cpu", &["steal"]),
-            ours: [series("generator", &["user", "system"]), series("server", &["user", "system"])].concat(),
-            cores: run.series.iter().filter(is_core).count(),
-        }
-    }
-
-    /// Other programs on the machine, and other machines on the host, while a phase drove.
-    fn cases(&self, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + use<> {
-        let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
-        let inside = |sample: &&Sample| sample.at_ns > start_ns && sample.at_ns <= end_ns;
-        let is_driven = facts.phase.header.kind == PhaseKind::Drive;
-        let samples: Vec<&Sample> = self.run.samples.iter().filter(inside).filter(|_| is_driven).collect();
-        let mean = |wanted: &[u32]| {
-            let of = |sample: &&&Sample| sample.values.iter().any(|(series, _)| wanted.contains(series));
-            let with = samples.iter().filter(of);
-            let values = with.clone().flat_map(|sample| &sample.values).filter(|(series, _)| wanted.contains(series));
-            values.map(|(_, value)| value).sum::<f64>() / with.count().max(1) as f64
-        };
-        let cores = self.cores;
-        // The machine's shares are of all cores together, a process's of one core.
-        let others = mean(&self.machine) / 100.0 * cores as f64 - mean(&self.ours) / 100.0;
-        let is_shared = cores > 0 && !self.ours.is_empty() && others / cores as f64 > OTHERS_SHARE;
-        let others = is_shared.then(|| Case {
-            sort: "others",
-            weight: others,
-            text: format!(
-                "{} of {cores} cores were in use by neither the generator nor the server.",
-                number::significant(others)
-            ),
-            next: "Stop what else runs on this machine, and run again.",
-        });
-        let stolen = mean(&self.steal);
-        let stolen = (stolen > STEAL_PERCENT).then(|| Case {
-            sort: "steal",
-            weight: stolen,
-            text: format!("the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
-            next: "Run on a machine that is not shared, or repeat and compare.",
-        });
-        others.into_iter().chain(stolen)
-    }
+/// Other programs on the machine, and other machines on the host, while a phase drove.
+fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + use<> {
+    let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
+    let inside = |sample: &&Sample| sample.at_ns > start_ns && sample.at_ns <= end_ns;
+    let is_driven = facts.phase.header.kind == PhaseKind::Drive;
+    let samples: Vec<&Sample> = run.samples.iter().filter(inside).filter(|_| is_driven).collect();
+    let mean = |wanted: &[u32]| {
+        let of = |sample: &&&Sample| sample.values.iter().any(|(series, _)| wanted.contains(series));
+        let with = samples.iter().filter(of);
+        let values = with.clone().flat_map(|sample| &sample.values).filter(|(series, _)| wanted.contains(series));
+        values.map(|(_, value)| value).sum::<f64>() / with.count().max(1) as f64
+    };
+    let of = |source: &str, names: &[&str]| host::positions(&run.series, source, names);
+    let ours = [of("generator", &["user", "system"]), of("server", &["user", "system"])].concat();
+    let is_core = |series: &&Series| series.source == "cpu" && !series.subject.is_empty() && series.name == "user";
+    let cores = run.series.iter().filter(is_core).count();
+    // The machine's shares are of all cores together, a process's of one core.
+    let others = mean(&of("cpu", &["user", "system"])) / 100.0 * cores as f64 - mean(&ours) / 100.0;
+    let is_shared = cores > 0 && !ours.is_empty() && others / cores as f64 > OTHERS_SHARE;
+    let others = is_shared.then(|| Case {
+        weight: others,
+        text: format!(
+            "{} of {cores} cores were in use by neither the generator nor the server.",
+            number::significant(others)
+        ),
+        next: "Stop what else runs on this machine, and run again.",
+    });
+    let stolen = mean(&of("cpu", &["steal"]));
+    let stolen = (stolen > STEAL_PERCENT).then(|| Case {
+        weight: stolen,
+        text: format!("the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
+        next: "Run on a machine that is not shared, or repeat and compare.",
+    });
+    others.into_iter().chain(stolen)
 }
 
 fn ledger(trial: &Trial) -> Option<Placed> {
     let is_incomplete = trial.ledgers.iter().any(|ledger| !ledger.complete);
     is_incomplete.then(|| {
         let case = Case {
-            sort: "ledger",
             weight: 0.0,
             text: "the ledger could not keep up and vouches for nothing.".to_string(),
             next: "Drive with fewer clients or a shorter phase; the ledger's limits stand in the book.",

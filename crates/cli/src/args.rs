@@ -21,8 +21,9 @@ use crate::options::Given;
 
 Exit codes: 0 all goals held · 1 a goal missed or not measured, or a promise broken · 2 bad usage or plan ·
 3 store unreachable · 4 credentials refused · 5 something is not installed · 6 address taken ·
-7 disk full · 8 no permission · 9 the store or its server failed · 10 no such run or not readable ·
-11 undecided: cannot be told from what was seen · 12 no more memory, threads or file descriptors · 130 interrupted"
+7 disk full · 8 no permission, or a path that cannot be written · 9 the store or its server failed ·
+10 no such run or not readable · 11 undecided: cannot be told from what was seen ·
+12 no more memory, threads or file descriptors · 130 interrupted"
 )]
 pub struct Cli {
     /// What to do.
@@ -46,20 +47,20 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
     #[command(after_help = "Examples:
   plimsoll drive tpcb --on postgres --set scale=10 --clients 8 --for 60s
   plimsoll drive select --on postgres://me@db/shop --rate 5000/s --arrivals poisson --goal p99=5ms
-  plimsoll drive oltp --on mariadb --mix read_write --clients 8,16,32 --repeats 3
+  plimsoll drive oltp_read_write --on mariadb --clients 8,16,32 --repeats 3
   plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
-  plimsoll drive kv --on redis --mix read=95,update=5 --clients 32 --depth 16
+  plimsoll drive kv:b --on redis --clients 32 --depth 16
 
 Values between commas are swept: each combination is a trial. `--print-plan` shows the plan that it comes to.")]
     Drive(Box<DriveArgs>),
     /// Find the load line: the highest rate at which every goal holds, and what stops the store there.
     #[command(after_help = "Examples:
   plimsoll line tpcb --on postgres --clients 16 --goal p99=20ms
-  plimsoll line oltp --mix read_write --on mariadb --clients 32 --goal p99=50ms --goal errors=0.1%
+  plimsoll line oltp_read_write --on mariadb --clients 32 --goal p99=50ms --goal errors=0.1%
   plimsoll line tpcb --on postgres --clients 16 --thorough
   plimsoll line my-plan.toml
 
-It climbs a ladder of rates, bisects to ± 2 %, looks at two rungs past the first failure, and repeats the rungs that
+It climbs from rate to rate, bisects to ± 2 %, looks at two load steps past the first failure, and repeats those that
 decide. Without a goal: p99=20ms and errors=0.1%.")]
     Line(Box<LineArgs>),
     /// Compare two sides in turn, pair by pair, until the difference is decided or the time is up.
@@ -98,8 +99,12 @@ Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecide
     /// List, show or remove recordings.
     #[command(after_help = "Examples:
   plimsoll runs
+  plimsoll runs --tag nightly
+  plimsoll runs --json | jq -r 'select(.verdict == \"fail\") | .id'
   plimsoll runs show latest
-  plimsoll runs remove 20261121-210455-9f3a")]
+  plimsoll runs remove 20261121-210455-9f3a
+  plimsoll runs remove --failed
+  plimsoll runs remove --older-than 30d --dry-run")]
     Runs(RunsArgs),
     /// List what a plan may name: stores, workloads, studies, samplers.
     List {
@@ -179,9 +184,26 @@ pub struct RunArgs {
     /// Where stores that are started here keep their data [default: as the plan says, or beside the recording].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<String>,
+    /// What is told of it, and what it is called.
+    #[command(flatten)]
+    pub telling: Telling,
+}
+
+/// What is told of a run while it goes on, and what it is called.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Telling {
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
+    /// A line of progress this often [default: 10s; in a terminal, one line that is rewritten].
+    #[arg(long, value_name = "TIME")]
+    pub progress: Option<String>,
+    /// JSON Lines on standard output instead of the report: an object for each slice while it runs, the report as the last.
+    #[arg(long)]
+    pub json: bool,
+    /// A word for the run, by which `plimsoll runs` shows and finds it.
+    #[arg(long, value_name = "WORD")]
+    pub tag: Option<String>,
 }
 
 /// Options of `ab`. Those of `drive` that it always refuses are not listed.
@@ -200,7 +222,7 @@ pub struct AbArgs {
     /// Side B, likewise.
     #[arg(long, value_name = "WHAT")]
     pub b: Vec<String>,
-    /// Number that is to be decided: rate, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
+    /// Number that is to be decided: rate, mean, stddev, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
     /// operation); several may be given [default: rate; p99 in an open loop].
     #[arg(long, value_name = "NUMBER")]
     pub metric: Vec<String>,
@@ -232,6 +254,9 @@ pub struct DriveArgs {
     /// A script in pgbench's language; with several, @WEIGHT is its share.
     #[arg(long, short = 'f', value_name = "FILE[@WEIGHT]")]
     pub file: Vec<String>,
+    /// A CSV file whose columns are variables of scripts and requests; @in-order takes its rows one after the other.
+    #[arg(long, value_name = "FILE[@in-order]")]
+    pub csv: Vec<String>,
     /// Stores to run on: names or URLs, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
@@ -241,7 +266,7 @@ pub struct DriveArgs {
     /// Keys of the plan and of its drive.
     #[command(flatten)]
     pub plan: Given<false>,
-    /// Something that has to hold: p99=20ms, errors=0.1%, rate=1000/s, lost=0.
+    /// Something that has to hold: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
     /// Make and fill nothing: the tables are there already.
@@ -259,9 +284,9 @@ pub struct DriveArgs {
     /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
-    /// No progress on stderr.
-    #[arg(long, short)]
-    pub quiet: bool,
+    /// What is told of it, and what it is called.
+    #[command(flatten)]
+    pub telling: Telling,
 }
 
 /// Options of `line`. Those of `drive` that it always refuses are not listed.
@@ -358,17 +383,32 @@ pub enum CompareFormat {
 
 /// Options of `runs`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RunsArgs {
     /// What to do; lists when left out.
     #[command(subcommand)]
     pub action: Option<RunsAction>,
+    /// What is listed.
+    #[command(flatten)]
+    pub list: RunsList,
+}
+
+/// Options of `runs list`.
+#[derive(Debug, Args)]
+pub struct RunsList {
+    /// Only those that were started with this --tag.
+    #[arg(long, value_name = "WORD")]
+    pub tag: Option<String>,
+    /// JSON Lines: one object a run.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `runs` does.
 #[derive(Debug, Subcommand)]
 pub enum RunsAction {
     /// List the recordings, newest first.
-    List,
+    List(RunsList),
     /// Print one run's report as text.
     Show {
         /// Id, unique beginning, `latest`, or path.
@@ -376,9 +416,18 @@ pub enum RunsAction {
     },
     /// Remove recordings and their pages for good.
     Remove {
-        /// Ids or unique beginnings.
-        #[arg(required = true)]
+        /// Their ids.
+        #[arg(required_unless_present_any = ["failed", "older_than"])]
         runs: Vec<String>,
+        /// Those that failed, were killed, or cannot be read.
+        #[arg(long)]
+        failed: bool,
+        /// Those that began longer ago: 12h, 30d. With --failed, of those.
+        #[arg(long, value_name = "TIME")]
+        older_than: Option<String>,
+        /// Say which they are, and remove nothing.
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -387,7 +436,7 @@ pub enum RunsAction {
 pub enum Listed {
     /// Stores and what they can do.
     Stores,
-    /// Workloads, their kinds of operation and parameters.
+    /// Workloads, their operation types and parameters.
     Workloads,
     /// Built-in plans.
     Studies,

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Catalogue, OpenOptions, Params, SessionShape, StreamSpec, Target};
 use plimsoll_drive::{Clock, DriveSpec, Limit, Seen, Watch, Witness};
+use plimsoll_trial::TrialError;
 use serde::{Deserialize, Serialize};
 
-use crate::error::CliError;
 use crate::verbs::honesty;
 
 /// Runs of each sort. Any two of the noise's are a pair.
@@ -97,9 +97,9 @@ impl Calibration {
     }
 
     /// Keeps it for later runs.
-    pub fn keep(&self, runs_dir: &Path) -> Result<PathBuf, CliError> {
+    pub fn keep(&self, runs_dir: &Path) -> Result<PathBuf, TrialError> {
         let path = Self::path(runs_dir);
-        let failed = |error: std::io::Error| CliError::io(path.display(), &error);
+        let failed = |error: std::io::Error| TrialError::writing(path.display(), &error);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
@@ -168,7 +168,7 @@ impl Calibration {
 }
 
 /// Measures this machine; `say` is told what takes a while.
-pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, CliError> {
+pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, TrialError> {
     let clock = Clock::start();
     // It goes before all that is measured here, so what it sees is nothing of it.
     let mut watch = Witness::start(&clock).map(|witness| witness.watch());
@@ -184,7 +184,7 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
     say(&format!("the same thing again and again ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
     let mut runs = Vec::new();
     for _ in 0..NOISE_RUNS {
-        runs.push(echo().map_err(|error| CliError::io("a pair of sockets", &error))?);
+        runs.push(echo().map_err(|error| TrialError::io("a pair of sockets", &error))?);
         watch.iter_mut().for_each(Watch::look);
     }
     say(&format!("a thread that wants to run ({:.0} s)", IDLE_RUN.as_secs_f64()));
@@ -208,8 +208,8 @@ fn machine() -> String {
 }
 
 /// Operations a second of `workers` on the store that waits for nothing.
-fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, CliError> {
-    let missing = || CliError::usage("this build has no store that keeps nothing, or no workload `nothing`");
+fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, TrialError> {
+    let missing = || TrialError::usage("this build has no store that keeps nothing, or no workload `nothing`");
     let mut stores = catalogue.stores.iter();
     let kind = stores.find(|kind| kind.spec().sessions.shape == SessionShape::Instant).ok_or_else(missing)?;
     let workload = catalogue.workload("nothing").ok_or_else(missing)?;

@@ -1,9 +1,8 @@
-//! Errors that a user can expect, their text and their exit codes.
+//! What an expected error says, and its exit code.
 //!
-//! An expected error says what happened, where, and what to do next. A bug panics.
+//! It says what happened, where, and what to do next. A bug panics.
 
-use std::fmt;
-use std::process::ExitCode;
+use std::fmt::Write;
 
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_trial::{ErrorKind, TrialError};
@@ -40,96 +39,34 @@ pub mod exit {
     pub const INTERRUPTED: u8 = 130;
 }
 
-/// An expected error.
-#[derive(Debug)]
-pub struct CliError {
-    /// Exit code.
-    pub code: u8,
-    /// What happened and where.
-    pub what: String,
-    /// Somebody else's words about it.
-    pub detail: Option<String>,
-    /// What to do next.
-    pub next: Option<String>,
-    /// True when `what` is a drawing that says everything.
-    drawn: bool,
-}
-
-impl CliError {
-    /// An error with this exit code that says `what`.
-    pub fn new(code: u8, what: impl Into<String>) -> Self {
-        Self { code, what: what.into(), detail: None, next: None, drawn: false }
-    }
-
-    /// Something that was asked for as it cannot be.
-    pub fn usage(what: impl Into<String>) -> Self {
-        Self::new(exit::USAGE, what)
-    }
-
-    /// An error that has been drawn with its place already.
-    pub fn drawn(code: u8, text: String) -> Self {
-        Self { drawn: true, ..Self::new(code, text) }
-    }
-
-    /// Adds somebody else's words.
-    #[must_use]
-    pub fn detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
-        self
-    }
-
-    /// Adds what to do next.
-    #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
-        self.next = Some(next.into());
-        self
-    }
-
-    /// An operating system's error at `place`. A path that leads nowhere is the user's own.
-    pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
-        TrialError::io(place, error).into()
-    }
-
-    /// The exit code as the process wants it.
-    pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.code)
+/// The exit code of an error of this kind.
+pub fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Recording => exit::RECORDING,
+        ErrorKind::Plan | ErrorKind::Store(StoreErrorKind::Usage) => exit::USAGE,
+        ErrorKind::Store(StoreErrorKind::Unreachable) => exit::UNREACHABLE,
+        ErrorKind::Store(StoreErrorKind::Authentication) => exit::AUTHENTICATION,
+        ErrorKind::Store(StoreErrorKind::Missing) => exit::MISSING,
+        ErrorKind::Store(StoreErrorKind::AddressTaken) => exit::ADDRESS_TAKEN,
+        ErrorKind::Store(StoreErrorKind::DiskFull) => exit::DISK_FULL,
+        ErrorKind::Store(StoreErrorKind::Permission) => exit::PERMISSION,
+        ErrorKind::Store(StoreErrorKind::Interrupted) => exit::INTERRUPTED,
+        ErrorKind::Store(StoreErrorKind::Exhausted) => exit::EXHAUSTED,
+        ErrorKind::Store(StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store) => exit::STORE,
     }
 }
 
-impl fmt::Display for CliError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.drawn {
-            return f.write_str(self.what.trim_end());
-        }
-        write!(f, "error: {}", shown::lines(&self.what))?;
-        if let Some(detail) = &self.detail {
-            for line in shown::lines(detail).lines() {
-                write!(f, "\n  {line}")?;
-            }
-        }
-        if let Some(next) = &self.next {
-            write!(f, "\n  → {}", shown::lines(next))?;
-        }
-        Ok(())
+/// The error as the user reads it: what happened, somebody else's words about it, what to do next.
+pub fn text(error: &TrialError) -> String {
+    if error.kind == ErrorKind::Plan {
+        return error.what.trim_end().to_owned();
     }
-}
-
-impl<E: Into<TrialError>> From<E> for CliError {
-    fn from(error: E) -> Self {
-        let TrialError { kind, what, detail, next } = error.into();
-        let code = match kind {
-            ErrorKind::Recording => exit::RECORDING,
-            ErrorKind::Store(StoreErrorKind::Usage) => exit::USAGE,
-            ErrorKind::Store(StoreErrorKind::Unreachable) => exit::UNREACHABLE,
-            ErrorKind::Store(StoreErrorKind::Authentication) => exit::AUTHENTICATION,
-            ErrorKind::Store(StoreErrorKind::Missing) => exit::MISSING,
-            ErrorKind::Store(StoreErrorKind::AddressTaken) => exit::ADDRESS_TAKEN,
-            ErrorKind::Store(StoreErrorKind::DiskFull) => exit::DISK_FULL,
-            ErrorKind::Store(StoreErrorKind::Permission) => exit::PERMISSION,
-            ErrorKind::Store(StoreErrorKind::Interrupted) => exit::INTERRUPTED,
-            ErrorKind::Store(StoreErrorKind::Exhausted) => exit::EXHAUSTED,
-            ErrorKind::Store(StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store) => exit::STORE,
-        };
-        Self { code, what, detail, next, drawn: false }
+    let mut text = format!("error: {}", shown::lines(&error.what));
+    if let Some(detail) = error.detail.as_deref().filter(|detail| !detail.is_empty()) {
+        let _ = write!(text, "\n  {}", shown::lines(detail).replace('\n', "\n  "));
     }
+    if let Some(next) = &error.next {
+        let _ = write!(text, "\n  → {}", shown::lines(next));
+    }
+    text
 }

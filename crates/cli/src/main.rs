@@ -2,18 +2,21 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `args`, `habits` | the command line; what other tools' options are called here |
+//! | `args`, `environment`, `habits` | the command line; options from variables; what other tools' options are called here |
+//! | `completion` | what a shell completes |
 //! | `verbs/` | one file per verb |
 //! | `memory` | what is said when there is none left |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
-//! | `progress`, `interrupt` | what goes on beside: the progress line, Ctrl-C |
+//! | `progress`, `interrupt` | what goes on beside: progress and JSON Lines, Ctrl-C |
 //! | `catalogue`, `studies` | what a plan may name; the built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
 mod args;
 mod calibration;
 mod catalogue;
+mod completion;
+mod environment;
 mod error;
 mod habits;
 mod interrupt;
@@ -31,66 +34,82 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use plimsoll_core::{Catalogue, shown};
+use plimsoll_trial::TrialError;
 
 use crate::args::{Cli, Verb};
-use crate::error::{CliError, exit};
+use crate::error::exit;
 
 fn main() -> ExitCode {
     // std reads arguments where the kernel shows them, each time it is asked: ours are copied out, then,
     // while no other thread runs, passwords are taken out of what others can see of us.
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let typed: Vec<OsString> = std::env::args_os().collect();
     let catalogue = catalogue::assemble();
-    if secrets::scrub_command_line() {
-        for places in secrets::better_places(&catalogue, &arguments) {
-            say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
-        }
+    secrets::scrub_command_line();
+    match completion::answer(&catalogue, &typed) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => error.exit(),
+    }
+    let (arguments, of_environment) = match environment::with_options(&typed) {
+        Ok(all) => all,
+        Err(error) => return failed(&error),
+    };
+    for option in of_environment {
+        say(&secrets::masked(&format!("from the environment, {option}")));
+    }
+    for places in secrets::better_places(&catalogue, &arguments) {
+        say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
     }
     interrupt::handle_signals();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        // It repeats the argument that it does not take.
-        Err(error) if secrets::shows_password(&error.to_string()) => {
-            say(secrets::masked(&error.to_string()).trim_end());
-            return ExitCode::from(exit::USAGE);
-        }
-        Err(error) => {
-            let habit = habit(&catalogue, &error, &arguments);
+        Err(mut error) => {
+            if let Some(refused) = habit(&catalogue, &error, &arguments) {
+                say(&secrets::masked(&error::text(&refused)));
+                return ExitCode::from(error::code(refused.kind));
+            }
+            // That a value may stand behind `--` helps nobody here: none begins with a dash.
+            error.remove(clap::error::ContextKind::Suggested);
             let text = error.to_string();
-            match shown::lines(&text) {
-                // Somebody else's argument that is very long or drives the terminal.
+            match shown::lines(secrets::masked(&text)) {
+                // It repeats an argument that holds a password, is very long or drives the terminal.
                 shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
                 _ => drop(error.print()),
-            }
-            if let Some(habit) = habit {
-                say(&habit);
             }
             return ExitCode::from(error.exit_code() as u8);
         }
     };
     match run(&catalogue, cli.verb) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            // A URL may have been given where a file, a run or a number was wanted.
-            say(&secrets::masked(&error.to_string()));
-            error.exit_code()
-        }
+        Err(error) => failed(&error),
     }
 }
 
-/// What an unknown option of another tool is called here.
-fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+fn failed(error: &TrialError) -> ExitCode {
+    // A URL may have been given where a file, a run or a number was wanted.
+    say(&secrets::masked(&error::text(error)));
+    ExitCode::from(error::code(error.kind))
+}
+
+/// What is said of an option or a word that another tool knows.
+fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let at = arguments.iter().position(|given| given.to_string_lossy().starts_with(option.as_str()));
-    let given = at.map(|at| arguments[at].to_string_lossy().into_owned());
-    let value = at.and_then(|at| arguments.get(at + 1)).map(|value| value.to_string_lossy().into_owned());
-    habits::hint(catalogue, given.as_deref().filter(|given| given.contains('=')).unwrap_or(option), value.as_deref())
+    let words: Vec<String> = arguments.iter().map(|given| given.to_string_lossy().into_owned()).collect();
+    // Of `-threads 16`, `-t` is refused; of `-q 100`, where `-q` takes no value here, `100`.
+    let at = words.iter().position(|given| given.starts_with(refused.as_str()))?;
+    let before = at.checked_sub(1).filter(|_| !refused.starts_with('-'));
+    let cluster = [vec![refused.clone()], words[at + 1..].to_vec()].concat();
+    let hint = habits::hint(catalogue, &words[at..])
+        .or_else(|| habits::hint(catalogue, &words[before?..]))
+        .or_else(|| habits::hint(catalogue, &cluster))?;
+    Some(TrialError::usage(format!("unexpected argument '{refused}'")).next(hint))
 }
 
-fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, CliError> {
+fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
     match verb {
         Verb::Run(args) => verbs::run::run(catalogue, &args),
         Verb::Drive(args) => verbs::drive::run(catalogue, &args),
@@ -114,9 +133,9 @@ pub fn say(text: &str) {
 }
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
-pub fn print(text: &str) -> Result<u8, CliError> {
+pub fn print(text: &str) -> Result<u8, TrialError> {
     match anstream::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::io("standard output", &error)),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(TrialError::io("standard output", &error)),
         _ => Ok(exit::OK),
     }
 }

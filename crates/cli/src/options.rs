@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use plimsoll_plan::keys::{Key, LINE, OF_DRIVE, PLAN, Takes, Unless};
+use plimsoll_core::{ParamSpec, ParamType};
+use plimsoll_plan::keys::{GOALS, Key, LINE, OF_DRIVE, OF_REQUEST, PLAN, Takes, Unless};
+use plimsoll_plan::{Dimension, parse_count};
+use plimsoll_trial::TrialError;
 
-use crate::error::CliError;
+use crate::plans::PlanText;
 
-/// What was given for keys of a plan, as it was written: for those of the plan itself and of its drive, or with `OF_LINE`
-/// for those of its `[line]`.
+/// What was given for keys of a plan, as it was written: for those of the plan itself, of its drive and of its request, or
+/// with `OF_LINE` for those of its `[line]`. What may be given several times has a line for each.
 #[derive(Debug, Clone, Default)]
 pub struct Given<const OF_LINE: bool>(BTreeMap<&'static str, String>);
 
@@ -20,8 +24,8 @@ fn options(tables: &'static [&'static [Key]]) -> impl Iterator<Item = &'static K
 }
 
 fn all<const OF_LINE: bool>() -> impl Iterator<Item = &'static Key> {
-    let (of_plan, of_phase): (&[&[Key]], _) = if OF_LINE { (&[LINE], &[][..]) } else { (&[PLAN], OF_DRIVE) };
-    options(of_plan).chain(options(of_phase))
+    let tables: &[&[&[Key]]] = if OF_LINE { &[&[LINE]] } else { &[&[PLAN], OF_DRIVE, OF_REQUEST] };
+    tables.iter().flat_map(|tables| options(tables))
 }
 
 fn option_of(key: &'static Key) -> Arg {
@@ -29,6 +33,7 @@ fn option_of(key: &'static Key) -> Arg {
     let option = Arg::new(key.name).long(name).value_name(key.placeholder());
     let option = match key.takes {
         Takes::Flag => option.action(ArgAction::SetTrue),
+        Takes::Headers => option.action(ArgAction::Append),
         Takes::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };
@@ -59,6 +64,9 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
         let given = all::<OF_LINE>().filter_map(|key| {
             let value = match key.takes {
                 Takes::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
+                Takes::Headers => {
+                    matches.get_many::<String>(key.name).map(|all| all.cloned().collect::<Vec<_>>().join("\n"))
+                }
                 _ => matches.get_one::<String>(key.name).cloned(),
             };
             Some((key.name, value?))
@@ -81,23 +89,6 @@ impl Given<false> {
             true
         })
     }
-
-    /// What was given for keys of the plan itself, as lines of it.
-    pub fn of_plan(&self) -> Result<String, CliError> {
-        lines(&[PLAN], &self.0)
-    }
-
-    /// What was given for keys of the drive, as lines of its phase.
-    pub fn of_drive(&self) -> Result<String, CliError> {
-        lines(OF_DRIVE, &self.0)
-    }
-}
-
-impl Given<true> {
-    /// What was given, as lines of a `[line]`.
-    pub fn of_line(&self) -> Result<String, CliError> {
-        lines(&[LINE], &self.0)
-    }
 }
 
 impl<const OF_LINE: bool> Given<OF_LINE> {
@@ -106,66 +97,149 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Whether anything was given for keys of `tables`.
+    pub fn has(&self, tables: &'static [&'static [Key]]) -> bool {
+        options(tables).any(|key| self.0.contains_key(key.name))
+    }
+
     /// The first option, by the order of the plan's keys, that was given and is none of these keys'.
     pub fn first_but(&self, allowed: &[&str]) -> Option<String> {
         let given = all::<OF_LINE>().find(|key| self.0.contains_key(key.name) && !allowed.contains(&key.name))?;
         given.option.map(|(name, _)| format!("--{name}"))
     }
-}
 
-fn lines(tables: &'static [&'static [Key]], given: &BTreeMap<&'static str, String>) -> Result<String, CliError> {
-    let mut text = String::new();
-    for key in options(tables) {
-        if let Some(given) = given.get(key.name) {
-            let _ = writeln!(text, "{} = {}", key.name, written(key, given)?);
+    /// Writes what was given for the keys of `tables` down as lines of a plan.
+    pub fn write(&self, tables: &'static [&'static [Key]], plan: &mut PlanText) -> Result<(), TrialError> {
+        for key in options(tables) {
+            if let Some(given) = self.get(key.name) {
+                let option = key.option.map_or(key.name, |(name, _)| name);
+                let from = if matches!(key.takes, Takes::Flag) {
+                    format!("--{option}")
+                } else {
+                    format!("--{option} {given}")
+                };
+                plan.line(key.name, &written(key, given)?, &from);
+            }
         }
+        Ok(())
     }
-    Ok(text)
 }
 
 /// What was given for `key` as it stands in a plan.
-fn written(key: &Key, given: &str) -> Result<String, CliError> {
+fn written(key: &Key, given: &str) -> Result<String, TrialError> {
     Ok(match key.takes {
         Takes::Mix => mix(given)?,
         Takes::Processors => processors(given)?,
-        Takes::RateShape => list(&rates(given)),
-        Takes::Rate => value(&rates(given)),
+        Takes::RateShape if given.contains('=') => shape(given),
+        Takes::RateShape => list(&each(given, rate)),
+        Takes::Stages => texts(given),
+        Takes::Rate => value(&rate(given)),
+        Takes::Time(..) | Takes::Warmup if key.is_swept => list(&each(given, seconds)),
+        Takes::Time(..) => value(&seconds(given)),
+        // pgbench opens one for each transaction, and has no number for it.
+        Takes::Whole(..) if key.name == "reconnect" => {
+            list(&each(given, |one| if one.trim() == "each" { "1".to_owned() } else { count(one) }))
+        }
+        Takes::Whole(..) if key.is_swept => list(&each(given, count)),
+        Takes::Whole(..) => value(&count(given)),
+        Takes::Text | Takes::Statuses => quoted(given),
+        Takes::Headers => format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", ")),
         _ if key.is_swept => list(given),
         _ => value(given),
     })
 }
 
 /// Processors by number, with commas between them.
-fn processors(given: &str) -> Result<String, CliError> {
+fn processors(given: &str) -> Result<String, TrialError> {
     match given.split(',').find(|part| part.trim().parse::<u32>().is_err()) {
         None => Ok(format!("[{given}]")),
-        Some(part) => Err(CliError::usage(format!("`{part}` is not the number of a processor"))
+        Some(part) => Err(TrialError::usage(format!("`{part}` is not the number of a processor"))
             .next("write one or more with commas between them, for example 2,3")),
     }
 }
 
 /// Shares: `read=70,update=30`; one kind alone needs no share.
-fn mix(given: &str) -> Result<String, CliError> {
+fn mix(given: &str) -> Result<String, TrialError> {
     let mut shares = Vec::new();
     for part in given.split(',').map(str::trim) {
         let (kind, share) = part.split_once('=').unwrap_or((part, "1"));
         let share: u32 = share.parse().map_err(|_| {
-            CliError::usage(format!("`{share}` is not the share of {kind}"))
-                .next("write KIND=SHARE with a whole number, for example read=70,update=30")
+            TrialError::usage(format!("`{share}` is not the share of {kind}"))
+                .next("write TYPE=SHARE with a whole number, for example read=70,update=30")
         })?;
         shares.push(format!("{} = {share}", value(kind)));
     }
     Ok(format!("{{ {} }}", shares.join(", ")))
 }
 
-/// Rates; a bare number is one a second, as all other load generators take it.
-fn rates(given: &str) -> String {
-    let is_bare = |part: &str| part.ends_with(|c: char| c.is_ascii_digit());
-    let parts = given.split(',').map(|part| match part.trim() {
-        part if is_bare(part) => format!("{part}/s"),
-        part => part.to_owned(),
+/// The limit of a goal as it stands in a plan. Of a bare time nobody can know whether seconds or milliseconds are meant.
+pub fn goal(name: &str, given: &str) -> String {
+    let takes = GOALS.iter().find(|key| key.name == name).map(|key| key.takes);
+    value(&if matches!(takes, Some(Takes::Rate)) { rate(given) } else { given.to_owned() })
+}
+
+/// The value, or values, of a parameter as they stand in a plan. A text is one value, whatever it holds.
+pub fn param(spec: Option<&ParamSpec>, given: &str) -> String {
+    match spec.map(|spec| spec.param_type) {
+        Some(ParamType::Text) => quoted(given),
+        Some(ParamType::Int { .. }) => list(&each(given, count)),
+        Some(ParamType::Duration) => list(&each(given, seconds)),
+        _ => list(given),
+    }
+}
+
+/// What `of` makes of each of the values between commas.
+fn each(given: &str, of: fn(&str) -> String) -> String {
+    given.split(',').map(of).collect::<Vec<_>>().join(",")
+}
+
+/// A rate; a bare number is one a second, as all other load generators take it.
+fn rate(given: &str) -> String {
+    let given = given.trim();
+    if parse_count(given).is_some() || given.parse::<f64>().is_ok() { format!("{given}/s") } else { given.to_owned() }
+}
+
+/// A time; a bare number is one of seconds, as all other load generators take it.
+pub fn seconds(given: &str) -> String {
+    let given = given.trim();
+    let is_bare = given.starts_with(|c: char| c.is_ascii_digit()) && given.ends_with(|c: char| c.is_ascii_digit());
+    if is_bare && given.parse::<f64>().is_ok() { format!("{given}s") } else { given.to_owned() }
+}
+
+/// A time that an option of ours takes.
+///
+/// # Errors
+/// It is none.
+pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
+    let parsed = plimsoll_plan::parse_quantity(&seconds(given), Dimension::Time);
+    match parsed.map(|ns| ns / 1e9) {
+        Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(Duration::from_secs_f64(seconds.min(1e9))),
+        Ok(_) => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))),
+        Err((what, next)) => {
+            let error = TrialError::usage(format!("--{option} {given}: {what}"));
+            Err(next.map_or(error.clone(), |next| error.next(next)))
+        }
+    }
+}
+
+/// A count in digits: `10K` is 10000.
+fn count(given: &str) -> String {
+    parse_count(given).map_or(given.trim().to_owned(), |count| count.to_string())
+}
+
+/// A rate that changes, by the keys of its table: `sine=1000/s,amplitude=500/s,period=60s`.
+fn shape(given: &str) -> String {
+    let keys = given.split(',').map(|part| {
+        let (key, of) = part.split_once('=').unwrap_or((part, ""));
+        format!("{} = {}", quoted(key.trim()), quoted(of.trim()))
     });
-    parts.collect::<Vec<_>>().join(",")
+    format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "))
+}
+
+/// A list of texts that is one value.
+fn texts(given: &str) -> String {
+    let texts = given.split(',').map(|part| quoted(part.trim()));
+    format!("[{}]", texts.collect::<Vec<_>>().join(", "))
 }
 
 /// One value, or several between commas as a list that is swept.
@@ -180,9 +254,11 @@ pub fn list(given: &str) -> String {
 /// A value as TOML: whole numbers and truth values as they are, everything else in quotes.
 pub fn value(given: &str) -> String {
     let is_number = given.parse::<i64>().is_ok() && !given.starts_with('+');
-    if is_number || matches!(given, "true" | "false") {
-        return given.to_owned();
-    }
+    if is_number || matches!(given, "true" | "false") { given.to_owned() } else { quoted(given) }
+}
+
+/// A text as TOML.
+pub fn quoted(given: &str) -> String {
     let mut quoted = String::from("\"");
     for c in given.chars() {
         match c {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
-use plimsoll_core::shown::clean;
-use plimsoll_plan::Overrides;
 use plimsoll_plan::model::Plan;
+use plimsoll_plan::{Overrides, PlanError, Problem};
+use plimsoll_trial::{ErrorKind, TrialError};
 
 use crate::args::PlanArgs;
-use crate::error::{CliError, exit};
 use crate::{secrets, studies};
 
 /// Largest plan file that is read.
@@ -29,7 +29,7 @@ pub struct Passwords {
 
 impl Passwords {
     /// The one in `file` for URLs that bring none of their own, and those of the URLs in `stores`.
-    pub fn of_options(file: Option<&Path>, stores: &[&[String]]) -> Result<Self, CliError> {
+    pub fn of_options(file: Option<&Path>, stores: &[&[String]]) -> Result<Self, TrialError> {
         let default = file.map(secrets::read_password_file).transpose()?;
         let mut passwords = Self { default, ..Self::default() };
         stores.iter().for_each(|stores| drop(passwords.taken_from(stores)));
@@ -54,45 +54,55 @@ impl Passwords {
 }
 
 /// The plan that `args` name, and its text.
-pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), CliError> {
+pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), TrialError> {
     read_plan(catalogue, read(&args.plan)?, &args.on, args.seed, passwords)
 }
 
 /// The text of a plan.
+#[derive(Debug, Default)]
 pub struct PlanText {
-    /// The study's or file's name.
+    /// The study's name or the file's path, as it was typed.
     pub name: String,
     /// TOML.
     pub text: String,
     /// Where the files that it names stand, if their paths are relative.
     pub beside: PathBuf,
+    /// Pieces of the text, and the options that they were written from, as those were typed.
+    pub options: Vec<(Range<usize>, String)>,
 }
 
 impl PlanText {
-    /// One that was put together from options.
-    pub fn of_options(name: String, text: String) -> Self {
-        Self { name, text, beside: PathBuf::new() }
+    /// Appends what was written from the option `from`.
+    pub fn push(&mut self, text: &str, from: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.options.push((start..self.text.len(), from.to_owned()));
+    }
+
+    /// Appends a key and its value, which were written from the option `from`.
+    pub fn line(&mut self, key: &str, value: &str, from: &str) {
+        self.push(&format!("{key} = {value}\n"), from);
     }
 }
 
-/// The plan that `from` comes to on the stores `on`, or on its own, and its text.
+/// The plan that `from` comes to on the stores `on`, or on its own, and its text without secrets.
 pub fn read_plan(
     catalogue: &Catalogue,
-    from: PlanText,
+    mut from: PlanText,
     stores: &[String],
     seed: Option<u64>,
     passwords: &mut Passwords,
-) -> Result<(Plan, String), CliError> {
-    let PlanText { name, text, beside } = from;
+) -> Result<(Plan, String), TrialError> {
     let on = passwords.taken_from(stores);
     let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
-    let files = |path: &str| read_beside(&beside.join(path));
-    match plimsoll_plan::parse_with_files(&name, &text, catalogue, &overrides, &files) {
+    let files = |path: &str| read_beside(&from.beside.join(path));
+    match plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, &overrides, &files) {
         Ok(mut plan) => {
             plimsoll_trial::bound_sessions(catalogue, &mut plan)?;
-            Ok((plan, text))
+            from.text = secrets::masked(&from.text);
+            Ok((plan, from.text))
         }
-        Err(error) => Err(plan_error(&error)),
+        Err(error) => Err(plan_error(&from, &error)),
     }
 }
 
@@ -105,7 +115,12 @@ fn read_beside(path: &Path) -> std::io::Result<String> {
     if size.len() > FILE_BYTES_MAX {
         return Err(std::io::Error::other("it is larger than 256 MiB"));
     }
-    fs::read_to_string(path)
+    let text = fs::read(path)?;
+    String::from_utf8(text).map_err(|error| {
+        let line =
+            error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|byte| **byte == b'\n').count();
+        std::io::Error::other(format!("line {} is not UTF-8", line + 1))
+    })
 }
 
 /// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
@@ -130,9 +145,9 @@ pub fn whole_urls(pieces: &[String]) -> Vec<String> {
 }
 
 /// The text of the study or file `plan`.
-pub fn read(plan: &str) -> Result<PlanText, CliError> {
-    if let Some(study) = studies::find(plan) {
-        return Ok(PlanText::of_options(study.name.to_owned(), study.text.to_owned()));
+pub fn read(plan: &str) -> Result<PlanText, TrialError> {
+    if let Some(study) = studies::ALL.iter().find(|study| study.name == plan) {
+        return Ok(PlanText { name: study.name.to_owned(), text: study.text.to_owned(), ..PlanText::default() });
     }
     let path = Path::new(plan);
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
@@ -140,30 +155,56 @@ pub fn read(plan: &str) -> Result<PlanText, CliError> {
         std::io::ErrorKind::NotFound => {
             let meant =
                 nearest(plan, names.iter().copied()).map_or(String::new(), |name| format!("did you mean `{name}`? "));
-            CliError::usage(format!("there is no study and no file named `{plan}`"))
+            TrialError::usage(format!("there is no study and no file named `{plan}`"))
                 .next(format!("{meant}studies are: {}; or give the path of a plan file", names.join(", ")))
         }
-        _ => CliError::io(plan, &error),
+        _ => TrialError::io(plan, &error),
     })?;
     if !size.is_file() {
-        return Err(CliError::usage(format!("{plan} is not a file")).next("give the path of a plan file"));
+        return Err(TrialError::usage(format!("{plan} is not a file")).next("give the path of a plan file"));
     }
     if size.len() > PLAN_BYTES_MAX {
-        return Err(CliError::usage(format!("{plan} is larger than 1 MiB: that is no plan")));
+        return Err(TrialError::usage(format!("{plan} is larger than 1 MiB: that is no plan")));
     }
-    let text = fs::read(path).map_err(|error| CliError::io(plan, &error))?;
+    let text = fs::read(path).map_err(|error| TrialError::io(plan, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
-        CliError::usage(format!("{plan} is not text"))
+        TrialError::usage(format!("{plan} is not text"))
             .detail(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
             .next("give the path of a plan file, TOML in UTF-8")
     })?;
-    let name = path.file_stem().map_or(plan.to_owned(), |stem| clean(&stem.to_string_lossy()));
     let beside = path.parent().unwrap_or(Path::new("")).to_owned();
-    Ok(PlanText { name, text, beside })
+    Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new() })
 }
 
-/// A plan's error, drawn with the lines it is about.
-fn plan_error(error: &plimsoll_plan::PlanError) -> CliError {
+/// A plan's error: of what was given as options with the option that it is about, else drawn with the lines.
+fn plan_error(from: &PlanText, error: &PlanError) -> TrialError {
+    let told = |problem: &Problem| told(from, problem);
+    match error.problems().iter().map(told).collect::<Option<Vec<_>>>() {
+        Some(told) => {
+            let texts: Vec<String> = told.iter().map(crate::error::text).collect();
+            TrialError { kind: ErrorKind::Plan, ..TrialError::usage(texts.join("\n")) }
+        }
+        None => drawn(error),
+    }
+}
+
+/// What is wrong with an option; `None` of what stands in a file.
+fn told(from: &PlanText, problem: &Problem) -> Option<TrialError> {
+    let at = problem.span().start;
+    let place = match problem.source_name() {
+        "--on" => format!("--on {}: ", problem.meant()),
+        name if name == from.name && !from.options.is_empty() => {
+            let option = from.options.iter().find(|(range, _)| range.contains(&at));
+            option.map_or(String::new(), |(_, option)| format!("{option}: "))
+        }
+        _ => return None,
+    };
+    let told = TrialError::usage(format!("{place}{}", problem.what()));
+    Some(TrialError { next: problem.help().map(str::to_owned), ..told })
+}
+
+/// An error of a file, drawn with the lines it is about.
+fn drawn(error: &PlanError) -> TrialError {
     use std::io::IsTerminal;
     let terminal = std::io::stderr().is_terminal();
     let theme = if terminal { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };
@@ -176,7 +217,7 @@ fn plan_error(error: &plimsoll_plan::PlanError) -> CliError {
     if rendered.is_err() {
         drawn = error.to_string();
     }
-    CliError::drawn(exit::USAGE, drawn)
+    TrialError { kind: ErrorKind::Plan, ..TrialError::usage(drawn) }
 }
 
 #[cfg(test)]

@@ -1,23 +1,34 @@
-//! What is going on, on stderr: one line that is rewritten in a terminal, one line a phase elsewhere.
+//! What is going on: on stderr a line that is rewritten in a terminal, or one every so often; on stdout, where they were asked for,
+//! JSON Lines.
 
-use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
+use plimsoll_record::data::PhaseKind;
 use plimsoll_trial::{Sink, Told};
+use serde_json::json;
+
+/// How often a line is written where nobody said and there is no terminal.
+const EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress.
 pub struct Progress {
     mode: Mode,
+    /// Set where JSON Lines are wanted, when nobody reads them any more.
+    stop: Option<Arc<AtomicBool>>,
     shown: Mutex<Shown>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Quiet,
-    Lines,
+    /// A line this often.
+    Lines(Duration),
     Rewritten,
 }
 
@@ -25,19 +36,43 @@ enum Mode {
 struct Shown {
     trial: String,
     phase: String,
-    /// Operations that were rejected or unknown, since the phase began.
-    errors: u64,
     started: Instant,
     ends: Option<Duration>,
+    /// Of a load: operations that have ended, and how many there are.
+    loaded: Option<(u64, u64)>,
+    /// When the last line was written, and what came since.
+    told: Instant,
+    since: Since,
+}
+
+/// What slices came to together.
+#[derive(Default)]
+struct Since {
+    seconds: f64,
+    done: f64,
+    errors: u64,
+    /// Times in nanoseconds, and how often each was seen.
+    times: BTreeMap<u64, u64>,
 }
 
 impl Sink for Progress {
     fn take(&self, told: &Told) {
-        let shown = || self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stop.is_some() {
+            self.print(told);
+        }
         match told {
-            Told::Next(name) => name.clone_into(&mut shown().trial),
-            Told::BeginPhase(header, takes) => self.note(&shown().begin(&header.name, *takes)),
-            Told::Slice { row, .. } if self.mode == Mode::Rewritten => rewrite(&shown().line(row)),
+            Told::Next(name) => name.clone_into(&mut self.shown().trial),
+            Told::BeginPhase(header, takes) => self.note(&self.shown().begin(&header.name, *takes)),
+            Told::Loading(done, of) => {
+                let mut shown = self.shown();
+                shown.loaded = Some((*done, *of));
+                self.show(&mut shown);
+            }
+            Told::Slice { row, .. } => {
+                let mut shown = self.shown();
+                shown.add(row);
+                self.show(&mut shown);
+            }
             Told::Note(text) => self.note(text),
             Told::Remark(text) if self.mode != Mode::Quiet => self.say(text),
             Told::Notice(text) => self.say(text),
@@ -48,22 +83,45 @@ impl Sink for Progress {
 }
 
 impl Progress {
-    /// Quiet, or as the terminal permits.
-    pub fn new(quiet: bool) -> Self {
-        let mode = match (quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Mode::Quiet,
-            (false, true) => Mode::Rewritten,
-            (false, false) => Mode::Lines,
+    /// Quiet, a line so often, or as the terminal permits. JSON Lines go to standard output until nobody reads them, when `stop`
+    /// is set.
+    pub fn new(quiet: bool, every: Option<Duration>, stop: Option<Arc<AtomicBool>>) -> Self {
+        let mode = match (quiet, every, std::io::stderr().is_terminal()) {
+            (true, ..) => Mode::Quiet,
+            (false, None, true) => Mode::Rewritten,
+            (false, every, _) => Mode::Lines(every.unwrap_or(EVERY)),
         };
-        let (trial, phase) = (String::new(), String::new());
-        let shown = Shown { trial, phase, errors: 0, started: Instant::now(), ends: None };
-        Self { mode, shown: Mutex::new(shown) }
+        let now = Instant::now();
+        let shown = Shown {
+            trial: String::new(),
+            phase: String::new(),
+            started: now,
+            ends: None,
+            loaded: None,
+            told: now,
+            since: Since::default(),
+        };
+        Self { mode, stop, shown: Mutex::new(shown) }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows how far it is, where it is time for that.
+    fn show(&self, shown: &mut Shown) {
+        match self.mode {
+            Mode::Rewritten if shown.told.elapsed() >= Duration::from_millis(100) => rewrite(&shown.line()),
+            // A slice that ends a moment early is that line's still.
+            Mode::Lines(every) if shown.told.elapsed() + every / 20 >= every => crate::say(&shown.line()),
+            _ => {}
+        }
     }
 
     fn note(&self, text: &str) {
         match self.mode {
             Mode::Quiet => {}
-            Mode::Lines => crate::say(text),
+            Mode::Lines(_) => crate::say(text),
             Mode::Rewritten => rewrite(text),
         }
     }
@@ -80,27 +138,98 @@ impl Progress {
             rewrite("");
         }
     }
+
+    /// A JSON object on a line, of what somebody who looks on wants to know.
+    fn print(&self, told: &Told) {
+        let object = match told {
+            Told::BeginRun(header) => json!({
+                "type": "run", "id": header.id, "plan": header.plan_name, "tag": header.tag,
+                "started_wall_ns": header.started_wall_ns, "plimsoll_version": header.plimsoll_version,
+            }),
+            Told::BeginPhase(header, takes) => json!({
+                "type": "phase", "trial": self.shown().trial, "phase": header.name, "kind": header.kind.name(),
+                "takes_s": takes.map(|takes| takes.as_secs_f64()),
+            }),
+            Told::Slice { row, measured: true } => return self.line(&plimsoll_report::json_slice(row)),
+            Told::Loading(done, of) if *done > 0 => json!({"type": "loading", "done": done, "of": of}),
+            Told::Event(event) => json!({
+                "type": "event", "at_s": event.from_ns as f64 / 1e9, "level": event.level.name(), "text": event.text,
+            }),
+            Told::Remark(text) | Told::Notice(text) => json!({"type": "note", "text": text}),
+            _ => return,
+        };
+        self.line(&object.to_string());
+    }
+
+    fn line(&self, line: &str) {
+        let mut stdout = std::io::stdout().lock();
+        let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+        if let (Err(error), Some(stop)) = (written, &self.stop)
+            && error.kind() == ErrorKind::BrokenPipe
+        {
+            stop.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Shown {
     /// A phase begins that will take so long, if that is known.
     fn begin(&mut self, phase: &str, takes: Option<Duration>) -> String {
         phase.clone_into(&mut self.phase);
-        (self.errors, self.started, self.ends) = (0, Instant::now(), takes);
+        (self.started, self.ends, self.loaded) = (Instant::now(), takes, None);
+        (self.told, self.since) = (self.started, Since::default());
         let takes = takes.map_or(String::new(), |takes| format!(" ({:.0} s)", takes.as_secs_f64()));
         format!("{} · {phase}{takes}", self.trial)
     }
 
     /// A slice of the phase ended.
-    fn line(&mut self, row: &SliceRow) -> String {
-        self.errors += row.rejected + row.unknown;
-        let left = self.ends.map_or(String::new(), |ends| {
-            format!(" · {} s left", ends.saturating_sub(self.started.elapsed()).as_secs_f64().ceil())
-        });
-        let p99 = row.percentiles_ns[2].map_or(String::new(), |ns| format!(" · p99 {}", number::nanoseconds(ns)));
-        let errors = if self.errors > 0 { format!(" · {} errors", self.errors) } else { String::new() };
-        format!("{} · {}{left} · {:.0} ops/s{p99}{errors}", self.trial, self.phase, row.rate_per_s)
+    fn add(&mut self, row: &SliceRow) {
+        self.since.seconds += row.end_s - row.start_s;
+        self.since.done += row.rate_per_s * (row.end_s - row.start_s);
+        self.since.errors += row.rejected + row.unknown;
+        for (time, count) in &row.times_ns {
+            *self.since.times.entry(*time).or_default() += count;
+        }
+        if let Some((done, _)) = self.loaded.as_mut().filter(|_| row.phase_kind == PhaseKind::Load) {
+            *done += row.count;
+        }
     }
+
+    /// How far it is, and what came since the last line: `1/1 postgres · drive · 20 s · 1,860/s · p50 3.9 ms · …`.
+    fn line(&mut self) -> String {
+        let since = std::mem::take(&mut self.since);
+        self.told = Instant::now();
+        let taken = self.started.elapsed();
+        let mut parts = vec![self.trial.clone(), self.phase.clone(), format!("{:.0} s", taken.as_secs_f64())];
+        let share = self.loaded.filter(|(_, of)| *of > 0).map(|(done, of)| done.min(of) as f64 / of as f64);
+        parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
+        let left = match (share, self.ends) {
+            (Some(share), _) if share > 0.0 => Some(taken.mul_f64((1.0 - share) / share)),
+            (None, Some(ends)) => Some(ends.saturating_sub(taken)),
+            _ => None,
+        };
+        parts.extend(left.map(|left| format!("{} s left", left.as_secs_f64().ceil())));
+        if since.seconds > 0.0 {
+            parts.push(format!("{}/s", number::count((since.done / since.seconds).round() as u64)));
+            let percentiles = [50, 95, 99].map(|percent| (percent, percentile(&since.times, percent)));
+            let shown = percentiles.into_iter().filter_map(|(percent, ns)| Some((percent, ns?)));
+            parts.extend(shown.map(|(percent, ns)| format!("p{percent} {}", number::nanoseconds(ns))));
+            parts.extend((since.errors > 0).then(|| format!("{} errors", number::count(since.errors))));
+        }
+        parts.join(" · ")
+    }
+}
+
+/// The percentile of times, with how often each was seen; `None` with fewer than ten above it.
+fn percentile(times: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
+    let all: u64 = times.values().sum();
+    let above = all * (100 - percent) / 100;
+    let mut seen = 0;
+    let found = times.iter().find(|(_, count)| {
+        seen += **count;
+        seen >= all - above
+    });
+    found.filter(|_| above >= 10).map(|(time, _)| *time)
 }
 
 fn rewrite(text: &str) {
@@ -109,4 +238,20 @@ fn rewrite(text: &str) {
     let mut stderr = std::io::stderr().lock();
     // Progress that cannot be shown is no reason to stop.
     let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::percentile;
+
+    #[test]
+    fn percentiles_need_ten_above() {
+        let times: BTreeMap<u64, u64> = (1..=1_000).map(|time| (time, 1)).collect();
+        assert_eq!([50, 95, 99].map(|percent| percentile(&times, percent)), [Some(500), Some(950), Some(990)]);
+        let few: BTreeMap<u64, u64> = [(7, 100)].into();
+        assert_eq!([50, 95].map(|percent| percentile(&few, percent)), [Some(7), None]);
+        assert_eq!(percentile(&BTreeMap::new(), 50), None);
+    }
 }

@@ -1,37 +1,38 @@
-//! Passwords that came in by the command line: taken out of URLs, and out of what others can see of us.
+//! Secrets that came in by the command line: passwords are taken out of URLs, and they and those of requests out of what
+//! others can see of us.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use plimsoll_core::Catalogue;
-use plimsoll_plan::{password_places, password_ranges};
-
-use crate::error::{CliError, exit};
+use plimsoll_core::{Catalogue, StoreErrorKind};
+use plimsoll_plan::{password_places, password_ranges, secret_ranges};
+use plimsoll_trial::TrialError;
 
 /// The first line of a password file.
-pub fn read_password_file(path: &Path) -> Result<String, CliError> {
+pub fn read_password_file(path: &Path) -> Result<String, TrialError> {
     let text = fs::read_to_string(path).map_err(|error| {
         let what = format!("password file {}: {error}", path.display());
-        let code = if error.kind() == std::io::ErrorKind::PermissionDenied { exit::PERMISSION } else { exit::USAGE };
-        CliError::new(code, what).next("give --password-file a readable file whose first line is the password")
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => StoreErrorKind::Permission,
+            _ => StoreErrorKind::Usage,
+        };
+        TrialError::new(kind, what).next("give --password-file a readable file whose first line is the password")
     })?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(CliError::usage(format!("password file {} is empty", path.display()))
+        _ => Err(TrialError::usage(format!("password file {} is empty", path.display()))
             .next("write the password on its first line")),
     }
 }
 
-/// Overwrites with `*` every password inside a URL of the command line as the process list shows it.
-/// Returns true when there was one. Arguments asked of std afterwards have lost their passwords too.
-pub fn scrub_command_line() -> bool {
-    let found = std::env::args_os().any(|argument| shows_password(&argument.to_string_lossy()));
-    if found {
-        overwrite_argv_passwords();
+/// Overwrites with `*` every secret of the command line as the process list shows it. Arguments asked of std afterwards
+/// have lost theirs too.
+pub fn scrub_command_line() {
+    if std::env::args_os().any(|argument| !secret_ranges(&argument.to_string_lossy()).is_empty()) {
+        overwrite_argv_secrets();
     }
-    found
 }
 
 /// Where the passwords in URLs of `arguments` may stand instead: a line for each family of stores.
@@ -46,20 +47,15 @@ pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<
     arguments.iter().flat_map(places).collect()
 }
 
-/// The command line as a recording may keep it: passwords inside URLs replaced by `***`.
+/// The command line as a recording may keep it: secrets replaced by `***`.
 pub fn shown_command_line() -> Vec<String> {
     std::env::args_os().map(|argument| masked(&argument.to_string_lossy())).collect()
 }
 
-/// True when `text` holds a URL with a password.
-pub fn shows_password(text: &str) -> bool {
-    !password_ranges(text).is_empty()
-}
-
-/// `text` with passwords inside URLs replaced by `***`.
+/// `text` with passwords of URLs and secrets of requests replaced by `***`.
 pub fn masked(text: &str) -> String {
     let mut shown = text.to_owned();
-    for range in password_ranges(text).into_iter().rev() {
+    for range in secret_ranges(text).into_iter().rev() {
         shown.replace_range(range, "***");
     }
     shown
@@ -67,7 +63,7 @@ pub fn masked(text: &str) -> String {
 
 /// The kernel shows other users the memory between `arg_start` and `arg_end`; that is where the
 /// characters have to go.
-fn overwrite_argv_passwords() {
+fn overwrite_argv_secrets() {
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return };
     // The second field may hold blanks and brackets; the last bracket ends it. After it, `arg_start` and
     // `arg_end` are fields 48 and 49 of proc(5), counted from 1.
@@ -87,7 +83,7 @@ fn overwrite_argv_passwords() {
     let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) };
     for argument in memory.split_mut(|byte| *byte == 0) {
         let Ok(text) = std::str::from_utf8(argument) else { continue };
-        for range in password_ranges(text) {
+        for range in secret_ranges(text) {
             argument[range].fill(b'*');
         }
     }

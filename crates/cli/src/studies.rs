@@ -22,11 +22,6 @@ pub const ALL: &[Study] = &[
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 
-/// The study of this name.
-pub fn find(name: &str) -> Option<&'static Study> {
-    ALL.iter().find(|study| study.name == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::ALL;

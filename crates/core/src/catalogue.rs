@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::http::Request;
 use crate::store::{Dialect, Interface, StoreKind};
 use crate::workload::Workload;
 
@@ -133,19 +135,58 @@ pub struct WorkloadSpec {
     pub interfaces: &'static [Interface],
     /// Dialects of SQL that its statements are written for; empty when it has none or all understand them.
     pub dialects: &'static [Dialect],
-    /// Names of its operation kinds, for plans' mixes and questions. Of a workload that takes scripts: none, each
-    /// script's name is a kind.
+    /// Names of its operation kinds, for plans' mixes and questions; none of a workload that is made of the user's own
+    /// scripts, each of which is a kind.
     pub kinds: &'static [&'static str],
-    /// It is made of the user's own scripts.
-    pub takes_scripts: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
+    /// Names for it with a mix and parameters that somebody has published. One that is called as the workload itself says
+    /// its usual mix.
+    pub presets: &'static [Preset],
     /// Makes one, with parameters checked and defaults filled in. `scripts` is empty unless it takes scripts.
     pub make: fn(seed: u64, params: &Params, scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError>,
 }
 
+impl WorkloadSpec {
+    /// Its names: its own, then those of its presets.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let others = self.presets.iter().map(|preset| preset.name).filter(|name| *name != self.name);
+        std::iter::once(self.name).chain(others)
+    }
+
+    /// Whether it is made of the user's own scripts.
+    pub fn takes_scripts(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Whether it may be made of the user's own requests.
+    pub fn takes_requests(&self) -> bool {
+        self.interfaces.contains(&Interface::Http)
+    }
+}
+
+/// A name under which a workload is known elsewhere: what it asks, and parameters whose defaults are others then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preset {
+    /// The name, as in plans.
+    pub name: &'static str,
+    /// Whose it is and what it is for: one line for lists.
+    pub summary: &'static str,
+    /// Shares of kinds of operation, where a phase says none.
+    pub mix: &'static [(&'static str, u32)],
+    /// Parameters, with values as they would be written in a plan, without quotes.
+    pub params: &'static [(&'static str, &'static str)],
+}
+
+impl Preset {
+    /// One that changes no parameter.
+    pub const fn of(name: &'static str, summary: &'static str, mix: &'static [(&'static str, u32)]) -> Self {
+        Self { name, summary, mix, params: &[] }
+    }
+}
+
 /// A script of the user's own: one kind of operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Script {
     /// The kind's name.
     pub name: String,
@@ -156,6 +197,26 @@ pub struct Script {
     /// The file that it was read from, as the plan names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// In place of a text: requests of HTTP, sent one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<Request>,
+    /// CSV files whose columns are variables; the same for all scripts of a workload. Never recorded: they may hold
+    /// passwords.
+    #[serde(skip)]
+    pub csv: Vec<Arc<CsvFile>>,
+}
+
+/// A CSV file. Each operation takes one of its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CsvFile {
+    /// The file, as the plan names it.
+    pub file: String,
+    /// Its text: a line with the names of the columns, then rows.
+    pub text: String,
+    /// Stands before the names of its columns.
+    pub prefix: String,
+    /// Operations take rows one after the other, instead of at random.
+    pub in_order: bool,
 }
 
 /// Why a workload cannot be made of what it was given.
@@ -198,9 +259,10 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The store named `name`.
+    /// The store named `name`, or known by that name elsewhere.
     pub fn store(&self, name: &str) -> Option<&dyn StoreKind> {
-        self.stores.iter().find(|store| store.spec().name == name).map(|store| &**store)
+        let mut all = self.stores.iter();
+        all.find(|store| store.spec().name == name || store.spec().aliases.contains(&name)).map(|store| &**store)
     }
 
     /// The store that a URL's scheme names.
@@ -208,13 +270,28 @@ impl Catalogue {
         self.stores.iter().find(|store| store.spec().schemes.contains(&scheme)).map(|store| &**store)
     }
 
+    /// The store that `given` names: by a name of its, by a URL, or by the scheme of one.
+    pub fn store_of(&self, given: &str) -> Option<&dyn StoreKind> {
+        match given.split_once("://") {
+            Some((scheme, _)) => self.store_for_scheme(scheme),
+            None => self.store(given).or_else(|| self.store_for_scheme(given)),
+        }
+    }
+
     /// The workload named `name`.
     pub fn workload(&self, name: &str) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|workload| workload.name == name)
     }
 
-    /// The sampler named `name`.
-    pub fn sampler(&self, name: &str) -> Option<&SamplerSpec> {
-        self.samplers.iter().find(|sampler| sampler.name == name)
+    /// The workload that `name` means, and what else that name says of it.
+    pub fn preset(&self, name: &str) -> Option<(&WorkloadSpec, Option<&'static Preset>)> {
+        let preset = |spec: &WorkloadSpec| spec.presets.iter().find(|preset| preset.name == name);
+        let own = self.workload(name).map(|spec| (spec, preset(spec)));
+        own.or_else(|| self.workloads.iter().find_map(|spec| Some((spec, Some(preset(spec)?)))))
+    }
+
+    /// Every name of a workload.
+    pub fn workload_names(&self) -> Vec<&'static str> {
+        self.workloads.iter().flat_map(WorkloadSpec::names).collect()
     }
 }

@@ -195,10 +195,12 @@ impl<'a> Parser<'a> {
         }
         self.at += 1;
         let mut quantity = self.word().to_owned();
-        // The 99.9th percentile's other spelling.
-        if quantity.ends_with("p99") && self.rest().starts_with(".9") {
-            self.at += 2;
-            quantity.push('9');
+        // A percentile's decimals: `p99.9` is another spelling of `p999`.
+        let decimals = self.rest().strip_prefix('.').unwrap_or_default();
+        let decimals = decimals.trim_start_matches(|c: char| c.is_ascii_digit()).len().abs_diff(decimals.len());
+        if quantity.ends_with("p99") && decimals > 0 {
+            quantity.push_str(self.rest().get(1..=decimals).unwrap_or_default());
+            self.at += 1 + decimals;
         }
         if quantity.is_empty() {
             return Err(self.error(format!("expected a quantity after `{phase}.`, as in `{phase}.seconds`")));

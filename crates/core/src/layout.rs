@@ -15,7 +15,7 @@ pub struct Layout {
     pub collections: Vec<Collection>,
     /// How the collections' indexes are kept.
     pub index: IndexMode,
-    /// For the `sql` interface: statements run once, in order, that make the tables, and may fill them.
+    /// For the `sql` and `commands` interfaces: what is run once, in order, and makes the tables, and may fill them.
     pub statements: Vec<Statement>,
     /// For the `sql` interface: statements run once, in order, when the load is done: indexes, statistics.
     pub after_load: Vec<Statement>,

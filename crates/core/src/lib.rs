@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`value`] | [`Value`], and [`ValueBuf`], the buffer they are built in without allocating |
 //! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: one unit of work and what it came to |
+//! | [`http`] | [`HttpCall`]: requests, and what is wanted of their answers |
 //! | [`ldap`] | [`LdapCall`]: operations on a directory |
 //! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients know it |
@@ -33,8 +34,10 @@
 
 mod calendar;
 pub mod catalogue;
+pub mod command;
 pub mod error;
 pub mod formula;
+pub mod http;
 pub mod kv;
 pub mod layout;
 pub mod ldap;
@@ -61,15 +64,17 @@ pub mod workload;
 
 pub use calendar::Utc;
 pub use catalogue::{
-    Catalogue, ParamSpec, ParamType, ParamValue, Params, SamplerSpec, Script, WorkloadError, WorkloadSpec,
+    Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
+    WorkloadSpec,
 };
 pub use error::{StoreError, StoreErrorKind};
 pub use formula::{Formula, FormulaError, Term};
+pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Template};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
 pub use observer::Observer;
-pub use op::{Access, Answer, Call, HttpCall, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};

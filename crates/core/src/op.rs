@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::{self, Part};
 use crate::error::StoreError;
+use crate::http::HttpCall;
 use crate::ldap::LdapCall;
 use crate::sql;
 use crate::store::Interface;
@@ -50,6 +52,9 @@ pub enum Call {
     /// The `sql` interface: one statement whose text is the only parameter, sent as it is: what no parameter may stand
     /// in, with its values written into it.
     SqlText,
+    /// The `commands` interface: the words of one command in the store's own language. An answer of several values is as many
+    /// rows of one; nothing is a row too, a null.
+    Command(Vec<Vec<Part>>),
     /// The `kv` interface.
     Kv(KvCall),
     /// The `http` interface: one request.
@@ -73,17 +78,6 @@ pub enum KvCall {
     /// The next keys in byte order. Params: the first key, and how many (an integer). Answer: rows of key and
     /// value.
     Scan,
-}
-
-/// One HTTP request. Answer: one row of the status (an integer) and the body (bytes), or [`Outcome::NotFound`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpCall {
-    /// `GET`, `PUT` …
-    pub method: String,
-    /// Path and query. Each `{}` stands for the next parameter, percent-encoded but for `/`.
-    pub target: String,
-    /// The parameter after those of `target` is the request's body.
-    pub body: bool,
 }
 
 /// An operation on records. A record is a row of values in the order of its collection's fields.
@@ -140,6 +134,7 @@ impl OpKind {
             Call::Nothing | Call::Steps => None,
             Call::Records { .. } => Some(Interface::Records),
             Call::Sql(_) | Call::SqlRow(_) | Call::SqlText => Some(Interface::Sql),
+            Call::Command(_) => Some(Interface::Commands),
             Call::Kv(KvCall::Scan) => Some(Interface::KvScan),
             Call::Kv(_) => Some(Interface::Kv),
             Call::Http(_) => Some(Interface::Http),
@@ -161,6 +156,7 @@ impl OpKind {
             Call::Nothing | Call::Steps => false,
             Call::Sql(text) | Call::SqlRow(text) => !sql::only_reads(text, None),
             Call::SqlText => true,
+            Call::Command(words) => !command::only_reads(&command::name(words)),
             Call::Kv(call) => matches!(call, KvCall::Put | KvCall::Delete),
             Call::Ldap(call) => call.writes(),
             Call::Http(call) => !matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
@@ -194,6 +190,7 @@ impl<'a> Op<'a> {
 
 crate::words! {
     /// What an operation came to.
+    #[derive(Default)]
     pub enum Outcome {
         /// Done, and acknowledged.
         Ok = "ok",
@@ -202,6 +199,7 @@ crate::words! {
         /// The store said no: it has certainly not happened.
         Rejected = "rejected",
         /// No answer, or one that leaves it open: it may have happened, and may still happen.
+        #[default]
         Unknown = "unknown",
     }
 }

@@ -28,26 +28,8 @@ pub enum Pace {
 pub enum Rate {
     /// The same all the time.
     Constant(f64),
-    /// In a straight line from the first to the second over the whole phase.
-    Ramp(f64, f64),
-    /// One after the other, each for as long; the last one to the end.
-    Steps {
-        /// The rates.
-        rates: Vec<f64>,
-        /// How long each lasts, in nanoseconds.
-        each_ns: u64,
-    },
-    /// `base`, and `peak` for a while.
-    Spike {
-        /// Before and after.
-        base: f64,
-        /// Meanwhile.
-        peak: f64,
-        /// When it begins, in nanoseconds.
-        at_ns: u64,
-        /// How long it lasts, in nanoseconds.
-        for_ns: u64,
-    },
+    /// One after the other; what the last one ends with to the phase's end.
+    Stages(Vec<Stage>),
     /// A wave around `mean`.
     Sine {
         /// Middle.
@@ -59,6 +41,36 @@ pub enum Rate {
     },
     /// At these times, in nanoseconds from the phase's start, in order.
     Recorded(Vec<u64>),
+}
+
+/// A stretch of a load that changes: operations a second, or clients.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// At its beginning.
+    pub from: f64,
+    /// At its end, reached in a straight line.
+    pub to: f64,
+    /// How long it lasts, in nanoseconds.
+    pub for_ns: u64,
+}
+
+impl Stage {
+    /// The same level all the time.
+    pub fn held(level: f64, for_ns: u64) -> Stage {
+        Stage { from: level, to: level, for_ns }
+    }
+}
+
+/// How long a client of a closed loop waits after an answer before its next operation begins, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Think {
+    /// Always as long.
+    Constant(u64),
+    /// Anything from the first to the second, all as likely.
+    Uniform(u64, u64),
+    /// Exponentially distributed with this mean.
+    Exponential(u64),
 }
 
 impl Pace {
@@ -91,9 +103,7 @@ impl Rate {
     pub fn peak_per_s(&self) -> f64 {
         match self {
             Rate::Constant(rate) => *rate,
-            Rate::Ramp(from, to) => from.max(*to),
-            Rate::Steps { rates, .. } => rates.iter().copied().fold(0.0, f64::max),
-            Rate::Spike { base, peak, .. } => base.max(*peak),
+            Rate::Stages(stages) => stages.iter().map(|stage| stage.from.max(stage.to)).fold(0.0, f64::max),
             Rate::Sine { mean, amplitude, .. } => mean + amplitude,
             Rate::Recorded(times) => {
                 let seconds = times.last().map_or(0.0, |last_ns| *last_ns as f64 / 1e9);
@@ -111,17 +121,13 @@ impl Rate {
         let is_rate_or_0 = |rate: &f64| *rate == 0.0 || is_rate(rate);
         let fault = match self {
             Rate::Constant(rate) if !is_rate(rate) => "a rate is 0.001/s to 100,000,000/s",
-            Rate::Ramp(from, to) if ![from, to].into_iter().all(is_rate_or_0) || from.max(*to) == 0.0 => {
-                "a ramp's rates are 0.001/s to 100,000,000/s; one of them may be 0"
+            Rate::Stages(stages) if stages.iter().any(|stage| stage.for_ns == 0) => "a stage lasts longer than 0",
+            Rate::Stages(stages)
+                if !stages.iter().all(|stage| is_rate_or_0(&stage.from) && is_rate_or_0(&stage.to)) =>
+            {
+                "a stage's rates are 0/s, or 0.001/s to 100,000,000/s"
             }
-            Rate::Steps { each_ns: 0, .. } => "a step lasts longer than 0",
-            Rate::Steps { rates, .. } if !rates.iter().all(is_rate_or_0) || rates.iter().all(|rate| *rate == 0.0) => {
-                "a step's rate is 0.001/s to 100,000,000/s, or 0 where another's is not"
-            }
-            Rate::Spike { base, peak, .. } if !is_rate_or_0(base) || !is_rate(peak) => {
-                "a spike's rate is 0.001/s to 100,000,000/s, and the one around it may be 0"
-            }
-            Rate::Spike { for_ns: 0, .. } => "a spike lasts longer than 0",
+            Rate::Stages(_) if self.peak_per_s() == 0.0 => "one of the stages has a rate above 0/s",
             Rate::Sine { mean, amplitude, .. } if !is_rate(mean) || !(0.0..=*mean).contains(amplitude) => {
                 "a sine's mean is 0.001/s to 100,000,000/s, and its amplitude 0 to the mean"
             }
@@ -190,21 +196,17 @@ mod tests {
     #[test]
     fn what_is_no_load_is_refused() {
         const SECOND_NS: u64 = 1_000_000_000;
-        let steps = |rates: &[f64], each_ns| Rate::Steps { rates: rates.to_vec(), each_ns };
-        let spike = |base, peak, for_ns| Rate::Spike { base, peak, at_ns: SECOND_NS, for_ns };
+        let stage = |from, to, for_ns| Stage { from, to, for_ns };
         let sine = |mean, amplitude, period_ns| Rate::Sine { mean, amplitude, period_ns };
         for bad in [
             Rate::Constant(0.0),
             Rate::Constant(f64::NAN),
             Rate::Constant(f64::INFINITY),
             Rate::Constant(-1.0),
-            Rate::Ramp(0.0, 0.0),
-            Rate::Ramp(10.0, f64::NAN),
-            steps(&[], SECOND_NS),
-            steps(&[0.0], SECOND_NS),
-            steps(&[5.0, 6.0], 0),
-            spike(10.0, 0.0, SECOND_NS),
-            spike(10.0, 20.0, 0),
+            Rate::Stages(vec![]),
+            Rate::Stages(vec![stage(0.0, 0.0, SECOND_NS)]),
+            Rate::Stages(vec![stage(10.0, f64::NAN, SECOND_NS)]),
+            Rate::Stages(vec![stage(5.0, 6.0, SECOND_NS), stage(6.0, 6.0, 0)]),
             sine(10.0, 10.1, SECOND_NS),
             sine(10.0, -1.0, SECOND_NS),
             sine(10.0, 5.0, 0),
@@ -214,10 +216,9 @@ mod tests {
             assert!(bad.check().is_err(), "{bad:?}");
         }
         for good in [
-            Rate::Ramp(0.0, 100.0),
-            Rate::Ramp(100.0, 0.0),
-            steps(&[5.0, 0.0], SECOND_NS),
-            spike(0.0, 20.0, SECOND_NS),
+            Rate::Stages(vec![stage(0.0, 100.0, SECOND_NS)]),
+            Rate::Stages(vec![stage(100.0, 0.0, SECOND_NS)]),
+            Rate::Stages(vec![Stage::held(5.0, SECOND_NS), Stage::held(0.0, SECOND_NS)]),
             sine(10.0, 10.0, SECOND_NS),
             Rate::Recorded(vec![0, 1, 1, 7]),
         ] {

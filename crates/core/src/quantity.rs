@@ -3,99 +3,61 @@
 //! Which of it a phase has is decided by what it does. Some of it hangs on the store as well (one that cannot tell its
 //! index's size has no `index_bytes`), and shows in the results only.
 
+use std::fmt;
+
 use crate::study::PhaseKind;
 
 /// What the name of a quantity begins with that counts the cycles of a store which ended: `cycles_checkpoints`.
 pub const CYCLES: &str = "cycles_";
 
-/// The percentiles of a latency with the names that follow; after `undisturbed`, both sorts of them.
-macro_rules! percentiles_and {
-    (undisturbed, $($name:literal),* $(,)?) => {
-        percentiles_and!("undisturbed_p50", "undisturbed_p90", "undisturbed_p95", "undisturbed_p99", "undisturbed_p999", $($name),*)
-    };
-    ($($name:literal),* $(,)?) => { &["p50", "p90", "p95", "p99", "p999", $($name),*] };
-}
+/// Quantities that several kinds of phase have, between blanks.
+const PERCENTILES: &str = "p50 p90 p95 p99 p999";
+const UNDISTURBED: &str = "undisturbed_p50 undisturbed_p90 undisturbed_p95 undisturbed_p99 undisturbed_p999";
+const DEVICE: &str = "device_bytes device_bytes_per_record";
+const SIZES: &str = "data_bytes index_bytes total_bytes memory_bytes";
 
 /// Quantities that are told for one kind of operation too: `p99[op=read]`.
-const BY_OPERATION: &[&str] = percentiles_and![undisturbed, "rate", "ops", "median_seconds"];
-
-const LOAD: &[&str] = percentiles_and![
-    undisturbed,
-    "seconds",
-    "rate",
-    "ops",
-    "errors",
-    "records",
-    "sync_seconds",
-    "device_bytes",
-    "device_bytes_per_record",
-    "data_bytes",
-    "index_bytes",
-    "total_bytes",
-    "memory_bytes",
-];
-
-const ASK: &[&str] = percentiles_and![
-    "median_seconds",
-    "seconds",
-    "rate",
-    "ops",
-    "errors",
-    "wrong",
-    "data_bytes",
-    "index_bytes",
-    "total_bytes",
-    "memory_bytes",
-];
-
-const DRIVE: &[&str] = percentiles_and![
-    undisturbed,
-    "rate",
-    "errors",
-    "ops",
-    "seconds",
-    "planned_seconds",
-    "wrong",
-    "unfinished",
-    "lost_connections",
-    "ended_connections",
-    "lag_p50",
-    "lag_p99",
-    "lag_max",
-    "involuntary_switches",
-    "witness_cpu_seconds",
-    "device_bytes",
-    "device_bytes_per_record",
-    "data_bytes",
-    "index_bytes",
-    "total_bytes",
-    "memory_bytes",
-];
-
-const SETTLE: &[&str] =
-    &["seconds", "device_bytes", "device_bytes_per_record", "data_bytes", "index_bytes", "total_bytes", "memory_bytes"];
-
-const COLD: &[&str] = &["seconds", "file_bytes", "resident_bytes"];
-
-const CHECK: &[&str] = &["seconds", "ops", "lost", "wrong", "data_bytes", "index_bytes", "total_bytes", "memory_bytes"];
+const BY_OPERATION: [&str; 3] = [PERCENTILES, UNDISTURBED, "mean stddev rate ops median_seconds"];
 
 /// The quantities of phases of that `kind`.
-pub fn of_phase(kind: PhaseKind) -> &'static [&'static str] {
-    match kind {
-        PhaseKind::Load => LOAD,
-        PhaseKind::Ask => ASK,
-        PhaseKind::Drive => DRIVE,
-        PhaseKind::Settle => SETTLE,
-        PhaseKind::Cold => COLD,
+pub fn of_phase(kind: PhaseKind) -> Vec<&'static str> {
+    let groups: &[&'static str] = match kind {
+        PhaseKind::Load => {
+            &[PERCENTILES, UNDISTURBED, "mean stddev seconds rate ops errors records sync_seconds", DEVICE, SIZES]
+        }
+        PhaseKind::Ask => &[PERCENTILES, "median_seconds seconds rate ops errors wrong", SIZES],
+        PhaseKind::Drive => &[
+            PERCENTILES,
+            UNDISTURBED,
+            "mean stddev rate errors ops seconds planned_seconds wrong unfinished lost_connections ended_connections",
+            "failed_connects connects connect_mean connect_p50 connect_p95 connect_p99 lag_p50 lag_p99 lag_max involuntary_switches witness_cpu_seconds",
+            DEVICE,
+            SIZES,
+        ],
+        PhaseKind::Settle => &["seconds", DEVICE, SIZES],
+        PhaseKind::Cold => &["seconds file_bytes resident_bytes"],
         PhaseKind::Restart => &["seconds"],
-        PhaseKind::Check => CHECK,
-    }
+        PhaseKind::Check => &["seconds ops lost wrong", SIZES],
+    };
+    groups.iter().flat_map(|group| group.split_ascii_whitespace()).collect()
 }
 
 /// Whether phases of that `kind` may have the quantity `name`. How often a store ended each of its cycles while a phase
-/// drove is called as the store calls it: `cycles_checkpoints`.
+/// drove is called as the store calls it: `cycles_checkpoints`. Where there is a percentile there is any.
 pub fn has(kind: PhaseKind, name: &str) -> bool {
-    of_phase(kind).contains(&name) || (kind == PhaseKind::Drive && name.starts_with(CYCLES))
+    let names = of_phase(kind);
+    names.contains(&name)
+        || median_of(name).is_some_and(|median| names.contains(&median))
+        || (kind == PhaseKind::Drive && name.starts_with(CYCLES))
+}
+
+/// The median that stands in the lists for all percentiles like `name`.
+fn median_of(name: &str) -> Option<&'static str> {
+    let (percentile, median) = match name.strip_prefix("undisturbed_") {
+        Some(percentile) => (percentile, "undisturbed_p50"),
+        None => (name, "p50"),
+    };
+    Percentile::named(percentile).map(|_| median)
 }
 
 /// `name` as results are called: the 99.9th percentile may be written `p99.9` too.
@@ -105,7 +67,62 @@ pub fn plain(name: &str) -> String {
 
 /// Whether `name` is told for one kind of operation: `p99[op=read]`.
 pub fn is_by_operation(name: &str) -> bool {
-    BY_OPERATION.contains(&name)
+    let name = median_of(name).unwrap_or(name);
+    BY_OPERATION.iter().any(|group| group.split_ascii_whitespace().any(|known| known == name))
+}
+
+/// A percentile of response times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Percentile {
+    /// Of a million operations, how many may be above it.
+    above_ppm: u32,
+}
+
+impl Percentile {
+    /// The percentile that is called `name`: `p90`, `p97.5`, `p99.95`; from 99 on the dot may be left out: `p9995`.
+    pub fn named(name: &str) -> Option<Percentile> {
+        let digits = name.strip_prefix('p')?;
+        let (whole, decimals) = match digits.split_once('.') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None if digits.starts_with("99") => digits.split_at(2),
+            None => (digits, ""),
+        };
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let fits = (1..=2).contains(&whole.len()) && decimals.len() <= 4 && is_number(whole) && is_number(decimals);
+        let below: u32 = format!("{whole}{decimals:0<4}").parse().ok().filter(|below| fits && *below > 0)?;
+        Some(Percentile { above_ppm: 1_000_000 - below })
+    }
+
+    /// Share of operations that may be above it.
+    pub fn share_above(self) -> f64 {
+        f64::from(self.above_ppm) / 1e6
+    }
+
+    /// How many of `n` operations may be above it.
+    pub fn above(self, n: u64) -> u64 {
+        (u128::from(n) * u128::from(self.above_ppm) / 1_000_000) as u64
+    }
+
+    /// Of how many operations at least `above` are above it.
+    pub fn samples(self, above: u64) -> u64 {
+        (above * 1_000_000).div_ceil(u64::from(self.above_ppm))
+    }
+
+    /// Its name in results: `p999`, `p97.5`.
+    pub fn name(self) -> String {
+        let written = self.to_string();
+        if written.starts_with("p99.") { written.replace('.', "") } else { written }
+    }
+}
+
+impl fmt::Display for Percentile {
+    /// As it is written for people: `p99.9`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let below = 1_000_000 - self.above_ppm;
+        let decimals = format!(".{:04}", below % 10_000);
+        write!(f, "p{}{}", below / 10_000, decimals.trim_end_matches('0').trim_end_matches('.'))
+    }
 }
 
 #[cfg(test)]
@@ -113,11 +130,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn any_percentile_has_one_name_in_results_and_one_for_people() {
+        for (given, name, written, samples) in [
+            ("p50", "p50", "p50", 20),
+            ("p90", "p90", "p90", 100),
+            ("p97.5", "p97.5", "p97.5", 400),
+            ("p99.9", "p999", "p99.9", 10_000),
+            ("p999", "p999", "p99.9", 10_000),
+            ("p99.950", "p9995", "p99.95", 20_000),
+            ("p9999", "p9999", "p99.99", 100_000),
+            ("p99.9999", "p999999", "p99.9999", 10_000_000),
+            ("p5", "p5", "p5", 11),
+        ] {
+            let percentile = Percentile::named(given).unwrap();
+            assert_eq!((percentile.name().as_str(), percentile.to_string().as_str()), (name, written));
+            assert_eq!((percentile.samples(10), Percentile::named(name)), (samples, Some(percentile)), "{given}");
+        }
+        for none in
+            ["p", "p0", "p100", "p99.", "p.5", "p99.99999", "p-1", "p9x", "p1e1", "q50", "50", "p+5", "p9\u{663}"]
+        {
+            assert_eq!(Percentile::named(none), None, "{none}");
+        }
+        let p99 = Percentile::named("p99").unwrap();
+        assert_eq!((p99.above(199), p99.above(u64::MAX) > 0, p99.share_above()), (1, true, 0.01));
+        assert!(has(PhaseKind::Drive, "p9995") && has(PhaseKind::Load, "undisturbed_p97.5"));
+        assert!(!has(PhaseKind::Check, "p75") && is_by_operation("p75") && !is_by_operation("errors"));
+    }
+
+    #[test]
     fn a_quantity_is_told_of_once() {
         for kind in PhaseKind::ALL {
             let names = of_phase(kind);
-            let is_once = |name: &&&str| names.iter().filter(|one| one == name).count() == 1;
-            assert!(names.iter().all(|name| is_once(&name)), "{kind:?}: {names:?}");
+            let is_once = |name: &&str| names.iter().filter(|one| *one == name).count() == 1;
+            assert!(names.iter().all(is_once), "{kind:?}: {names:?}");
         }
         assert!(has(PhaseKind::Drive, "undisturbed_p99") && has(PhaseKind::Ask, "p999"));
         assert!(!has(PhaseKind::Ask, "undisturbed_p99"));

@@ -24,9 +24,10 @@ pub enum Address {
 }
 
 /// How far a wire session has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WireState {
     /// Greeting, authenticating or preparing: feed it.
+    #[default]
     Opening,
     /// Takes operations. A protocol without a greeting may say so as soon as it is opened.
     Ready,

@@ -30,6 +30,8 @@ crate::words! {
         Http = "http",
         /// Operations on a directory.
         Ldap = "ldap",
+        /// Commands of words.
+        Commands = "commands",
     }
 }
 
@@ -62,6 +64,9 @@ crate::words! {
         Buffered = "buffered",
         /// Nothing, until one sync when the load ends.
         AtEnd = "at-end",
+        /// What the store's settings make it survive as they are found: nothing is set, and nothing refused. Every store
+        /// can do that; [`Store::promise`] says what it came to.
+        AsConfigured = "as-configured",
     }
 }
 
@@ -70,13 +75,15 @@ crate::words! {
 pub struct StoreSpec {
     /// Name as in `--on` and plans.
     pub name: &'static str,
+    /// Other names that do as well.
+    pub aliases: &'static [&'static str],
     /// One line for lists.
     pub summary: &'static str,
     /// URL schemes that attach to a running one (`postgres`, `postgresql`); none for embedded stores.
     pub schemes: &'static [&'static str],
     /// Interfaces it speaks.
     pub interfaces: &'static [Interface],
-    /// Durabilities it can do.
+    /// Durabilities it can do, besides [`Durability::AsConfigured`].
     pub durabilities: &'static [Durability],
     /// The SQL it understands; `None` when it speaks none.
     pub dialect: Option<Dialect>,
@@ -99,12 +106,21 @@ pub struct StoreSpec {
 }
 
 impl StoreSpec {
+    /// Its names, the one that reports use first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
     /// Says no to a layout that has something for an interface which the store does not speak.
     ///
     /// # Errors
     /// As [`Interface::refused`].
     pub fn must_take(&self, layout: &Layout) -> Result<(), StoreError> {
-        let has = [(Interface::Records, layout.collections.is_empty()), (Interface::Sql, layout.statements.is_empty())];
+        let takes_commands = self.interfaces.contains(&Interface::Commands);
+        let has = [
+            (Interface::Records, layout.collections.is_empty()),
+            (Interface::Sql, layout.statements.is_empty() || takes_commands),
+        ];
         let foreign = has.iter().find(|(interface, is_empty)| !is_empty && !self.interfaces.contains(interface));
         foreign.map_or(Ok(()), |(interface, _)| {
             Err(interface.refused(&format!("the store `{}`", self.name), "the layout"))
@@ -114,6 +130,7 @@ impl StoreSpec {
     /// What most stores say: they keep what they are given as durable as asked, and speak no SQL.
     pub const PLAIN: StoreSpec = StoreSpec {
         name: "",
+        aliases: &[],
         summary: "",
         schemes: &[],
         interfaces: &[],
@@ -339,6 +356,24 @@ pub trait Store: Send {
     /// `Usage`, when what somebody has set contradicts the durability: both are named.
     fn settings_in_force(&mut self, _durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         Ok(None)
+    }
+
+    /// Says no where what is set in a server of somebody else's keeps less than `durability` promises. What is ours is made
+    /// so instead.
+    ///
+    /// # Errors
+    /// `Usage`, with what is set there; `Permission`, where this may not be asked.
+    fn demand(&mut self, _durability: Durability) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// What an acknowledged write survives with the settings as they are found, in one sentence that ends with a full stop:
+    /// what [`Durability::AsConfigured`] comes to.
+    ///
+    /// # Errors
+    /// The settings cannot be read.
+    fn promise(&mut self) -> Result<String, StoreError> {
+        Ok("Nothing says what an acknowledged write survives there.".to_owned())
     }
 
     /// Makes what `layout` says, empty, and drops what an earlier call had made.

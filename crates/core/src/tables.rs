@@ -150,7 +150,7 @@ pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, St
             Some((text, empty_is_not_found)) => Ok(one(text.to_owned(), empty_is_not_found)),
             None => Err(kind.refused(T::SPEAKERS)),
         },
-        Call::Http(_) | Call::Ldap(_) => Err(kind.refused(T::SPEAKERS)),
+        Call::Command(_) | Call::Http(_) | Call::Ldap(_) => Err(kind.refused(T::SPEAKERS)),
         Call::Records { collection, call } => match layout.collections.get(usize::from(*collection)) {
             Some(collection) => records::<T>(collection, call)
                 .map_err(|error| StoreError { what: format!("operation `{}`: {}", kind.name, error.what), ..error }),
@@ -160,6 +160,24 @@ pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, St
             }
         },
     }
+}
+
+/// What has a server tell how it would do an operation of `kind` with these parameters: that operation, and those of
+/// them that it takes. `None` where no statement is known.
+///
+/// # Errors
+/// As [`compile`].
+pub fn explain<'a, T: Tables>(
+    kind: &OpKind,
+    layout: &Layout,
+    params: Values<'a>,
+) -> Result<Option<(OpKind, Values<'a>)>, StoreError> {
+    let compiled = compile::<T>(kind, layout)?;
+    let (which, used) = compiled.shape.statement(params);
+    let Some(statement) = compiled.texts.get(which) else { return Ok(None) };
+    let types: Vec<ValueType> = kind.params.iter().copied().cycle().take(used.len()).collect();
+    let explain = OpKind::new(format!("explain {}", kind.name), Call::Sql(format!("EXPLAIN {statement}")), &types);
+    Ok(Some((explain.kept(), used)))
 }
 
 fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<Compiled, StoreError> {

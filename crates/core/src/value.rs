@@ -26,6 +26,13 @@ pub enum ValueType {
     Bytes,
 }
 
+impl ValueType {
+    /// Whether [`Value::with_bytes`] has bytes for its values.
+    pub fn has_bytes(&self) -> bool {
+        matches!(self, ValueType::Bytes | ValueType::Text | ValueType::Int)
+    }
+}
+
 /// One value, borrowed from the buffer it stands in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
@@ -72,6 +79,19 @@ impl Value<'_> {
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
             (a, b) => rank(a).cmp(&rank(b)),
         }
+    }
+
+    /// Hands over the value as protocols have it that know bytes only: a text's, or the digits of an integer. Null and
+    /// values of other types have none ([`ValueType::has_bytes`]).
+    #[inline]
+    pub fn with_bytes<T>(self, take: impl FnOnce(&[u8]) -> T) -> T {
+        let mut digits = itoa::Buffer::new();
+        take(match self {
+            Value::Bytes(bytes) => bytes,
+            Value::Text(text) => text.as_bytes(),
+            Value::Int(number) => digits.format(number).as_bytes(),
+            _ => &[],
+        })
     }
 
     /// True where a value that is not null lies from `low` on and below `high`; a bound of null is none.
@@ -270,6 +290,15 @@ mod tests {
         assert!(!float(-0.0).lies_in(Value::Null, float(0.0)));
         assert!(!float(-f64::NAN).lies_in(Value::Null, float(0.0)), "a NaN is above every other float");
         assert!(float(f64::NEG_INFINITY).lies_in(Value::Null, float(0.0)));
+    }
+
+    #[test]
+    fn numbers_are_decimal_where_only_bytes_are_known() {
+        for number in [0, 7, -1, i64::MAX, i64::MIN] {
+            assert_eq!(Value::Int(number).with_bytes(<[u8]>::to_vec), number.to_string().as_bytes());
+        }
+        assert_eq!(Value::Text("ä").with_bytes(<[u8]>::len) + Value::Bytes(b"b").with_bytes(<[u8]>::len), 3);
+        assert!(Value::Null.with_bytes(<[u8]>::is_empty) && Value::Float(1.0).with_bytes(<[u8]>::is_empty));
     }
 
     #[test]

@@ -37,8 +37,15 @@ pub(crate) fn run(
     ticker.anchor_again();
     let mut executor = Executor { board: core.board.clone(), sessions: &mut sessions, ticker };
     if executor.drive(&mut core).is_ok() {
-        let report =
-            WorkerReport { core: core.report(), io: None, lost_connections: 0, ended_connections: 0, down_ns: 0 };
+        let report = WorkerReport {
+            core: core.report(),
+            io: None,
+            lost_connections: 0,
+            ended_connections: 0,
+            failed_connects: 0,
+            connects: None,
+            down_ns: 0,
+        };
         // The sessions are dropped after this: what they still have to give back to the store is no part of the phase,
         // but the control thread waits for it.
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });

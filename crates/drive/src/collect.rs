@@ -12,7 +12,7 @@ use crate::clock::wall_ns;
 use crate::grid::Grid;
 use crate::histogram::{Digits, TOP_NS, WorkerHistogram};
 use crate::schedule::Schedule;
-use crate::spec::{Hung, Lag};
+use crate::spec::{Lag, OpTime};
 use crate::witness::{Watch, Witness};
 
 /// Takes slice after slice from the workers' boards.
@@ -164,6 +164,13 @@ pub(crate) struct Totals {
     pub involuntary_switches: u64,
 }
 
+impl Totals {
+    /// Share of its processor that the busiest worker used.
+    pub fn busiest_worker(&self) -> f64 {
+        self.busiest_cpu_ns as f64 / self.started_ns.max(1) as f64
+    }
+}
+
 impl Collector {
     pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: &[OpKind]) -> Self {
         let none = vec![[0; 4]; kinds.len()];
@@ -213,7 +220,7 @@ impl Collector {
     }
 
     /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
-    pub fn finish(mut self, end_ns: u64, hung: &[Hung], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
+    pub fn finish(mut self, end_ns: u64, hung: &[OpTime], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
         // A slice that would begin with the end has nothing in it.
         let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));
         while self.ordinal <= last {
@@ -415,7 +422,7 @@ fn merged<'a>(
 }
 
 /// An operation that did not return is unknown, after the time that was waited for it.
-fn add_hung(slice: &mut Slice, hung: &Hung, end_ns: u64, open: bool) {
+fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
     let service = (Measure::Service, end_ns.saturating_sub(hung.sent_ns));
     let response = (Measure::Response, end_ns.saturating_sub(hung.scheduled_ns));
     for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {

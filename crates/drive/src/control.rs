@@ -2,6 +2,7 @@
 
 mod launch;
 
+use hdrhistogram::Histogram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -15,9 +16,9 @@ use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::Clock;
 use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
-use crate::late::{Burden, late_because};
+use crate::late::late_because;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, Hung, IoUsed, Limit, StopReason};
+use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, StopReason};
 use crate::worker::{CANCEL_NS, CoreReport, Start, Turns};
 pub(crate) use launch::pin;
 
@@ -58,6 +59,8 @@ pub(crate) struct WorkerReport {
     pub io: Option<IoUsed>,
     pub lost_connections: u64,
     pub ended_connections: u64,
+    pub failed_connects: u64,
+    pub connects: Option<Histogram<u64>>,
     pub down_ns: u64,
 }
 
@@ -116,7 +119,7 @@ struct RunningPhase<'a> {
     threads: Vec<JoinHandle<()>>,
     inbox: Receiver<Message>,
     reports: Vec<Option<Box<WorkerReport>>>,
-    hung: Vec<Hung>,
+    hung: Vec<OpTime>,
     /// Those among them that were only given up because the user wanted an end.
     stopped: u64,
     grid: Grid,
@@ -165,7 +168,7 @@ impl<'a> RunningPhase<'a> {
             _ => None,
         };
         self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
-        self.arrivals = Schedule::new(self.spec, self.sessions as u64, start_ns);
+        self.arrivals = Schedule::new(self.spec, start_ns);
         let stride = self.go.len() as u64;
         for (worker, go) in self.go.iter().enumerate() {
             let turns = match self.arrivals.clone().map(Cursor::new) {
@@ -284,12 +287,15 @@ impl<'a> RunningPhase<'a> {
                 continue;
             }
             if planned_end || self.halted.is_some() {
-                let hung = Hung {
+                let hung = OpTime {
                     client: worker as u32,
                     cycle: board.cycle.load(Ordering::Relaxed),
                     kind: board.kind.load(Ordering::Relaxed) as u16,
-                    sent_ns,
+                    outcome: Outcome::Unknown,
                     scheduled_ns,
+                    sent_ns,
+                    end_ns: now_ns,
+                    rows: 0,
                 };
                 board.question();
                 late.push((hung, called_ns));
@@ -316,6 +322,7 @@ impl<'a> RunningPhase<'a> {
         let mut end_ns = self.grid.start_ns;
         let (mut each, mut errors) = (Vec::new(), Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
+        let (mut failed_connects, mut connects) = (0, None::<Histogram<u64>>);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -325,6 +332,11 @@ impl<'a> RunningPhase<'a> {
             report.core.errors.add_to(&mut errors);
             lost_connections += report.lost_connections;
             ended_connections += report.ended_connections;
+            failed_connects += report.failed_connects;
+            match (&mut connects, report.connects) {
+                (Some(all), Some(more)) => all.add(more).unwrap_or_default(),
+                (all, more) => *all = all.take().or(more),
+            }
             down_ns += report.down_ns;
             // Workers of one phase differ only where the system let some of them have what it refused to others.
             io = report.io.filter(|used| io.is_none() || *used != IoUsed::Uring).or(io);
@@ -351,25 +363,16 @@ impl<'a> RunningPhase<'a> {
         }
         end_ns = collector.end_ns(end_ns, now_ns);
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
-        let busiest_worker = totals.busiest_cpu_ns as f64 / totals.started_ns.max(1) as f64;
-        let burden = Burden {
-            behind: (stop == StopReason::Behind).then_some(self.spec.backlog),
-            coarse: self.spec.wake == Wake::Coarse,
-            busiest_worker,
-            lag: totals.lag,
-            response: totals.response,
-            counted_ns: totals.started_ns,
-            paused_ns: totals.paused_ns,
-            queued_ns: totals.queued_ns,
-            involuntary_switches: totals.involuntary_switches,
-        };
-        let late = self.spec.pace.is_open().then(|| late_because(&burden)).flatten();
+        let behind = (stop == StopReason::Behind).then_some(self.spec.backlog);
+        let coarse = self.spec.wake == Wake::Coarse;
+        let late = self.spec.pace.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
             measured_from_ns: self.grid.warmup_end_ns.min(end_ns),
             planned_end_ns: self.grid.end_ns,
             end_ns,
             ops: totals.kinds.iter().flatten().sum(),
+            busiest_worker: totals.busiest_worker(),
             warmup_ops: totals.warmup_ops,
             kinds: totals.kinds,
             steps: totals.steps,
@@ -379,12 +382,13 @@ impl<'a> RunningPhase<'a> {
             errors,
             lost_connections,
             ended_connections,
+            failed_connects,
+            connects,
             down_ns,
             io,
             hung: self.hung.clone(),
             lag: totals.lag,
             late_slices: totals.late_slices,
-            busiest_worker,
             involuntary_switches: totals.involuntary_switches,
             late,
         })

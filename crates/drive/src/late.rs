@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::spec::Lag;
+use crate::collect::Totals;
 
 /// Share of its processor from which on a worker has nothing left: the rest goes to interrupts and to the system.
 const BUSY: f64 = 0.95;
@@ -25,38 +25,19 @@ const ACCOUNTS: f64 = 0.5;
 const MEDIAN_N: u64 = 20;
 const P99_N: u64 = 1_000;
 
-/// What the generator bore in a phase.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Burden {
-    /// It stopped because it was itself so far behind its schedule.
-    pub behind: Option<Duration>,
-    /// It woke up once a millisecond by intention.
-    pub coarse: bool,
-    /// Share of its processor that the busiest worker used.
-    pub busiest_worker: f64,
-    pub lag: Lag,
-    /// Response times.
-    pub response: Lag,
-    /// Time in which operations were started and counted, and of it:
-    pub counted_ns: u64,
-    /// in which the machine stood still; `None` where nobody watched,
-    pub paused_ns: Option<u64>,
-    /// in which the worker that waited most was ready to run while others had its processor.
-    pub queued_ns: u64,
-    pub involuntary_switches: u64,
-}
-
 /// How late the generator was and by whose fault, as far as it knows, with what helps; `None` when it did not matter.
-pub(crate) fn late_because(burden: &Burden) -> Option<String> {
-    let Burden { lag, response, busiest_worker, .. } = *burden;
-    let allowed_ns = if burden.coarse { COARSE_NS } else { 0 };
+/// `behind` is how far it was behind its schedule where it stopped because of that, `coarse` says that it woke up once a
+/// millisecond by intention.
+pub(crate) fn late_because(totals: &Totals, behind: Option<Duration>, coarse: bool) -> Option<String> {
+    let (Totals { lag, response, .. }, busiest_worker) = (totals, totals.busiest_worker());
+    let allowed_ns = if coarse { COARSE_NS } else { 0 };
     let percent = busiest_worker * 100.0;
     let relief = "give the phase more workers, or drive it from another machine";
-    if let Some(behind) = burden.behind {
+    if let Some(behind) = behind {
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let (who, relief) = match busiest_worker >= BUSY {
             true => (String::new(), relief),
-            false => held_up(burden, behind_ns as f64),
+            false => held_up(totals, behind_ns as f64),
         };
         return Some(format!(
             "the generator was {} behind its own schedule and gave up, its busiest worker at {percent:.0} % of a \
@@ -81,7 +62,7 @@ pub(crate) fn late_because(burden: &Burden) -> Option<String> {
     } else {
         return None;
     };
-    let (who, relief) = held_up(burden, burden.counted_ns as f64 * share);
+    let (who, relief) = held_up(totals, totals.started_ns as f64 * share);
     Some(format!(
         "the generator was {} late at {percentile} (operations took {}){who}; {relief}",
         time(late_ns),
@@ -90,12 +71,12 @@ pub(crate) fn late_because(burden: &Burden) -> Option<String> {
 }
 
 /// Who held the generator up and for how long, when it was late for `late_ns` in all; and what helps.
-fn held_up(burden: &Burden, late_ns: f64) -> (String, &'static str) {
-    let Burden { paused_ns, queued_ns, .. } = *burden;
+fn held_up(totals: &Totals, late_ns: f64) -> (String, &'static str) {
+    let Totals { paused_ns, queued_ns, .. } = *totals;
     let accounts = |ns: u64| ns as f64 >= ACCOUNTS * late_ns;
     // Who is kept from running in a pause stands in a run queue too.
     let others_ns = |paused_ns: u64| queued_ns.saturating_sub(paused_ns);
-    let preempted = match burden.involuntary_switches {
+    let preempted = match totals.involuntary_switches {
         0 => String::new(),
         1 => " (preempted once)".to_owned(),
         n => format!(" (preempted {n} times)"),
@@ -146,6 +127,7 @@ fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Lag;
 
     const MS: u64 = 1_000_000;
 
@@ -153,18 +135,14 @@ mod tests {
         Lag { n, p50_ns, p99_ns, max_ns: p99_ns * 2 }
     }
 
-    fn burden(busiest_worker: f64, lag: Lag, response: Lag) -> Burden {
-        Burden {
-            behind: None,
-            coarse: false,
-            busiest_worker,
-            lag,
-            response,
-            counted_ns: 10_000 * MS,
-            paused_ns: None,
-            queued_ns: 0,
-            involuntary_switches: 0,
-        }
+    fn totals(busiest_worker: f64, lag: Lag, response: Lag) -> Totals {
+        let started_ns = 10_000 * MS;
+        let busiest_cpu_ns = (busiest_worker * started_ns as f64) as u64;
+        Totals { lag, response, started_ns, busiest_cpu_ns, ..Totals::default() }
+    }
+
+    fn late_precisely(totals: &Totals) -> Option<String> {
+        late_because(totals, None, false)
     }
 
     #[test]
@@ -180,28 +158,32 @@ mod tests {
             (0.99, times(19, 50 * MS, 80 * MS)),
             (0.3, times(999, 50_000, 80 * MS)),
         ] {
-            assert_eq!(late_because(&burden(busiest, lag, quick)), None, "{busiest}, {lag:?}");
+            assert_eq!(late_precisely(&totals(busiest, lag, quick)), None, "{busiest}, {lag:?}");
         }
         // Late, but next to nothing of what the store took.
-        assert_eq!(late_because(&burden(0.5, times(9_000, 2 * MS, 30 * MS), times(9_000, 400 * MS, 900 * MS))), None);
+        assert_eq!(late_precisely(&totals(0.5, times(9_000, 2 * MS, 30 * MS), times(9_000, 400 * MS, 900 * MS))), None);
     }
 
     #[test]
     fn a_worker_without_a_rest_is_the_reason() {
-        let why = late_because(&burden(0.97, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))).unwrap();
+        let why =
+            late_precisely(&totals(0.97, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))).unwrap();
         assert!(
             why.starts_with("the generator was 3.2 ms late at the median, because a worker was busy for 97 % of"),
             "{why}"
         );
-        assert_eq!(late_because(&burden(0.94, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))), None);
+        assert_eq!(
+            late_precisely(&totals(0.94, times(9_000, 3_200_000, 9 * MS), times(9_000, 80 * MS, 90 * MS))),
+            None
+        );
     }
 
     #[test]
     fn lateness_that_is_most_of_a_percentile_is_said_with_who_held_it_up_and_for_how_long() {
-        let mut late = burden(0.3, times(9_000, 20_000, 3 * MS), times(9_000, 90_000, 5 * MS));
+        let mut late = totals(0.3, times(9_000, 20_000, 3 * MS), times(9_000, 90_000, 5 * MS));
         late.involuntary_switches = 131;
-        let said = |late: &Burden| {
-            let why = late_because(late).unwrap();
+        let said = |late: &Totals| {
+            let why = late_precisely(late).unwrap();
             let lateness = "the generator was 3.0 ms late at the 99th percentile (operations took 5.0 ms)";
             why.strip_prefix(lateness).unwrap_or_else(|| panic!("{why}")).to_owned()
         };
@@ -223,27 +205,26 @@ mod tests {
         let unseen = ", for which a queue for a processor (2.0 ms) does not account (preempted 131 times), and nobody \
                       watched the machine";
         assert_eq!(said(&late), format!("{unseen}; {relief}"));
-        let why = late_because(&burden(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
+        let why = late_precisely(&totals(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
         assert!(why.contains("400 µs late at the median (operations took 600 µs), for which"), "{why}");
     }
 
     #[test]
     fn coarse_wake_ups_are_forgiven_their_millisecond() {
-        let mut late = burden(0.1, times(9_000, 500_000, 1_100_000), times(9_000, 560_000, 1_200_000));
-        assert!(late_because(&late).is_some());
-        late.coarse = true;
-        assert_eq!(late_because(&late), None);
+        let late = totals(0.1, times(9_000, 500_000, 1_100_000), times(9_000, 560_000, 1_200_000));
+        assert!(late_precisely(&late).is_some());
+        assert_eq!(late_because(&late, None, true), None);
     }
 
     #[test]
     fn a_generator_that_gave_up_on_its_own_schedule_says_so() {
-        let mut late = burden(1.0, times(0, 0, 0), times(0, 0, 0));
-        late.behind = Some(Duration::from_secs(10));
-        let why = late_because(&late).unwrap();
+        let mut late = totals(1.0, times(0, 0, 0), times(0, 0, 0));
+        let behind_by = Some(Duration::from_secs(10));
+        let why = late_because(&late, behind_by, false).unwrap();
         let behind = "was 10 s behind its own schedule and gave up, its busiest worker at";
         assert!(why.contains(&format!("{behind} 100 % of a processor; give the phase more workers")), "{why}");
-        (late.busiest_worker, late.paused_ns) = (0.4, Some(8_000 * MS));
-        let why = late_because(&late).unwrap();
+        (late.busiest_cpu_ns, late.paused_ns) = (4_000 * MS, Some(8_000 * MS));
+        let why = late_because(&late, behind_by, false).unwrap();
         assert!(
             why.contains(&format!("{behind} 40 % of a processor, because the machine stood still for 8.0 s")),
             "{why}"

@@ -47,9 +47,9 @@ mod worker;
 pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Wake};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use spec::{
-    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Hung, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
-    StopReason, Undisturbed, try_uring,
+    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime, StopReason,
+    Undisturbed, try_uring,
 };
 pub use witness::{Seen, Watch, Witness};

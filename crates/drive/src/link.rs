@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     pub stage: Stage,
     /// When the stage began.
     pub since_ns: u64,
+    /// When its last try began.
+    pub begun_ns: u64,
     /// When it was lost, while it is not there again.
     pub lost_ns: Option<u64>,
     backoff_ns: u64,
@@ -45,6 +47,7 @@ impl Connection {
             place,
             stage: Stage::Down { retry_ns: 0 },
             since_ns: 0,
+            begun_ns: 0,
             lost_ns: None,
             backoff_ns: BACKOFF_NS.start,
             tries: 0,
@@ -61,6 +64,7 @@ impl Connection {
     /// Begins it.
     pub fn connect(&mut self, now_ns: u64) -> Result<OwnedFd, Errno> {
         self.tries += 1;
+        self.begun_ns = now_ns;
         let socket = self.place.connect(self.tries - 1)?;
         self.enter(Stage::Connecting, now_ns);
         Ok(socket)
@@ -132,6 +136,8 @@ pub(crate) struct Link {
     pub hung_up: Option<HungUp>,
     /// Since when the server's queue has been full.
     queues_since_ns: Option<u64>,
+    /// Operations that this connection is still to do, where another is to follow it then.
+    pub left: u32,
 }
 
 /// A connection on which sending failed.
@@ -152,6 +158,7 @@ impl Link {
             out: Vec::with_capacity(1024),
             hung_up: None,
             queues_since_ns: None,
+            left: 0,
         }
     }
 

@@ -29,7 +29,7 @@ impl Place {
                 Ok(Place { name, targets: vec![target.into()] })
             }
             Address::Tcp(host, port) => {
-                let name = format!("{host}:{port}");
+                let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
                 let unknown = |detail: String| {
                     StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
                         .detail(detail)
@@ -67,6 +67,10 @@ impl Place {
         }
         match errno {
             Errno::NOENT | Errno::CONNREFUSED => error.next("check that the server runs and listens there"),
+            Errno::ADDRNOTAVAIL => error.next(
+                "no local port is free: each closed connection keeps one for a minute (TIME_WAIT); use a Unix socket, fewer new \
+                 connections, or net.ipv4.tcp_tw_reuse=1",
+            ),
             Errno::AGAIN => error.next("the server's queue is full: use fewer clients, or a longer queue there"),
             _ => error,
         }
@@ -91,5 +95,16 @@ impl Place {
         let seconds = waited_ns as f64 / 1e9;
         StoreError::new(StoreErrorKind::Unreachable, format!("{}: no answer within {seconds} s", self.name))
             .next("see in the server's log why; where it only needs longer, raise op_timeout (of a load: load_timeout)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_ipv6_is_named_in_brackets() {
+        let name = |host: &str| Place::resolve(&Address::Tcp(host.to_owned(), 7)).unwrap().name;
+        assert_eq!((name("::1"), name("127.0.0.1")), ("[::1]:7".to_owned(), "127.0.0.1:7".to_owned()));
     }
 }

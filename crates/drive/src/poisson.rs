@@ -139,11 +139,16 @@ impl Process {
 }
 
 /// Numbers that a seed and a place stand for: SplitMix64 from their hash.
-struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
+    /// Those of these words, in this order.
+    pub fn of(words: [u64; 3]) -> Self {
+        Self { state: words.into_iter().fold(0, |state, word| mixed(state ^ mixed(word))) }
+    }
+
     fn new(seed: u64, level: u64, number: u64) -> Self {
         Self { state: mixed(mixed(seed ^ 0x706c_696d_736f_6c6c) ^ mixed((level << 48) ^ number)) }
     }
@@ -154,11 +159,11 @@ impl Random {
     }
 
     /// More than 0, at most 1.
-    fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 * (0.5f64).powi(53)
     }
 
-    fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.uniform().ln()
     }
 

@@ -7,10 +7,10 @@
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-use plimsoll_core::pace::{Arrivals, Pace, Rate};
+use plimsoll_core::pace::{Arrivals, Pace, Rate, Stage};
 
 use crate::poisson::{Block, Process};
-use crate::spec::{DriveSpec, Limit};
+use crate::spec::DriveSpec;
 
 /// Stands for a time that does not come.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
@@ -30,13 +30,13 @@ enum Times {
 }
 
 impl Schedule {
-    /// Of a phase of so many sessions that begins at `start_ns`; `None` for a closed loop.
-    pub fn new(spec: &DriveSpec, sessions: u64, start_ns: u64) -> Option<Self> {
+    /// Of a phase that begins at `start_ns`; `None` for a closed loop.
+    pub fn new(spec: &DriveSpec, start_ns: u64) -> Option<Self> {
         let Pace::Open { rate, arrivals } = &spec.pace else { return None };
         let times = match (rate, arrivals) {
             (Rate::Recorded(at_ns), _) => Times::Recorded(at_ns.as_slice().into()),
-            (_, Arrivals::Even) => Times::Even(Curve::new(rate, spec, sessions)),
-            (_, Arrivals::Poisson) => Times::Poisson(Curve::new(rate, spec, sessions), Process::new(spec.seed)),
+            (_, Arrivals::Even) => Times::Even(Curve::new(rate, spec)),
+            (_, Arrivals::Poisson) => Times::Poisson(Curve::new(rate, spec), Process::new(spec.seed)),
         };
         Some(Self { start_ns, times })
     }
@@ -114,7 +114,7 @@ fn rounded(ns: f64) -> u64 {
 enum Curve {
     Constant { period_ns: f64 },
     Linear(Arc<[Segment]>),
-    Sine { lead: Segment, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64 },
+    Sine { lead: Segment, wave: Wave },
 }
 
 /// A stretch in which the rate changes evenly.
@@ -148,46 +148,27 @@ impl Segment {
 }
 
 impl Curve {
-    fn new(rate: &Rate, spec: &DriveSpec, sessions: u64) -> Self {
+    fn new(rate: &Rate, spec: &DriveSpec) -> Self {
         let warmup_ns = spec.warmup.as_nanos() as f64;
-        let linear = |pieces: &[(f64, f64, f64)]| linear(warmup_ns, pieces);
-        let constant = |rate: &f64| (0.0, *rate, *rate);
         match rate {
             Rate::Constant(rate) => Curve::Constant { period_ns: 1e9 / rate },
-            Rate::Ramp(from, to) => {
-                let over_ns = match spec.limit {
-                    Limit::Duration(length) => length.as_nanos() as f64,
-                    // At the rates in between.
-                    Limit::Ops(ops) => (ops * sessions) as f64 * 2e9 / (from + to),
-                    Limit::Exhausted => 0.0,
-                };
-                linear(&[(over_ns, *from, *to), constant(to)])
-            }
-            Rate::Steps { rates, each_ns } => {
-                let mut pieces: Vec<_> = rates.iter().map(|rate| (*each_ns as f64, *rate, *rate)).collect();
-                pieces.extend(rates.last().map(constant));
-                linear(&pieces)
-            }
-            Rate::Spike { base, peak, at_ns, for_ns } => {
-                linear(&[(*at_ns as f64, *base, *base), (*for_ns as f64, *peak, *peak), constant(base)])
+            Rate::Stages(stages) => {
+                let last = stages.last().map(|stage| Stage::held(stage.to, 0));
+                linear(warmup_ns, &stages.iter().copied().chain(last).collect::<Vec<_>>())
             }
             Rate::Sine { mean, amplitude, period_ns } => {
-                let mean_per_ns = mean / 1e9;
-                Curve::Sine {
-                    lead: Segment {
-                        from_ns: 0.0,
-                        from_count: 0.0,
-                        end_count: mean_per_ns * warmup_ns,
-                        rate_per_ns: mean_per_ns,
-                        slope_per_ns2: 0.0,
-                    },
-                    mean_per_ns,
-                    amplitude_per_ns: amplitude / 1e9,
-                    period_ns: *period_ns as f64,
-                }
+                let (mean_per_ns, amplitude_per_ns) = (mean / 1e9, amplitude / 1e9);
+                let lead = Segment {
+                    from_ns: 0.0,
+                    from_count: 0.0,
+                    end_count: mean_per_ns * warmup_ns,
+                    rate_per_ns: mean_per_ns,
+                    slope_per_ns2: 0.0,
+                };
+                Curve::Sine { lead, wave: Wave { mean_per_ns, amplitude_per_ns, period_ns: *period_ns as f64 } }
             }
             // Its times are known.
-            Rate::Recorded(_) => linear(&[]),
+            Rate::Recorded(_) => linear(warmup_ns, &[]),
         }
     }
 
@@ -201,12 +182,11 @@ impl Curve {
                 segments.get(which).map_or(f64::INFINITY, |segment| segment.time_of(count))
             }
             Curve::Sine { lead, .. } if count < lead.end_count => lead.time_of(count),
-            Curve::Sine { lead, mean_per_ns, amplitude_per_ns, period_ns } => {
-                let lead_ns = lead.time_of(lead.end_count);
+            Curve::Sine { lead, wave } => {
                 let count = count - lead.end_count;
-                let waves = (count / (mean_per_ns * period_ns)).floor();
-                let rest = count - waves * mean_per_ns * period_ns;
-                lead_ns + waves * period_ns + wave_time_of(rest, *mean_per_ns, *amplitude_per_ns, *period_ns)
+                let waves = (count / (wave.mean_per_ns * wave.period_ns)).floor();
+                let rest = count - waves * wave.mean_per_ns * wave.period_ns;
+                lead.time_of(lead.end_count) + waves * wave.period_ns + wave.time_of(rest)
             }
         }
     }
@@ -219,29 +199,28 @@ impl Curve {
                 let which = segments.partition_point(|segment| segment.from_ns <= at_ns).saturating_sub(1);
                 segments.get(which).map_or(0.0, |segment| segment.count_by(at_ns))
             }
-            Curve::Sine { lead, mean_per_ns, amplitude_per_ns, period_ns } => {
+            Curve::Sine { lead, wave } => {
                 let lead_ns = lead.time_of(lead.end_count);
                 if at_ns < lead_ns {
                     return lead.count_by(at_ns);
                 }
-                lead.end_count + wave_count_by(at_ns - lead_ns, *mean_per_ns, *amplitude_per_ns, *period_ns)
+                lead.end_count + wave.count_by(at_ns - lead_ns)
             }
         }
     }
 }
 
-/// Pieces of a length in nanoseconds with a rate at their beginning and at their end, after a warm-up at the first rate; the
-/// last one has no end.
-fn linear(lead_ns: f64, pieces: &[(f64, f64, f64)]) -> Curve {
-    let lead = pieces.first().filter(|_| lead_ns > 0.0).map(|(_, rate_per_s, _)| (lead_ns, *rate_per_s, *rate_per_s));
+/// Stages of rates after a warm-up at the first rate; the last one has no end.
+fn linear(lead_ns: f64, pieces: &[Stage]) -> Curve {
+    let lead = pieces.first().filter(|_| lead_ns > 0.0).map(|stage| Stage::held(stage.from, lead_ns as u64));
     let mut segments = Vec::with_capacity(pieces.len() + 1);
     let (mut from_ns, mut from_count) = (0.0, 0.0);
-    for (position, (length_ns, from_per_s, to_per_s)) in lead.iter().chain(pieces).enumerate() {
+    for (position, Stage { from, to, for_ns }) in lead.iter().chain(pieces).enumerate() {
         let is_last = position + 1 == pieces.len() + usize::from(lead.is_some());
-        let (rate_per_ns, to_per_ns) = (from_per_s / 1e9, to_per_s / 1e9);
-        let slope_per_ns2 = if is_last || to_per_s == from_per_s { 0.0 } else { (to_per_ns - rate_per_ns) / length_ns };
+        let (rate_per_ns, to_per_ns, length_ns) = (from / 1e9, to / 1e9, *for_ns as f64);
+        let slope_per_ns2 = if is_last || to == from { 0.0 } else { (to_per_ns - rate_per_ns) / length_ns };
         let end_count = match is_last {
-            true if *to_per_s > 0.0 => f64::INFINITY,
+            true if *to > 0.0 => f64::INFINITY,
             true => from_count,
             false => from_count + 0.5 * (rate_per_ns + to_per_ns) * length_ns,
         };
@@ -251,36 +230,46 @@ fn linear(lead_ns: f64, pieces: &[(f64, f64, f64)]) -> Curve {
     Curve::Linear(segments.into())
 }
 
-fn wave_count_by(at_ns: f64, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64) -> f64 {
-    let turn = at_ns / period_ns;
-    mean_per_ns * at_ns + amplitude_per_ns * period_ns / TAU * (1.0 - (TAU * turn.fract()).cos())
+/// A wave around a mean, from its beginning.
+#[derive(Debug, Clone, Copy)]
+struct Wave {
+    mean_per_ns: f64,
+    amplitude_per_ns: f64,
+    period_ns: f64,
 }
 
-/// When the integral of one wave reaches `count`: Newton's steps, halved where they would leave what is known to
-/// hold the answer.
-fn wave_time_of(count: f64, mean_per_ns: f64, amplitude_per_ns: f64, period_ns: f64) -> f64 {
-    let (mut low_ns, mut high_ns) = (0.0, period_ns);
-    let mut at_ns = (count / mean_per_ns).min(period_ns);
-    for _ in 0..64 {
-        let off = wave_count_by(at_ns.min(period_ns * (1.0 - f64::EPSILON)), mean_per_ns, amplitude_per_ns, period_ns)
-            - count;
-        if off > 0.0 {
-            high_ns = at_ns;
-        } else {
-            low_ns = at_ns;
-        }
-        let rate_per_ns = mean_per_ns + amplitude_per_ns * (TAU * at_ns / period_ns).sin();
-        let mut next_ns = at_ns - off / rate_per_ns;
-        if !(next_ns >= low_ns && next_ns <= high_ns) {
-            next_ns = 0.5 * (low_ns + high_ns);
-        }
-        let step_ns = (next_ns - at_ns).abs();
-        at_ns = next_ns;
-        if step_ns < 0.01 {
-            break;
-        }
+impl Wave {
+    fn count_by(&self, at_ns: f64) -> f64 {
+        let turn = at_ns / self.period_ns;
+        let wave = self.amplitude_per_ns * self.period_ns / TAU * (1.0 - (TAU * turn.fract()).cos());
+        self.mean_per_ns * at_ns + wave
     }
-    at_ns
+
+    /// When the integral of one wave reaches `count`: Newton's steps, halved where they would leave what is known to
+    /// hold the answer.
+    fn time_of(&self, count: f64) -> f64 {
+        let (mut low_ns, mut high_ns) = (0.0, self.period_ns);
+        let mut at_ns = (count / self.mean_per_ns).min(self.period_ns);
+        for _ in 0..64 {
+            let off = self.count_by(at_ns.min(self.period_ns * (1.0 - f64::EPSILON))) - count;
+            if off > 0.0 {
+                high_ns = at_ns;
+            } else {
+                low_ns = at_ns;
+            }
+            let rate_per_ns = self.mean_per_ns + self.amplitude_per_ns * (TAU * at_ns / self.period_ns).sin();
+            let mut next_ns = at_ns - off / rate_per_ns;
+            if !(next_ns >= low_ns && next_ns <= high_ns) {
+                next_ns = 0.5 * (low_ns + high_ns);
+            }
+            let step_ns = (next_ns - at_ns).abs();
+            at_ns = next_ns;
+            if step_ns < 0.01 {
+                break;
+            }
+        }
+        at_ns
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::pace::{Io, Pace, Rate, Wake};
+use plimsoll_core::pace::{Io, Pace, Rate, Stage, Think, Wake};
 use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
 
 use crate::reactor::Uring;
@@ -15,9 +15,15 @@ pub struct DriveSpec {
     pub limit: Limit,
     /// Time at the beginning that counts for nothing; its slices are flagged.
     pub warmup: Duration,
-    /// When operations are started. A ramp takes as long as the phase; of a phase that ends by operations, as long as these take
-    /// at its rates.
+    /// When operations are started.
     pub pace: Pace,
+    /// Closed loop: how long clients wait after an answer.
+    pub think: Option<Think>,
+    /// Closed loop: sessions that are at work over time, those of the lowest numbers; none: all of them.
+    pub stages: Vec<Stage>,
+    /// Operations after which a session's connection is closed and another begun; none: never. Sessions with one connection each,
+    /// and one operation at a time.
+    pub reconnect: Option<u32>,
     /// Poisson arrivals of the same seed are at the same times.
     pub seed: u64,
     /// How long an answer may take before its operation is given up and its outcome is unknown. Of an operation of
@@ -93,6 +99,9 @@ impl Default for DriveSpec {
             limit: Limit::Exhausted,
             warmup: Duration::ZERO,
             pace: Pace::Closed,
+            think: None,
+            stages: Vec::new(),
+            reconnect: None,
             seed: 0,
             op_timeout: Duration::from_secs(10),
             open_timeout: plimsoll_core::waits::ANSWER,
@@ -132,10 +141,17 @@ impl DriveSpec {
     /// Whether `sessions` have pipelines as deep as is asked for.
     pub(crate) fn check_depth(&self, sessions: &Sessions) -> Result<(), DriveError> {
         let depth = self.depth;
+        let fault = |what: String| Err(DriveError::Spec(what));
+        let has_one = match sessions {
+            Sessions::Wire(_) => depth == 1,
+            Sessions::Blocking(_) | Sessions::Instant(_) => false,
+        };
+        if self.reconnect.is_some() && !has_one {
+            return fault("sessions with one connection each, one operation at a time, can be opened anew".to_owned());
+        }
         if depth == 1 {
             return Ok(());
         }
-        let fault = |what: String| Err(DriveError::Spec(what));
         if !(1..=DEPTH_MAX).contains(&depth) {
             return fault(format!("a session has 1 to {DEPTH_MAX} operations in flight, not {depth}"));
         }
@@ -181,8 +197,11 @@ impl DriveSpec {
         if let Some(Err(what)) = self.pace.rate().map(Rate::check) {
             return fault(what);
         }
-        if let (Some(Rate::Ramp(..)), Limit::Exhausted) = (self.pace.rate(), self.limit) {
-            return fault("a ramp is as long as its phase, which has to have an end");
+        if self.pace.is_open() && (self.think.is_some() || !self.stages.is_empty()) {
+            return fault("only a closed loop has a think time, and clients that come and go");
+        }
+        if !self.stages.is_empty() && !matches!(self.limit, Limit::Duration(_)) {
+            return fault("clients that come and go need a phase that has a length");
         }
         if self.backlog.is_zero() {
             return fault("a backlog's limit is longer than 0");
@@ -268,11 +287,16 @@ pub struct DriveResult {
     /// Connections that servers ended in good order (HTTP's `Connection: close`) and that were opened again at once:
     /// no loss, and no outage. See [`plimsoll_core::WireState::Ended`].
     pub ended_connections: u64,
+    /// Connections that could not be opened, or not again.
+    pub failed_connects: u64,
+    /// How long it took to open connections anew, in nanoseconds up to a session that takes operations, where that was asked for
+    /// ([`DriveSpec::reconnect`]). Warm-up included.
+    pub connects: Option<hdrhistogram::Histogram<u64>>,
     /// Time that sessions were without connection, added up over sessions.
     pub down_ns: u64,
     /// Operations in blocking sessions that did not return: their threads were left behind, and still hold
-    /// their sessions. They count as unknown.
-    pub hung: Vec<Hung>,
+    /// their sessions. They count as unknown, and ended when they were given up.
+    pub hung: Vec<OpTime>,
     /// How the kernel was asked for sockets; `None` for blocking sessions.
     pub io: Option<IoUsed>,
     /// Lag of the generator over the phase. Open loop only.
@@ -343,6 +367,8 @@ pub struct OpTime {
     pub sent_ns: u64,
     /// When its answer had arrived.
     pub end_ns: u64,
+    /// Rows in its answer.
+    pub rows: u64,
 }
 
 /// One sort of error.
@@ -356,21 +382,6 @@ pub struct ErrorCount {
     pub message: String,
     /// How many.
     pub count: u64,
-}
-
-/// An operation that did not return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hung {
-    /// Its client.
-    pub client: u32,
-    /// Its number within the client.
-    pub cycle: u64,
-    /// Its kind.
-    pub kind: KindId,
-    /// When it should have started. In a closed loop equal to `sent_ns`.
-    pub scheduled_ns: u64,
-    /// When it was sent.
-    pub sent_ns: u64,
 }
 
 /// How late the generator itself was: from when an operation could have been sent to when it was. It could have been

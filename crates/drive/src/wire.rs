@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use hdrhistogram::Histogram;
 use plimsoll_core::pace::{Io, Wake};
 use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
+use crate::histogram::Digits;
 use crate::link::{Link, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{IoUsed, SPIN_NS};
@@ -54,6 +56,10 @@ pub(crate) struct WireWorker<R> {
     lost_connections: u64,
     /// Connections that servers ended in good order.
     ended_connections: u64,
+    /// Connections that could not be opened.
+    failed_connects: u64,
+    /// Operations to a connection, and how long each but the first took to be opened; none where connections stay.
+    reconnects: Option<(u32, Histogram<u64>)>,
     down_ns: u64,
     slice: u32,
     ticks_from_ns: u64,
@@ -73,16 +79,14 @@ pub(crate) struct Wire {
     pub kinds: Arc<[OpKind]>,
     pub ticker: Ticker,
     pub io: Io,
+    pub reconnect: Option<u32>,
 }
 
 impl Wire {
     /// Drives the worker's sessions over whichever reactor is wanted and to be had.
     pub fn run(self, worker: usize, go: &Receiver<Start>, to_control: &Sender<Message>) {
-        match self.try_run(worker, go, to_control) {
-            Ok(()) => {}
-            Err(error) => {
-                let _ = to_control.send(Message::Opened(Err(error)));
-            }
+        if let Err(error) = self.try_run(worker, go, to_control) {
+            let _ = to_control.send(Message::Opened(Err(error)));
         }
     }
 
@@ -117,8 +121,9 @@ struct Completions<'a> {
     /// Whether a lane takes another operation when its last one has ended.
     releases: bool,
     now_ns: u64,
-    /// Operations that have ended.
+    /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
+    kept: u32,
     /// The lane of an operation of several steps that may get further.
     stepped: Option<usize>,
 }
@@ -126,7 +131,7 @@ struct Completions<'a> {
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        Self { core, lanes, releases, now_ns, finished: 0, stepped: None }
+        Self { core, lanes, releases, now_ns, finished: 0, kept: 0, stepped: None }
     }
 }
 
@@ -144,6 +149,8 @@ impl Done for Completions<'_> {
                 if self.releases {
                     self.core.release(lane, self.now_ns);
                     self.finished += 1;
+                } else {
+                    self.kept += 1;
                 }
             }
             Busy::Steps => {
@@ -157,7 +164,7 @@ impl Done for Completions<'_> {
 
 impl Wire {
     fn over<R>(self, reactor: R, branches: BranchTable, io: IoUsed) -> WireWorker<R> {
-        let Wire { core, links, kinds, ticker, .. } = self;
+        let Wire { core, links, kinds, ticker, reconnect, .. } = self;
         WireWorker {
             lanes: Lanes::new(links.len(), core.lane_count()),
             alarms: Alarms::new(match core.settings.wake {
@@ -182,6 +189,8 @@ impl Wire {
             lost_answer: Answer::default(),
             lost_connections: 0,
             ended_connections: 0,
+            failed_connects: 0,
+            reconnects: reconnect.map(|each| (each, Digits::Three.empty())),
             down_ns: 0,
             slice: 0,
             ticks_from_ns: 0,
@@ -225,6 +234,8 @@ impl<R: Reactor> WireWorker<R> {
             io: Some(self.io),
             lost_connections: self.lost_connections,
             ended_connections: self.ended_connections,
+            failed_connects: self.failed_connects,
+            connects: self.reconnects.map(|(_, times)| times),
             down_ns: self.down_ns,
         };
         let _ = to_control.send(Message::Done { worker, report: Box::new(report) });
@@ -342,9 +353,11 @@ impl<R: Reactor> WireWorker<R> {
     #[inline]
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
-        let mut done = Completions::new(&mut self.core, self.lanes.of(slot), link.hung_up.is_none(), now_ns);
+        let releases = link.hung_up.is_none() && link.left != 1;
+        let mut done = Completions::new(&mut self.core, self.lanes.of(slot), releases, now_ns);
         link.feed(self.reactor.arrived(), &mut done);
-        let (finished, stepped) = (done.finished, done.stepped);
+        let (finished, kept, stepped) = (done.finished, done.kept, done.stepped);
+        link.left -= finished.min(link.left);
         match link.session.state() {
             WireState::Ready if link.connection.stage == Stage::Ready => {}
             WireState::Ready => self.ready(slot, now_ns),
@@ -357,6 +370,9 @@ impl<R: Reactor> WireWorker<R> {
         }
         if self.links[slot].hung_up.is_some() {
             return self.hear_on(slot, now_ns);
+        }
+        if kept > 0 {
+            return self.leave(slot, now_ns);
         }
         // A session that became idle goes on at once where something is due, before other sockets are looked at.
         if finished > 0 || stepped.is_some_and(|lane| self.advance(lane, now_ns)) {
@@ -372,6 +388,12 @@ impl<R: Reactor> WireWorker<R> {
     #[cold]
     fn ready(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
+        if let Some((each, times)) = &mut self.reconnects {
+            link.left = *each;
+            if !self.starting {
+                times.saturating_record(now_ns.saturating_sub(link.connection.begun_ns).max(1));
+            }
+        }
         self.down_ns += link.connection.ready(now_ns);
         self.not_ready -= 1;
         if !self.starting {

@@ -53,6 +53,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         steps: vec![None],
         kinds: Arc::new([]),
         first_cycle: 0,
+        rests: None,
         settings: Settings {
             end_cycle: 1,
             backlog_ns: u64::MAX,
@@ -72,8 +73,8 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         client,
         Place { name: "several".to_owned(), targets: addresses.iter().map(|&address| address.into()).collect() },
     );
-    let mut wire =
-        Wire { core, links: vec![link], kinds: Vec::new().into(), ticker: Clock::start().ticker(), io: Io::Auto };
+    let (links, ticker) = (vec![link], Clock::start().ticker());
+    let mut wire = Wire { core, links, kinds: Vec::new().into(), ticker, io: Io::Auto, reconnect: None };
     let branches = BranchTable::of(&mut wire.links);
     wire.over(reactor, branches, IoUsed::Epoll(None))
 }

@@ -3,6 +3,7 @@
 
 mod ends;
 mod lane;
+mod rest;
 mod steps;
 mod turns;
 
@@ -23,6 +24,7 @@ use crate::spec::{OpTime, SPIN_NS, StopReason};
 use crate::witness::Taint;
 pub(crate) use lane::{Begun, Busy};
 use lane::{Idle, Lane};
+pub(crate) use rest::Rests;
 pub(crate) use steps::NextStep;
 use steps::Tracks;
 use turns::Ahead;
@@ -49,6 +51,8 @@ pub(crate) struct Setup {
     pub kinds: Arc<[OpKind]>,
     /// Number of each client's first operation.
     pub first_cycle: u64,
+    /// Clients of a closed loop that do not go on at once.
+    pub rests: Option<Box<Rests>>,
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
     pub settings: Settings,
@@ -115,6 +119,9 @@ pub(crate) struct WorkerCore {
     tracks: Option<Box<Tracks>>,
     lanes: Vec<Lane>,
     idle: Idle,
+    /// Apart, because most phases have none.
+    rests: Option<Box<Rests>>,
+    first_cycle: u64,
     in_flight: u64,
     started: u64,
     finished: u64,
@@ -169,6 +176,8 @@ impl WorkerCore {
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
             idle: Idle { first: None, others: VecDeque::with_capacity(lanes.len()) },
+            rests: setup.rests,
+            first_cycle: cycle,
             in_flight: 0,
             started: 0,
             finished: 0,
@@ -236,12 +245,25 @@ impl WorkerCore {
         if lane.ended_ns != now_ns {
             lane.free_ns = now_ns;
         }
+        if let Some(rests) = &mut self.rests
+            // A client that is done is not waited for.
+            && lane.cycle < self.settings.end_cycle
+        {
+            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, self.first_cycle, now_ns);
+            if until_ns > now_ns {
+                return rests.push(index, until_ns);
+            }
+        }
         self.idle.push(index);
     }
 
     /// The session of `lanes` is not there any more.
     pub fn withdraw(&mut self, lanes: Range<usize>) {
-        self.idle.remove(&(lanes.start as u32..lanes.end as u32));
+        let lanes = lanes.start as u32..lanes.end as u32;
+        self.idle.remove(&lanes);
+        if let Some(rests) = &mut self.rests {
+            rests.remove(&lanes);
+        }
     }
 
     #[inline]
@@ -274,11 +296,20 @@ impl WorkerCore {
     #[inline(always)]
     pub fn next(&mut self, now_ns: u64) -> Next {
         self.check_if_due(now_ns);
+        if let Some(rests) = &mut self.rests {
+            while let Some(lane) = rests.pop(now_ns) {
+                self.idle.push(lane);
+            }
+        }
         loop {
             if self.ended.is_some() {
                 return Next::Stop;
             }
-            let Some(index) = self.idle.first else { return Next::Wait };
+            let Some(index) = self.idle.first else {
+                let end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
+                let rested_ns = self.rests.as_ref().and_then(|rests| rests.next_ns());
+                return rested_ns.map_or(Next::Wait, |at_ns| Next::SleepUntil(at_ns.min(end_ns)));
+            };
             let index = index as usize;
             let due_ns = if self.is_open { self.due() } else { None };
             let scheduled_ns = match due_ns {
@@ -354,6 +385,12 @@ impl WorkerCore {
         Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
+    /// Something went wrong that is no operation's.
+    #[cold]
+    pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
+        self.errors.note(outcome, answer);
+    }
+
     /// The operation of `lane` came to `outcome` at `now_ns`. The session is not released by this.
     #[inline(always)]
     pub fn finish(&mut self, lane: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
@@ -391,7 +428,7 @@ impl WorkerCore {
             observer.finished(Ticket(index as u32), now_ns, outcome, answer);
         }
         if self.each.capacity() > 0 && now_ns >= self.grid.warmup_end_ns {
-            self.keep(index, now_ns, outcome);
+            self.keep(index, now_ns, outcome, answer.rows);
         }
     }
 
@@ -427,7 +464,7 @@ impl WorkerCore {
         }
     }
 
-    fn keep(&mut self, lane: usize, end_ns: u64, outcome: Outcome) {
+    fn keep(&mut self, lane: usize, end_ns: u64, outcome: Outcome, rows: u64) {
         if self.each.len() == self.each.capacity() {
             return;
         }
@@ -440,6 +477,7 @@ impl WorkerCore {
             scheduled_ns,
             sent_ns,
             end_ns,
+            rows,
         });
     }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::histogram::Digits;
-use plimsoll_core::pace::{Arrivals, Rate};
+use plimsoll_core::pace::{Arrivals, Rate, Stage, Think};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -77,13 +77,15 @@ fn paces() -> Vec<(&'static str, Pace)> {
     const SECOND_NS: u64 = 1_000_000_000;
     let open = |rate, arrivals| Pace::Open { rate, arrivals };
     let sine = Rate::Sine { mean: 3_000.0, amplitude: 2_900.0, period_ns: 4 * SECOND_NS };
-    let spike = Rate::Spike { base: 1_000.0, peak: 40_000.0, at_ns: 9 * SECOND_NS, for_ns: 7 * SECOND_NS / 10 };
-    let steps = Rate::Steps { rates: vec![500.0, 8_000.0, 0.0, 4_000.0], each_ns: 4 * SECOND_NS };
+    let held = |rate, for_ms| Stage::held(rate, for_ms * SECOND_NS / 1_000);
+    let ramp = Rate::Stages(vec![Stage { from: 0.0, to: 9_000.0, for_ns: 15 * SECOND_NS }]);
+    let spike = Rate::Stages(vec![held(1_000.0, 9_000), held(40_000.0, 700), held(1_000.0, 10_000)]);
+    let steps = Rate::Stages([500.0, 8_000.0, 0.0, 4_000.0].map(|rate| held(rate, 4_000)).into());
     let recorded = (0..40_000u64).map(|i| i * i * 11).collect();
     vec![
         ("even", Pace::even(4_000.0)),
         ("poisson", Pace::poisson(4_000.0)),
-        ("ramp", open(Rate::Ramp(0.0, 9_000.0), Arrivals::Poisson)),
+        ("ramp", open(ramp, Arrivals::Poisson)),
         ("sine", open(sine, Arrivals::Even)),
         ("spike", open(spike, Arrivals::Poisson)),
         ("steps", open(steps, Arrivals::Even)),
@@ -223,5 +225,57 @@ fn giving_up_names_who_was_behind() {
         let (slices, _) = simulation.run(|sent_ns| sent_ns + if stall.is_some() { MS } else { 100 * MS });
         assert_eq!(*stop.lock().unwrap(), Some(wanted));
         assert!(slices.last().unwrap().end_ns < 13 * SECOND);
+    }
+}
+
+/// When a client's operations are sent that are answered after `answer_ns`, on a made-up clock.
+fn thinking(think: Think, answer_ns: u64) -> Vec<u64> {
+    let spec = DriveSpec { think: Some(think), seed: 7, ..DriveSpec::default() };
+    let mut sent = Vec::new();
+    let (slices, totals) = simulated(1, u64::MAX, &spec, 0, Some(200 * SECOND)).run_script(|_, sent_ns| {
+        sent.push(sent_ns);
+        (sent_ns + answer_ns, Outcome::Ok)
+    });
+    is_exact(&merged(&slices, Measure::Service), vec![answer_ns; sent.len()]);
+    assert_eq!(totals.kinds, [[sent.len() as u64, 0, 0, 0]], "to think is no part of an operation");
+    sent
+}
+
+#[test]
+fn clients_think_as_long_as_they_are_told_whatever_the_answers_do() {
+    let thought = |think, answer_ns: u64| -> Vec<u64> {
+        thinking(think, answer_ns).windows(2).map(|pair| pair[1] - pair[0] - answer_ns).collect()
+    };
+    for (think, least, most, mean) in [
+        (Think::Constant(100 * MS), 100 * MS, 100 * MS, 100.0),
+        (Think::Uniform(50 * MS, 200 * MS), 50 * MS, 200 * MS, 125.0),
+        (Think::Exponential(100 * MS), 0, 3 * SECOND, 100.0),
+    ] {
+        let quick = thought(think, MS);
+        let slow = thought(think, 7 * MS);
+        let n = slow.len();
+        assert!(n > 1_000 && quick[..n] == slow[..], "{think:?} depends on the answers");
+        assert!(quick.iter().all(|ns| (least..=most).contains(ns)), "{think:?}");
+        // Five standard errors of the widest, the exponential.
+        let found = quick.iter().sum::<u64>() as f64 / quick.len() as f64 / MS as f64;
+        assert!((found - mean).abs() < 5.0 * 100.0 / (quick.len() as f64).sqrt(), "{think:?}: {found} ms");
+    }
+}
+
+#[test]
+fn clients_come_and_go_by_the_stages() {
+    let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * SECOND };
+    let stages =
+        vec![stage(2.0, 2.0, 2), stage(2.0, 10.0, 4), stage(4.0, 4.0, 1), stage(0.0, 0.0, 2), stage(1.0, 1.0, 1)];
+    let spec = DriveSpec { stages, ..DriveSpec::default() };
+    // Each client does 1,000 a second. One joins every half second of the ramp.
+    let (slices, _) = simulated(10, u64::MAX, &spec, SECOND, Some(10 * SECOND)).run(|sent_ns| sent_ns + MS);
+    let done: Vec<u64> =
+        slices.iter().map(|slice| slice.histograms.iter().map(|one| one.histogram.len()).sum()).collect();
+    let wanted = [2_000, 2_000, 2_000, 2_500, 4_500, 6_500, 8_500, 4_000, 0, 0, 1_000];
+    // What the last slice drains is one operation.
+    assert_eq!(done.len(), wanted.len() + 1, "{done:?}");
+    for (done, wanted) in done.iter().zip(wanted) {
+        assert!(done.abs_diff(wanted) <= 20, "{done} of {wanted}");
     }
 }

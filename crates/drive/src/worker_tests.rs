@@ -3,7 +3,7 @@
 use super::*;
 use crate::collect::Collector;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveSpec, Limit};
+use crate::spec::DriveSpec;
 use plimsoll_core::pace::Pace;
 use plimsoll_core::{Measure, Slice};
 use std::time::Duration;
@@ -42,13 +42,19 @@ fn simulation(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, 
     paced(sessions, ops, &rate_per_s.map_or(Pace::Closed, Pace::even), warmup_ns, length_ns)
 }
 
-/// When operations are due; a ramp takes 15 seconds.
+/// When operations are due.
 fn scheduled(pace: &Pace, warmup_ns: u64) -> Option<Schedule> {
-    let (warmup, limit) = (Duration::from_nanos(warmup_ns), Limit::Duration(Duration::from_secs(15)));
-    Schedule::new(&DriveSpec { pace: pace.clone(), seed: 7, warmup, limit, ..DriveSpec::default() }, 1, 0)
+    let warmup = Duration::from_nanos(warmup_ns);
+    Schedule::new(&DriveSpec { pace: pace.clone(), seed: 7, warmup, ..DriveSpec::default() }, 0)
 }
 
 fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
+    let spec = DriveSpec { pace: pace.clone(), ..DriveSpec::default() };
+    simulated(sessions, ops, &spec, warmup_ns, length_ns)
+}
+
+fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
+    let pace = &spec.pace;
     let shared = Arc::new(Shared::default());
     let board = Board::new(1, pace.is_open(), true).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
@@ -67,6 +73,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
         steps: (0..sessions).map(|_| None).collect(),
         kinds: kinds.clone(),
         first_cycle: 0,
+        rests: Rests::new(spec, sessions as usize),
         settings: Settings {
             end_cycle: u64::MAX,
             backlog_ns: 10 * SECOND,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::connect::connect;
-use crate::tls::{Layer, Tls};
+use crate::tls::Tls;
 
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ type Feed<'f> = &'f mut dyn FnMut(&[u8], &mut Vec<u8>) -> usize;
 pub struct Channel {
     socket: OwnedFd,
     /// Where TLS begins with the first byte.
-    layer: Option<Layer>,
+    tls: Option<Tls>,
     place: String,
     /// Bytes to send, and how many of them have been.
     out: Vec<u8>,
@@ -64,7 +64,7 @@ impl Channel {
         })?;
         Ok(Channel {
             socket,
-            layer: None,
+            tls: None,
             place: place.to_owned(),
             out: Vec::new(),
             sent: 0,
@@ -83,7 +83,7 @@ impl Channel {
 
     /// Begins TLS. All that is written from now on goes through it.
     pub fn encrypt(&mut self, tls: Tls) {
-        self.layer = Some(Layer::begin(tls, Vec::new(), &mut self.out));
+        self.tls = Some(tls.begin(Vec::new(), &mut self.out));
     }
 
     /// Sets how long the server may be silent from now on.
@@ -105,11 +105,11 @@ impl Channel {
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.asked_at = Instant::now();
         self.quiet_since = self.asked_at;
-        match &mut self.layer {
+        match &mut self.tls {
             None => write(&mut self.out),
-            Some(layer) => {
-                write(&mut layer.written);
-                layer.encrypt(&mut self.out);
+            Some(tls) => {
+                write(&mut tls.written);
+                tls.encrypt(&mut self.out);
             }
         }
     }
@@ -190,7 +190,7 @@ impl Channel {
 
     /// True when something has arrived whose rest has not.
     fn is_amid(&self) -> bool {
-        self.filled > 0 || self.layer.as_ref().is_some_and(Layer::is_amid)
+        self.filled > 0 || self.tls.as_ref().is_some_and(Tls::is_amid)
     }
 
     /// Fails where what goes on since `since` has taken longer than anything may of which a little is said now and then.
@@ -243,12 +243,12 @@ impl Channel {
                 self.has_spoken = true;
                 self.filled += count;
                 let arrived = &self.input[..self.filled];
-                let used = match &mut self.layer {
+                let used = match &mut self.tls {
                     None => feed(arrived, &mut self.out),
-                    Some(layer) => {
-                        let decrypted = layer.decrypt(arrived, &mut self.out);
+                    Some(tls) => {
+                        let decrypted = tls.decrypt(arrived, &mut self.out);
                         // What was said before an error is heard first.
-                        layer.hand_over(&mut self.out, feed);
+                        tls.hand_over(&mut self.out, feed);
                         decrypted?;
                         arrived.len()
                     }

@@ -10,6 +10,7 @@
 //! | `password` | [`Password`] |
 //! | `tls` | TLS, or its absence; the files that a URL names for it |
 //! | `connect` | [`connect()`]: a socket to a server |
+//! | `reader` | [`Reader`]: numbers and texts off the front of a message |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
 //! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
@@ -21,6 +22,7 @@ mod environment;
 mod link;
 mod name;
 mod password;
+mod reader;
 pub mod tls;
 mod url;
 
@@ -31,6 +33,7 @@ pub use environment::Environment;
 pub use link::{Connected, Link};
 pub use name::unknown;
 pub use password::Password;
+pub use reader::Reader;
 pub use tls::{Endpoint, TlsFiles};
 pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
 

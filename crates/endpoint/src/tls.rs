@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError, Waits, WireSession};
 use plimsoll_tls::{ClientCertificate, Roots, TlsOptions, TlsSession, Verify};
-pub use plimsoll_tls::{Layer, Tls, TlsClient};
+pub use plimsoll_tls::{Tls, TlsClient};
 
 use crate::{Channel, certified_host, usage};
 
@@ -33,23 +33,6 @@ impl<L> Endpoint<L> {
         certified_host(&self.address)
     }
 
-    /// A session as it is, or inside TLS where [`Endpoint::tls_client`] gave us some. `place` names the server in
-    /// messages.
-    ///
-    /// # Errors
-    /// `Usage` when the host is none that a certificate can be for.
-    pub fn session<S: WireSession + 'static>(
-        &self,
-        plain: S,
-        tls: Option<&TlsClient>,
-        place: &str,
-    ) -> Result<Box<dyn WireSession>, StoreError> {
-        Ok(match tls {
-            None => Box::new(plain),
-            Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), self.host(), place)?),
-        })
-    }
-
     /// Connects, encrypted where it is to be. `place` names the server in messages.
     ///
     /// # Errors
@@ -64,7 +47,23 @@ impl<L> Endpoint<L> {
     }
 }
 
-/// What a URL says of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
+/// A session as it is, or inside TLS where there is some, with the server at `address`. `place` names it in messages.
+///
+/// # Errors
+/// `Usage` when the host is none that a certificate can be for.
+pub fn session<S: WireSession + 'static>(
+    plain: S,
+    tls: Option<&TlsClient>,
+    address: &Address,
+    place: &str,
+) -> Result<Box<dyn WireSession>, StoreError> {
+    Ok(match tls {
+        None => Box::new(plain),
+        Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), certified_host(address), place)?),
+    })
+}
+
+/// What a URL or a store's parameters say of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
 /// are, `insecure=yes` that nothing is checked. The names are those of `redis-cli` and `curl`.
 #[derive(Debug, Default)]
 pub struct TlsFiles {
@@ -95,7 +94,7 @@ impl TlsFiles {
         let certificate = match (self.cert, self.key) {
             (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
             (None, None) => None,
-            _ => return Err(usage("the URL has only one of cert and key", "Give both, or neither.")),
+            _ => return Err(usage("there is only one of cert and key", "Give both, or neither.")),
         };
         Ok(TlsOptions {
             verify: if self.insecure { Verify::None } else { Verify::Full },

@@ -21,7 +21,8 @@ pub struct Url<'u> {
     pub hosts: &'u str,
     /// What stands between the first `/`, which is left out, and the `?`.
     pub path: Option<&'u str>,
-    query: &'u str,
+    /// What stands behind the `?`.
+    pub query: &'u str,
 }
 
 impl<'u> Url<'u> {
@@ -123,7 +124,12 @@ pub fn host_and_port<'u>(text: &'u str, example: &str) -> Result<(&'u str, Optio
 /// `Usage`, when it is none.
 pub fn port(text: &str, form: &str) -> Result<u16, StoreError> {
     let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| usage("the port is not a number from 1 to 65535", form))
+    let what = if text.is_empty() {
+        "the URL's host has a colon behind it and no port"
+    } else {
+        "the port is not a number from 1 to 65535"
+    };
+    port.ok_or_else(|| usage(what, form))
 }
 
 /// The host, if it is a single one.

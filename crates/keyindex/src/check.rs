@@ -5,6 +5,7 @@
 //! other processes must be quiet.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use plimsoll_core::Kv;
 
@@ -219,7 +220,7 @@ fn records(page: &Rows) -> impl Iterator<Item = (&[u8], &[u8])> {
 /// Reads all pairs whose keys begin with `prefix`, page by page, each under all locks.
 fn pages<K: Kv + ?Sized>(
     kv: &mut K,
-    locks: &KeyLocks,
+    locks: &Arc<KeyLocks>,
     prefix: &[u8],
     work: &mut dyn FnMut(&mut K, &Rows) -> Result<(), IndexError>,
 ) -> Result<(), IndexError> {

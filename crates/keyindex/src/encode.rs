@@ -45,13 +45,11 @@ pub fn push(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Float(v) => push_fixed(out, FLOAT, float_bits(v)),
         Value::Timestamp(v) => push_fixed(out, TIMESTAMP, signed_bits(v)),
         Value::Text(v) => {
-            out.push(TEXT);
-            push_escaped(out, v.as_bytes());
+            push_escaped(out, TEXT, v.as_bytes());
             out.extend_from_slice(&[ESCAPE, END]);
         }
         Value::Bytes(v) => {
-            out.push(BYTES);
-            push_escaped(out, v);
+            push_escaped(out, BYTES, v);
             out.extend_from_slice(&[ESCAPE, END]);
         }
     }
@@ -61,14 +59,8 @@ pub fn push(out: &mut Vec<u8>, value: Value<'_>) {
 /// Of a value of another type this is its encoding: it is the beginning of itself only.
 pub fn push_beginning(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
-        Value::Text(v) => {
-            out.push(TEXT);
-            push_escaped(out, v.as_bytes());
-        }
-        Value::Bytes(v) => {
-            out.push(BYTES);
-            push_escaped(out, v);
-        }
+        Value::Text(v) => push_escaped(out, TEXT, v.as_bytes()),
+        Value::Bytes(v) => push_escaped(out, BYTES, v),
         other => push(out, other),
     }
 }
@@ -165,7 +157,8 @@ fn read_int(tag: u8, body: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(!bits) } else { i64::try_from(bits).ok() }
 }
 
-fn push_escaped(out: &mut Vec<u8>, plain: &[u8]) {
+fn push_escaped(out: &mut Vec<u8>, tag: u8, plain: &[u8]) {
+    out.push(tag);
     let mut pieces = plain.split(|byte| *byte == ESCAPE);
     out.extend_from_slice(pieces.next().unwrap_or_default());
     for piece in pieces {

@@ -162,7 +162,7 @@ impl<X: Extract> Indexes<X> {
         let mut page = Page { matches: 0, next: query.after.clone() };
         while page.matches < limit {
             let wanted = PAGE.min((limit - page.matches) as usize);
-            let read = self.collect(kv, query, page.next.as_ref(), wanted)?;
+            let next = self.collect(kv, query, page.next.as_ref(), wanted)?;
             let (found, extract, entries) = (&self.found, &self.extract, &mut self.entries);
             found.fetch(kv, &mut |position, record| {
                 // Of a record's entries in the range the first one counts, and it must be the record's own: so a
@@ -174,7 +174,7 @@ impl<X: Extract> Indexes<X> {
                 }
                 Ok(())
             })?;
-            page.next = (read.keys == wanted).then(|| Cursor(read.last.to_vec()));
+            page.next = next;
             if page.next.is_none() {
                 break;
             }
@@ -209,18 +209,18 @@ impl<X: Extract> Indexes<X> {
         Ok(page)
     }
 
-    /// Reads at most `most` index keys of the query after `after` into `self.found`.
+    /// Reads at most `most` index keys of the query after `after` into `self.found`; where to go on, if there were as many.
     fn collect(
         &mut self,
         kv: &mut (impl Kv + ?Sized),
         query: &Query,
         after: Option<&Cursor>,
         most: usize,
-    ) -> Result<Read, IndexError> {
+    ) -> Result<Option<Cursor>, IndexError> {
         let mut found = std::mem::take(&mut self.found);
         found.rows.clear();
         let (collection, width) = (self.collection, self.specs[query.index].width);
-        let mut read = Read::default();
+        let (mut left, mut next) = (most, None);
         let scanned = self.scan_bounds(kv, query, after, &mut |body| {
             if let Some((entry, key)) = split_index_key(body, width) {
                 found.rows.push_with(
@@ -231,15 +231,15 @@ impl<X: Extract> Indexes<X> {
                     },
                 );
             }
-            read.keys += 1;
-            if read.keys < most {
+            left -= 1;
+            if left > 0 {
                 return ControlFlow::Continue(());
             }
-            read.last = body.to_vec();
+            next = Some(Cursor(body.to_vec()));
             ControlFlow::Break(())
         });
         self.found = found;
-        scanned.map(|()| read)
+        scanned.map(|()| next)
     }
 
     /// Scans the index keys of the query after `after`; `visit` gets what follows the index's prefix.
@@ -276,13 +276,6 @@ impl<X: Extract> Indexes<X> {
         kv.scan(low, bounded.then_some(high.as_slice()), &mut |key, _| visit(&key[INDEX_PREFIX_LEN..]))?;
         Ok(())
     }
-}
-
-#[derive(Default)]
-struct Read {
-    keys: usize,
-    /// The last of them, when there were as many as asked for.
-    last: Vec<u8>,
 }
 
 /// The lowest of a record's entries that the query admits.

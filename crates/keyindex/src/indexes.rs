@@ -6,7 +6,7 @@ use plimsoll_core::{Kv, KvError, WriteBatch};
 
 use crate::entries::{Entries, Extract, IndexSpec};
 use crate::keyspace::{index_key, index_of, record_key};
-use crate::locks::{KeyLocks, LockGuard, Stripes, key_hash};
+use crate::locks::KeyLocks;
 use crate::rows::Rows;
 use crate::{IndexError, find};
 
@@ -120,8 +120,7 @@ impl<X: Extract> Indexes<X> {
         if let Some(pair) = order.windows(2).find(|pair| rows.key(pair[0]) == rows.key(pair[1])) {
             return Ok(Inserted::KeyTaken(pair[1]));
         }
-        let locks = Arc::clone(&self.locks);
-        let _guard = lock_all_of(&locks, order.iter().map(|position| key_hash(rows.key(*position))));
+        let _guard = self.locks.lock_keys(order.iter().map(|position| rows.key(*position)));
         for position in order {
             record_key(&mut self.key, self.collection, rows.key(*position));
             if kv.get(&self.key, &mut self.old)? {
@@ -155,8 +154,7 @@ impl<X: Extract> Indexes<X> {
 
     /// Puts a record, whether or not one is there. True when one was.
     pub fn put(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8], record: &[u8]) -> Result<bool, IndexError> {
-        let locks = Arc::clone(&self.locks);
-        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        let _guard = self.locks.lock_keys([key]);
         record_key(&mut self.key, self.collection, key);
         let there = kv.get(&self.key, &mut self.old)?;
         self.new.clear();
@@ -173,8 +171,7 @@ impl<X: Extract> Indexes<X> {
         key: &[u8],
         edit: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), IndexError>,
     ) -> Result<bool, IndexError> {
-        let locks = Arc::clone(&self.locks);
-        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        let _guard = self.locks.lock_keys([key]);
         record_key(&mut self.key, self.collection, key);
         if !kv.get(&self.key, &mut self.old)? {
             return Ok(false);
@@ -187,8 +184,7 @@ impl<X: Extract> Indexes<X> {
 
     /// Deletes the record under `key` and its index keys. False when there is no such record.
     pub fn delete(&mut self, kv: &mut (impl Kv + ?Sized), key: &[u8]) -> Result<bool, IndexError> {
-        let locks = Arc::clone(&self.locks);
-        let _guard = lock_all_of(&locks, [key_hash(key)]);
+        let _guard = self.locks.lock_keys([key]);
         record_key(&mut self.key, self.collection, key);
         if !kv.get(&self.key, &mut self.old)? {
             return Ok(false);
@@ -262,12 +258,4 @@ impl<X: Extract> Indexes<X> {
         })?;
         Ok(())
     }
-}
-
-pub(crate) fn lock_all_of(locks: &KeyLocks, hashes: impl IntoIterator<Item = u64>) -> LockGuard<'_> {
-    let mut stripes = Stripes::NONE;
-    for hash in hashes {
-        stripes.add(hash);
-    }
-    locks.lock(stripes)
 }

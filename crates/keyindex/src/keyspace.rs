@@ -18,6 +18,26 @@ pub(crate) const RECORD_PREFIX_LEN: usize = 2;
 /// Bytes before the entry.
 pub(crate) const INDEX_PREFIX_LEN: usize = 3;
 
+/// The parts of a range of keys (`high` of `None`: to the end) that a store has which keeps index keys apart from all
+/// others, in key order: whether the part is of index keys, and its range. Those that can hold nothing are left out.
+pub fn parts<'k>(
+    low: &'k [u8],
+    high: Option<&'k [u8]>,
+) -> impl Iterator<Item = (bool, &'k [u8], Option<&'k [u8]>)> + Clone {
+    const LOW: &[u8] = &[INDEX_ROLE];
+    const HIGH: &[u8] = &[INDEX_ROLE + 1];
+    let all: [(bool, &[u8], Option<&[u8]>); 3] =
+        [(false, &[], Some(LOW)), (true, LOW, Some(HIGH)), (false, HIGH, None)];
+    all.into_iter().filter_map(move |(of_index, first, end)| {
+        let low = low.max(first);
+        let high = match (high, end) {
+            (Some(high), Some(end)) => Some(high.min(end)),
+            (high, end) => high.or(end),
+        };
+        high.is_none_or(|high| low < high).then_some((of_index, low, high))
+    })
+}
+
 pub(crate) fn record_prefix(collection: u8) -> [u8; RECORD_PREFIX_LEN] {
     [RECORD_ROLE, collection]
 }
@@ -53,4 +73,27 @@ pub(crate) fn split_index_key(body: &[u8], width: usize) -> Option<(&[u8], &[u8]
         at += crate::encode::len(body.get(at..)?)?;
     }
     Some(body.split_at(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_parts_before_among_and_behind_index_keys() {
+        let all = |low: &'static str, high: Option<&'static str>| {
+            let found = parts(low.as_bytes(), high.map(str::as_bytes));
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let part = |(of_index, low, high): (bool, &[u8], Option<&[u8]>)| {
+                format!("{}{}..{}", if of_index { "index " } else { "" }, text(low), high.map(text).unwrap_or_default())
+            };
+            found.map(part).collect::<Vec<_>>()
+        };
+        assert_eq!(all("", None), ["..x", "index x..y", "y.."]);
+        assert_eq!(all("ra", Some("xb")), ["ra..x", "index x..xb"]);
+        assert_eq!(all("xa", Some("y")), ["index xa..y"]);
+        assert_eq!(all("xa", None), ["index xa..y", "y.."]);
+        assert_eq!((all("a", Some("b")), all("z", None)), (vec!["a..b".to_owned()], vec!["z..".to_owned()]));
+        assert_eq!(all("b", Some("a")), [""; 0]);
+    }
 }

@@ -1,7 +1,7 @@
 //! Locks on records, shared by the sessions of one process that write to one store.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 const WORDS: usize = 16;
 const STRIPES: u64 = WORDS as u64 * 64;
@@ -12,19 +12,19 @@ pub(crate) struct Stripes([u64; WORDS]);
 
 impl Stripes {
     /// No stripe.
-    pub(crate) const NONE: Stripes = Stripes([0; WORDS]);
+    const NONE: Stripes = Stripes([0; WORDS]);
     /// Every stripe, and with it every key.
     pub(crate) const ALL: Stripes = Stripes([u64::MAX; WORDS]);
 
     /// Adds the stripe of `key_hash`.
-    pub(crate) fn add(&mut self, key_hash: u64) {
+    fn add(&mut self, key_hash: u64) {
         let stripe = key_hash % STRIPES;
         self.0[(stripe / 64) as usize] |= 1 << (stripe % 64);
     }
 }
 
 /// The hash of a key; the same in every session of a process.
-pub(crate) fn key_hash(key: &[u8]) -> u64 {
+fn key_hash(key: &[u8]) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
 }
 
@@ -58,8 +58,15 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    /// Waits until all of `stripes` are free and takes them. A thread must not hold two guards.
-    pub(crate) fn lock(&self, stripes: Stripes) -> LockGuard<'_> {
+    /// Waits until nobody works on any of these keys, and keeps others from them. A thread must not hold two guards.
+    pub(crate) fn lock_keys<'k>(self: &Arc<Self>, keys: impl IntoIterator<Item = &'k [u8]>) -> LockGuard {
+        let mut stripes = Stripes::NONE;
+        keys.into_iter().for_each(|key| stripes.add(key_hash(key)));
+        self.lock(stripes)
+    }
+
+    /// Waits until all of `stripes` are free and takes them.
+    pub(crate) fn lock(self: &Arc<Self>, stripes: Stripes) -> LockGuard {
         let all = stripes == Stripes::ALL;
         let mut state = self.state();
         state.waiting_for_all += u32::from(all);
@@ -72,7 +79,7 @@ impl KeyLocks {
         for (held, wanted) in state.held.0.iter_mut().zip(stripes.0) {
             *held |= wanted;
         }
-        LockGuard { locks: self, stripes }
+        LockGuard { locks: Arc::clone(self), stripes }
     }
 
     /// Nothing in here can panic while the mutex is held, so a poisoned one is as good as any.
@@ -86,12 +93,12 @@ fn overlap(a: &Stripes, b: &Stripes) -> bool {
 }
 
 /// Gives its stripes back when dropped.
-pub(crate) struct LockGuard<'a> {
-    locks: &'a KeyLocks,
+pub(crate) struct LockGuard {
+    locks: Arc<KeyLocks>,
     stripes: Stripes,
 }
 
-impl Drop for LockGuard<'_> {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         let mut state = self.locks.state();
         for (held, ours) in state.held.0.iter_mut().zip(self.stripes.0) {
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn no_two_threads_hold_a_stripe_and_whoever_wants_all_gets_them() {
-        let locks = KeyLocks::default();
+        let locks = Arc::new(KeyLocks::default());
         let inside: Vec<AtomicU32> = (0..3).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {
             for thread in 0..4u64 {

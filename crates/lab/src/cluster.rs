@@ -60,8 +60,7 @@ impl Cluster {
         let (ports, secret) = (free_ports(spec.nodes * spec.ports)?, secret()?);
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for number in 0..spec.nodes {
-            let name = spec.name.to_lowercase();
-            let server = PrivateServer::new(&supervisor, &name, bases, user.clone(), spec.leave, log_dir, waits)?;
+            let server = PrivateServer::new(&supervisor, spec, user.clone(), bases, log_dir, waits)?;
             nodes.push(Node {
                 number,
                 data_dir: server.data_dir().to_owned(),
@@ -139,7 +138,7 @@ impl Running {
         let mut server = self.server(node.number);
         files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
         match self.recipe.set_up(node)? {
-            Some(Launch { name, program, arguments }) => server.run(name, &program, &arguments, SET_UP_BOUND),
+            Some(launch) => server.run(&launch, SET_UP_BOUND),
             None => Ok(()),
         }
     }
@@ -147,12 +146,12 @@ impl Running {
     /// Launches nodes, all together, and waits until each is ready.
     fn bring_up(&self, nodes: Nodes) -> Result<(), StoreError> {
         for number in self.numbers(nodes) {
-            let Launch { name, program, arguments } = self.recipe.launch(&self.nodes[number])?;
+            let launch = self.recipe.launch(&self.nodes[number])?;
             let mut server = self.server(number);
             if server.pid().is_none() {
                 server.clear_sockets();
             }
-            server.start(name, &program, &arguments)?;
+            server.start(&launch)?;
         }
         self.numbers(nodes).try_for_each(|number| self.until_ready(number))
     }
@@ -215,7 +214,7 @@ impl Servers for Running {
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
-        self.server(node).run(launch.name, &launch.program, &launch.arguments, bound)
+        self.server(node).run(launch, bound)
     }
 }
 

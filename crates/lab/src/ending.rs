@@ -8,6 +8,10 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 
 /// Bytes of a log's end that go into an error.
 const TAIL_BYTES: u64 = 2048;
+/// Bytes of a log's beginning in which it is looked whether the disk was full: an installer says so before all advice.
+const BEGIN_BYTES: u64 = 64 << 10;
+/// A disk with less room than this is full: a server gives back what it could write of the last operation.
+const ROOM_BYTES: u64 = 256 << 10;
 /// Lines of a log's end that go into an error.
 const TAIL_LINES: usize = 8;
 
@@ -36,10 +40,21 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// The error that `name`, which should be running or have ended well, has ended so; `tail` is what it said last.
-pub(crate) fn error_of(name: &str, ending: Ending, tail: &str) -> StoreError {
-    let error = StoreError::new(kind_of(tail), format!("{name} {ending}"));
-    if tail.is_empty() { error.detail("it said nothing") } else { error.detail(tail) }
+/// The error that `name`, which should be running or have ended well, has ended so; `log` is what it said, and its data
+/// are below `root`.
+pub(crate) fn error_of(name: &str, ending: Ending, log: &Log, root: &Path) -> StoreError {
+    let kind = match kind_of(&log.tail) {
+        // A server that could write a part of what it wanted is told no reason.
+        StoreErrorKind::Broken if log.says_full || is_full(root) => StoreErrorKind::DiskFull,
+        kind => kind,
+    };
+    let error = StoreError::new(kind, format!("{name} {ending}"));
+    if log.tail.is_empty() { error.detail("it said nothing") } else { error.detail(log.tail.clone()) }
+}
+
+/// Whether the file system of `path` has so little room left that whoever died for want of it died for that.
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|device| device.f_bavail * device.f_frsize < ROOM_BYTES)
 }
 
 /// The class of trouble, by the operating system's words, which servers print behind their own.
@@ -54,8 +69,30 @@ fn kind_of(tail: &str) -> StoreErrorKind {
     WORDS.iter().find(|(words, _)| tail.contains(words)).map_or(StoreErrorKind::Broken, |(_, kind)| *kind)
 }
 
+/// What a program said in its log.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Its last lines.
+    pub(crate) tail: String,
+    /// That a disk was full stands in its beginning.
+    pub(crate) says_full: bool,
+}
+
+/// The log at `path`, without what is from before `start`.
+pub(crate) fn log_of(path: &Path, start: u64) -> Log {
+    let begin = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(BEGIN_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).to_lowercase())
+    });
+    let words = ["no space left on device", "disk quota exceeded", "out of disk space"];
+    let says_full = begin.is_ok_and(|begin: String| words.iter().any(|one| begin.contains(one)));
+    Log { tail: tail_of(path, start).unwrap_or_else(|error| error.to_string()), says_full }
+}
+
 /// The last lines of the log at `path`, none of them from before `start`.
-pub(crate) fn tail_of(path: &Path, start: u64) -> io::Result<String> {
+fn tail_of(path: &Path, start: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let from = start.max(length.saturating_sub(TAIL_BYTES));

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Cold, Layout, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
@@ -10,6 +11,10 @@ use plimsoll_core::{
 use crate::cluster::Cluster;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
+
+/// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
+/// has ended.
+const DYING: Duration = Duration::from_secs(1);
 
 /// A store, and what it is on. Closing or dropping it ends its servers and removes their files; where it is dropped their
 /// logs are kept, for something has failed.
@@ -95,13 +100,20 @@ impl OpenStore {
     }
 
     /// Starts servers of its own again of which one has ended that should not have, and says how that ended. `None` where all
-    /// of them run, or none are its own.
+    /// of them run, or none are its own. `has_failed`: something on it has, so that one may be about to end.
     ///
     /// # Errors
     /// As [`OpenStore::restart`].
-    pub fn revive(&mut self) -> Result<Option<StoreError>, StoreError> {
+    pub fn revive(&mut self, has_failed: bool) -> Result<Option<StoreError>, StoreError> {
         let Place::Cluster(cluster) = &self.place else { return Ok(None) };
-        let Err(ended) = cluster.check(Nodes::All) else { return Ok(None) };
+        let until = Instant::now() + if has_failed { DYING } else { Duration::ZERO };
+        let ended = loop {
+            match cluster.check(Nodes::All) {
+                Err(ended) => break ended,
+                Ok(()) if Instant::now() >= until => return Ok(None),
+                Ok(()) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
         self.restart()?;
         Ok(Some(ended))
     }

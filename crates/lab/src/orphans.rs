@@ -50,8 +50,8 @@ pub fn sweep_orphans(base: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         let root = entry.path();
-        if let Some(orphan) = Orphan::at(&root)
-            && orphan.remove().is_ok()
+        if let Some((_lock, sockets)) = lock_orphan(&root)
+            && remove(&root, sockets.as_deref()).is_ok()
         {
             removed.push(root);
         }
@@ -59,34 +59,22 @@ pub fn sweep_orphans(base: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(removed)
 }
 
-/// A marked directory whose lock is ours now.
-struct Orphan {
-    root: PathBuf,
-    sockets: Option<PathBuf>,
-    _lock: File,
-}
-
-impl Orphan {
-    fn at(root: &Path) -> Option<Self> {
-        if !is_own_directory(&root.symlink_metadata().ok()?) {
-            return None;
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let mark = File::from(rustix::fs::open(root.join(MARK_FILE), flags, Mode::empty()).ok()?);
-        let metadata = mark.metadata().ok()?;
-        if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
-            return None;
-        }
-        rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive).ok()?;
-        let mut text = Vec::new();
-        (&mark).take(MARK_BYTES_MAX).read_to_end(&mut text).ok()?;
-        let sockets = sockets_in_mark(&text)?;
-        Some(Self { root: root.to_owned(), sockets, _lock: mark })
+/// The lock of a marked directory that nobody holds, ours from now on, and the socket directory that the mark names.
+fn lock_orphan(root: &Path) -> Option<(File, Option<PathBuf>)> {
+    if !is_own_directory(&root.symlink_metadata().ok()?) {
+        return None;
     }
-
-    fn remove(&self) -> io::Result<()> {
-        remove(&self.root, self.sockets.as_deref())
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mark = File::from(rustix::fs::open(root.join(MARK_FILE), flags, Mode::empty()).ok()?);
+    let metadata = mark.metadata().ok()?;
+    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return None;
     }
+    rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let mut text = Vec::new();
+    (&mark).take(MARK_BYTES_MAX).read_to_end(&mut text).ok()?;
+    let sockets = sockets_in_mark(&text)?;
+    Some((mark, sockets))
 }
 
 /// Removes the place at `root`, where everything has ended, if the process `owner` made it.
@@ -115,7 +103,7 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
 /// Ends all processes that work under `root`, then removes it, what ran there has left elsewhere, and `sockets`.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
-    while kill_those_in(root)? {
+    while !signal_those_in(root, Signal::KILL)?.is_empty() {
         if started.elapsed() > KILL_BOUND {
             return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{}: still in use", root.display())));
         }
@@ -137,18 +125,13 @@ fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process whose working directory is under `root`; false when there was none.
-fn kill_those_in(root: &Path) -> io::Result<bool> {
-    signal_those_in(root, Signal::KILL).map(|signalled| !signalled.is_empty())
-}
-
 /// Stops every process that works under `root`, or lets it go on; returns when it does.
 pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
     let (started, signal) = (Instant::now(), if stands { Signal::STOP } else { Signal::CONT });
     let mut before = Vec::new();
     loop {
         let found = signal_those_in(root, signal)?;
-        let heard = found.iter().all(|pid| is_stopped(*pid) == stands || !works_in(*pid, root));
+        let heard = found.iter().all(|pid| stands_still(*pid, &found) == stands || !works_in(*pid, root));
         // One may have started another before it stood.
         if heard && (!stands || found == before) {
             return Ok(());
@@ -162,11 +145,22 @@ pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
     }
 }
 
-/// Whether a process stands still by a signal (`T` in its state).
-fn is_stopped(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+/// Whether a process stands still by a signal (`T` in its state), or until a child that does so has executed a program:
+/// after vfork(2) a parent waits for that without hearing signals (`D`).
+fn stands_still(pid: Pid, among: &[Pid]) -> bool {
+    match state_and_parent(pid) {
+        Some(('T', _)) => true,
+        Some(('D', _)) => among.iter().any(|other| state_and_parent(*other) == Some(('T', pid.as_raw_pid()))),
+        _ => false,
+    }
+}
+
+/// The state of a process, and the number of its parent (proc_pid_stat(5)).
+fn state_and_parent(pid: Pid) -> Option<(char, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name before the last bracket may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 /// Sends a signal to every process whose working directory is under `root`; which there were.

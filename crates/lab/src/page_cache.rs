@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -22,6 +23,13 @@ pub struct PageCache {
     pub resident_bytes: u64,
 }
 
+impl PageCache {
+    fn add(&mut self, other: Self) {
+        self.file_bytes += other.file_bytes;
+        self.resident_bytes += other.resident_bytes;
+    }
+}
+
 /// Writes every regular file under `root` to its device, drops it from the page cache, and counts what stayed.
 ///
 /// What stays is what somebody holds mapped, what was written again meanwhile, or a file system that lives
@@ -32,10 +40,21 @@ pub struct PageCache {
 /// The first directory that cannot be listed, or file that cannot be read, synced or mapped, with its path.
 pub fn drop_files(root: &Path) -> io::Result<PageCache> {
     let mut found = PageCache::default();
+    // The kernel keeps a page that anybody looks at in that moment: those of its own threads are gone soon.
+    let mut further_tries = 20;
     for_each_file(root, &mut |file| {
         rustix::fs::fdatasync(file)?;
-        rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?;
-        count(file, &mut found)
+        let left = loop {
+            rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?;
+            let left = count(file)?;
+            if left.resident_bytes == 0 || further_tries == 0 {
+                break left;
+            }
+            further_tries -= 1;
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        found.add(left);
+        Ok(())
     })?;
     Ok(found)
 }
@@ -48,7 +67,10 @@ pub fn drop_files(root: &Path) -> io::Result<PageCache> {
 /// As [`drop_files`].
 pub fn resident(root: &Path) -> io::Result<PageCache> {
     let mut found = PageCache::default();
-    for_each_file(root, &mut |file| count(file, &mut found))?;
+    for_each_file(root, &mut |file| {
+        found.add(count(file)?);
+        Ok(())
+    })?;
     Ok(found)
 }
 
@@ -79,11 +101,11 @@ fn for_each_file(path: &Path, visit: &mut dyn FnMut(&File) -> io::Result<()>) ->
     }
 }
 
-/// Adds the length of `file` and its resident bytes to `found`.
-fn count(file: &File, found: &mut PageCache) -> io::Result<()> {
+/// The length of `file` and its resident bytes.
+fn count(file: &File) -> io::Result<PageCache> {
     let page_bytes = rustix::param::page_size() as u64;
     let file_bytes = file.metadata()?.len();
-    found.file_bytes += file_bytes;
+    let mut found = PageCache { file_bytes, resident_bytes: 0 };
     let mut offset = 0;
     let mut pages = Vec::new();
     while offset < file_bytes {
@@ -93,7 +115,7 @@ fn count(file: &File, found: &mut PageCache) -> io::Result<()> {
         found.resident_bytes += pages.iter().filter(|page| **page & 1 == 1).count() as u64 * page_bytes;
         offset += window_bytes;
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Sets the lowest bit of each of `pages` for the resident pages of a part of `file`.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StopSignal, StoreError, StoreErrorKind, Waits, waits};
+use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
@@ -31,7 +31,7 @@ fn number_of(signal: StopSignal) -> Signal {
 
 /// The program that runs now.
 struct Running {
-    name: String,
+    name: &'static str,
     pid: u32,
     handle: OwnedFd,
     /// Where its part of the log begins.
@@ -48,11 +48,10 @@ struct Running {
 /// the log. When the supervisor is killed too, the kernel ends the program, and the next [`PrivateServer::new`]
 /// removes the rest.
 pub struct PrivateServer {
-    name: String,
+    spec: ServerSpec,
     place: Place,
     user: ServerUser,
     log_dir: PathBuf,
-    leave: StopSignal,
     supervisor: Supervisor,
     /// Its directories were removed, or that was tried.
     is_closed: bool,
@@ -66,18 +65,17 @@ impl PrivateServer {
     /// Makes the directories under the first of `bases` which `user` can get to, after removing what dead
     /// Plimsolls left in any of them; nothing runs there yet.
     ///
-    /// `name` is the server's, for its kept log. `leave` is the signal on which it ends soonest: it gets that
-    /// when nobody wants its data any more. `log_dir` is where [`PrivateServer::keep_log`] copies to. When the user
-    /// wants an end, which `waits` tell, no program is waited for any longer.
+    /// Of `spec` it takes the name for its kept log, and [`ServerSpec::leave`]. `log_dir` is where
+    /// [`PrivateServer::keep_log`] copies to. When the user wants an end, which `waits` tell, no program is waited for any
+    /// longer.
     ///
     /// # Errors
     /// `Permission` when no base will do, with the reason for each; `DiskFull` and others as the operating system says.
     pub fn new(
         supervisor: &Supervisor,
-        name: &str,
-        bases: &[PathBuf],
+        spec: ServerSpec,
         user: ServerUser,
-        leave: StopSignal,
+        bases: &[PathBuf],
         log_dir: &Path,
         waits: &Waits,
     ) -> Result<Self, StoreError> {
@@ -88,11 +86,10 @@ impl PrivateServer {
         let guard = |root: &Path| supervisor.ask(root, &["guard".as_ref(), root.as_ref()], ANSWER_BOUND).map(drop);
         let place = Place::make(bases, &user, &guard)?;
         Ok(Self {
-            name: name.to_owned(),
+            spec,
             place,
             user,
             log_dir: log_dir.to_owned(),
-            leave,
             supervisor: supervisor.clone(),
             is_closed: false,
             running: None,
@@ -121,14 +118,15 @@ impl PrivateServer {
         self.running.as_ref().map(|running| running.pid)
     }
 
-    /// Starts `program`, called `name` in messages, and leaves it running.
+    /// Starts a program and leaves it running.
     ///
     /// # Errors
     /// `Usage` when something runs already, or an argument has a zero byte; others when it cannot be executed.
-    pub fn start<A: AsRef<OsStr>>(&mut self, name: &str, program: &Path, arguments: &[A]) -> Result<u32, StoreError> {
+    pub fn start(&mut self, launch: &Launch) -> Result<u32, StoreError> {
         if let Some(running) = &self.running {
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
         }
+        let Launch { program, arguments, .. } = launch;
         let root = self.place.root.as_os_str();
         let [leave, uid, gid] = self.leave_and_ids();
         let fixed = ["start".as_ref(), root, leave.as_ref(), uid.as_ref(), gid.as_ref(), program.as_os_str()];
@@ -142,24 +140,19 @@ impl PrivateServer {
             .map_err(|error| StoreError::io(format_args!("process {pid}"), &error.into()))?;
         let pid = pid.unsigned_abs();
         self.ended = None;
-        self.running = Some(Running { name: name.to_owned(), pid, handle, log_start });
+        self.running = Some(Running { name: launch.name, pid, handle, log_start });
         Ok(pid)
     }
 
-    /// Runs `program` to its end.
+    /// Runs a program to its end.
     ///
     /// # Errors
     /// As [`PrivateServer::start`]; when it does not end well, by the words it said last; `Broken` when it is
     /// not done within `bound`, and killed; `Interrupted`, and killed too.
-    pub fn run<A: AsRef<OsStr>>(
-        &mut self,
-        name: &str,
-        program: &Path,
-        arguments: &[A],
-        bound: Duration,
-    ) -> Result<(), StoreError> {
-        self.start(name, program, arguments)?;
+    pub fn run(&mut self, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
+        self.start(launch)?;
         if !self.wait_or_kill(bound)? {
+            let name = launch.name;
             return Err(self.broken(format!("{name} was not done after {} s and was killed", bound.as_secs())));
         }
         let (ending, error) = self.reap()?;
@@ -189,11 +182,11 @@ impl PrivateServer {
     /// # Errors
     /// `Broken` when it does not end within `bound`, or `Interrupted`; it is killed then.
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
-        let Some(running) = &self.running else { return Ok(()) };
-        let name = running.name.clone();
-        match rustix::process::pidfd_send_signal(&running.handle, number_of(signal)) {
+        let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
+        let name = *name;
+        match rustix::process::pidfd_send_signal(handle, number_of(signal)) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(StoreError::io(&name, &error.into())),
+            Err(error) => return Err(StoreError::io(name, &error.into())),
         }
         if self.wait_or_kill(bound)? {
             return self.forget();
@@ -218,7 +211,7 @@ impl PrivateServer {
         fs::create_dir_all(&self.log_dir)?;
         let root_name = self.place.root.file_name().unwrap_or_default().to_string_lossy();
         let number = root_name.trim_start_matches(NAME_PREFIX);
-        let path = self.log_dir.join(format!("{}-{number}.log", self.name));
+        let path = self.log_dir.join(format!("{}-{number}.log", self.spec.name.to_lowercase()));
         fs::copy(&self.place.log, &path)?;
         Ok(path)
     }
@@ -281,8 +274,8 @@ impl PrivateServer {
         let Some(running) = self.running.take() else {
             return Ok((ending, StoreError::new(StoreErrorKind::Unreachable, "the server is stopped")));
         };
-        let tail = ending::tail_of(&self.place.log, running.log_start).unwrap_or_else(|error| error.to_string());
-        let error = ending::error_of(&running.name, ending, &tail);
+        let log = ending::log_of(&self.place.log, running.log_start);
+        let error = ending::error_of(running.name, ending, &log, &self.place.root);
         let error = match (ending.is_success(), error.kind) {
             (true, _) => error,
             (_, StoreErrorKind::DiskFull) => {
@@ -354,7 +347,7 @@ impl PrivateServer {
 
     /// What the supervisor is told: numbers of the signal and of the user, `-` where that is the caller.
     fn leave_and_ids(&self) -> [String; 3] {
-        let leave = number_of(self.leave).as_raw().to_string();
+        let leave = number_of(self.spec.leave).as_raw().to_string();
         match self.user.is_switched {
             true => [leave, self.user.uid.to_string(), self.user.gid.to_string()],
             false => [leave, "-".to_owned(), "-".to_owned()],

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How long it may take to end and remove everything.
 pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
@@ -94,8 +95,9 @@ impl Supervisor {
             Ok(number @ 0..) => Ok(number),
             Ok(number) => Err(StoreError::io(about.display(), &io::Error::from_raw_os_error(-number))),
             Err(_) => {
-                // A late answer would be taken for that to the next request.
+                // A late answer would be taken for that to the next request, and who is stopped ends nothing. Servers end with it.
                 let _ = rustix::net::shutdown(&*control, Shutdown::Both);
+                let _ = kill_process(Pid::from_child(&self.0.child), Signal::KILL);
                 let what = "the supervisor of the private server was killed or does not answer";
                 Err(StoreError::new(StoreErrorKind::Broken, what)
                     .next("run again; what it left is removed at the next start"))

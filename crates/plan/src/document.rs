@@ -345,7 +345,8 @@ impl Reading<'_> {
 
     /// The same as the value that it names.
     pub(crate) fn named<T: DeserializeOwned>(&self, node: &Node<'_>, takes: &Takes) -> Option<T> {
-        named(self.one_of(node, takes)?)
+        let word = self.one_of(node, takes)?;
+        T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(word)).ok()
     }
 
     /// A finite number, whole or not.
@@ -411,11 +412,6 @@ impl Reading<'_> {
         let wanted = || format!("a list of tables, each begun with [[{}]]", node.key);
         node.elements().or_else(|| self.wrong_type(node, &wanted()))
     }
-}
-
-/// The value that `word` names.
-pub(crate) fn named<T: DeserializeOwned>(word: &str) -> Option<T> {
-    T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(word)).ok()
 }
 
 /// `text`, cut to a length that fits into a message.

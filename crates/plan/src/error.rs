@@ -36,7 +36,6 @@ pub struct Problem {
 /// A text that problems point into.
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub(crate) name: String,
     /// Without passwords.
     pub(crate) text: String,
     shown: NamedSource<String>,
@@ -80,22 +79,20 @@ impl SourceCode for Source {
 
 /// `text` as it may be shown, each character where it was.
 fn without_control(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\n' | '\r' | '\t' => c.to_string(),
-        c if c.is_control() => ".".repeat(c.len_utf8()),
-        c => c.to_string(),
-    };
-    if text.contains(|c: char| c.is_control() && c != '\n') {
-        text.chars().map(shown).collect()
-    } else {
-        text.to_owned()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(std::iter::repeat_n('.', c.len_utf8())),
+            c => shown.push(c),
+        }
     }
+    shown
 }
 
 impl Source {
     pub(crate) fn new(name: &str, text: &str) -> Source {
         Source {
-            name: name.to_owned(),
             text: text.to_owned(),
             shown: NamedSource::new(clean(name), without_control(text)).with_language("TOML"),
         }
@@ -118,11 +115,6 @@ impl PlanError {
     /// What is wrong, in the order of the text.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
-    }
-
-    /// Line and column of the first problem, both from 1; columns count characters.
-    pub fn position(&self) -> (usize, usize) {
-        self.problems.first().map_or((1, 1), Problem::position)
     }
 }
 
@@ -157,16 +149,13 @@ impl Problem {
         self.span.clone()
     }
 
-    /// Name of the text that `span` points into: the plan's, or `--on`.
-    pub fn source_name(&self) -> &str {
-        &self.text.name
+    /// What stands there.
+    pub fn meant(&self) -> &str {
+        self.text.text.get(self.span.clone()).unwrap_or_default()
     }
 
-    /// Line and column, both from 1; columns count characters.
-    pub fn position(&self) -> (usize, usize) {
-        let before = self.text.text.get(..self.span.start).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.matches('\n').count() + 1;
-        (line, before.get(line_start..).unwrap_or_default().chars().count() + 1)
+    /// Name of the text that `span` points into: the plan's, or `--on`.
+    pub fn source_name(&self) -> &str {
+        self.text.shown.name()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_core::{IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
+use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
 
 use crate::document::Reading;
 use crate::model::{PhaseKind, PlannedPhase, Step, Trial, WorkloadUse};
@@ -28,7 +28,7 @@ const INDEX: &str = "index";
 impl<'c> Reading<'c> {
     /// The trials, and what was left out and why. Reports combinations that cannot be.
     pub(crate) fn expand(&self, drafts: &Drafts<'_, 'c>, series: &Series) -> (Vec<Trial>, Vec<String>) {
-        let Some(order) = self.order(drafts.stores.len()) else {
+        let Some(points) = self.points(drafts.stores.len(), series) else {
             return (Vec::new(), Vec::new());
         };
         let (mut trials, mut left_out) = (Vec::new(), Vec::new());
@@ -37,16 +37,11 @@ impl<'c> Reading<'c> {
                 continue;
             }
             let mut seen = BTreeSet::new();
-            let mut indices = vec![0; order.len()];
-            loop {
-                match self.trial(drafts, store, &indices) {
-                    _ if !series.has(&indices) => {}
+            for indices in &points {
+                match self.trial(drafts, store, indices) {
                     Ok(trial) if seen.insert(trial.labels.clone()) => trials.push(trial),
                     Err(Some(reason)) if !left_out.contains(&reason) => left_out.push(reason),
                     _ => {}
-                }
-                if !self.advance(&order, &mut indices) {
-                    break;
                 }
             }
         }
@@ -55,27 +50,20 @@ impl<'c> Reading<'c> {
                 drafts.params.iter().find(|(name, _)| *name == INDEX).map_or(0..0, |(_, choices)| choices.span());
             self.problem(span, "nothing is left to run", Some(left_out.join("; ")));
         }
-        (self.in_order(trials, series), left_out)
+        (self.in_order(&trials, series), left_out)
     }
 
     /// Every point as often as it is to be run. By lot only among trials on one and the same data, once around for
     /// each repeat: what has to be loaded again stays together.
-    fn in_order(&self, points: Vec<Trial>, series: &Series) -> Vec<Trial> {
+    fn in_order(&self, points: &[Trial], series: &Series) -> Vec<Trial> {
         let count = points.len().saturating_mul(series.repeats as usize);
         if count > TRIALS_MAX {
             let what = format!("{} repeats of {} trials are more than {TRIALS_MAX}", series.repeats, points.len());
             self.problem(0..0, what, None);
             return Vec::new();
         }
-        let mut groups: Vec<Vec<Trial>> = Vec::new();
-        for point in points {
-            match groups.last_mut() {
-                Some(group) if group.first().is_some_and(|first| first.has_same_data(&point)) => group.push(point),
-                _ => groups.push(vec![point]),
-            }
-        }
         let mut trials = Vec::with_capacity(count);
-        for (at, group) in groups.into_iter().enumerate() {
+        for (at, group) in points.chunk_by(Trial::has_same_data).enumerate() {
             for repeat in 0..series.repeats {
                 let mut round: Vec<Trial> = group.iter().map(|trial| Trial { repeat, ..trial.clone() }).collect();
                 if series.repeats > 1 {
@@ -96,35 +84,36 @@ impl<'c> Reading<'c> {
         trials
     }
 
-    /// The dimensions in the order of the text, the first one outermost; `None` when the grid is too large.
-    fn order(&self, stores: usize) -> Option<Vec<usize>> {
+    /// The points of the sweep, an index into the list of each dimension: by the order of the text, the first list
+    /// outermost. `None` when there are too many.
+    fn points(&self, stores: usize, series: &Series) -> Option<Vec<Vec<usize>>> {
         let dimensions = self.dimensions.borrow();
         let mut order: Vec<usize> = (0..dimensions.0.len()).collect();
         order.sort_by_key(|at| dimensions.0[*at].span.start);
-        let count = dimensions
-            .0
-            .iter()
-            .fold(stores as u128, |count, dimension| count.saturating_mul(dimension.texts.len() as u128));
-        if count <= TRIALS_MAX as u128 {
-            return Some(order);
-        }
-        let longest = dimensions.0.iter().max_by_key(|dimension| dimension.texts.len());
-        let span = longest.map_or(0..0, |dimension| dimension.span.clone());
-        let what = format!("this sweep comes to {count} trials; at most {TRIALS_MAX}");
-        self.refuse(span, what, Some("shorten the lists, or make several plans".to_owned()))
-    }
-
-    /// The next point of the grid; false after the last.
-    fn advance(&self, order: &[usize], indices: &mut [usize]) -> bool {
-        let dimensions = self.dimensions.borrow();
-        for at in order.iter().rev() {
-            indices[*at] += 1;
-            if indices[*at] < dimensions.0[*at].texts.len() {
-                return true;
+        let points_max = TRIALS_MAX / stores.max(1);
+        let mut points = vec![vec![0; order.len()]];
+        for at in order {
+            let list = &dimensions.0[at];
+            let along = |point: &Vec<usize>| {
+                let mut point = point.clone();
+                let values = (0..list.texts.len()).map(move |index| {
+                    point[at] = index;
+                    point.clone()
+                });
+                // A list that may not leave its first value here may go to no other.
+                values.take_while(|point| series.has(point))
+            };
+            points = points.iter().flat_map(along).take(points_max + 1).collect();
+            if points.len() > points_max {
+                let what = format!("this sweep comes to more than {TRIALS_MAX} trials");
+                return self.refuse(
+                    list.span.clone(),
+                    what,
+                    Some("shorten the lists, or make several plans".to_owned()),
+                );
             }
-            indices[*at] = 0;
         }
-        false
+        Some(points)
     }
 
     /// Whether the store speaks what the workload needs; reports if not.
@@ -201,7 +190,11 @@ impl<'c> Reading<'c> {
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
                 self.fits(draft, store, drafts.workload.spec, &phases, &mut point);
-                phases.push(PlannedPhase { name: draft.name.clone(), step: (draft.step.at)(&mut point) });
+                phases.push(PlannedPhase {
+                    name: draft.name.clone(),
+                    step: (draft.step.at)(&mut point),
+                    durability_is_default: draft.durability_is_default,
+                });
             }
         }
         let mut labels: BTreeMap<String, String> = store.labels.clone();
@@ -229,8 +222,9 @@ impl<'c> Reading<'c> {
         let spec = store.kind.spec();
         if let Some(durability) = &draft.step.durability {
             let (durability, span) = durability.spanned(point);
-            if !spec.durabilities.contains(durability) {
-                let able: Vec<&str> = spec.durabilities.iter().map(|durability| durability.name()).collect();
+            if *durability != Durability::AsConfigured && !spec.durabilities.contains(durability) {
+                let able = spec.durabilities.iter().chain(&[Durability::AsConfigured]);
+                let able: Vec<&str> = able.map(|durability| durability.name()).collect();
                 let what = format!("the store `{}` cannot do `{}`", spec.name, durability.name());
                 self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
             }

@@ -72,8 +72,8 @@ impl Reading<'_> {
                 None => {
                     let span = self.inside(node, text, at, term.phase.len());
                     let what = format!("in the formula: no phase is named `{}`", short(&term.phase));
-                    let phases: Vec<&str> = names.phases.iter().map(|phase| phase.name.as_str()).collect();
-                    self.problem(span, what, Some(nearest::help(&term.phase, "phases", &phases)));
+                    let phases = names.phases.iter().map(|phase| &phase.name);
+                    self.problem(span, what, Some(nearest::help(&term.phase, "phases", phases)));
                 }
             }
             // The brackets begin after `phase.quantity`; labels and values stand in them in the order of the term.
@@ -82,25 +82,22 @@ impl Reading<'_> {
                 let (label_at, value_at) = places(text, &mut from, label, value);
                 match names.labels.get(label) {
                     None => {
-                        let known: Vec<&str> = names.labels.keys().map(String::as_str).collect();
                         let what = format!("in the formula: trials have no label `{}`", short(label));
                         let span = self.inside(node, text, label_at, label.len());
-                        self.problem(span, what, Some(nearest::help(label, "labels", &known)));
+                        self.problem(span, what, Some(nearest::help(label, "labels", names.labels.keys())));
                     }
                     Some(Some(texts)) if !texts.contains(value) => {
-                        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                         let what = format!("in the formula: `{}` is never {}", short(label), short(value));
                         let span = self.inside(node, text, value_at, value.len());
-                        self.problem(span, what, Some(nearest::help(value, "its values", &texts)));
+                        self.problem(span, what, Some(nearest::help(value, "its values", texts)));
                     }
                     Some(_) if label == OP => {
-                        let asked: Vec<&str> =
-                            phase.iter().flat_map(|phase| &phase.step.kinds).map(String::as_str).collect();
-                        if !asked.is_empty() && !asked.contains(&value.as_str()) {
+                        let asked = phase.map_or(&[][..], |phase| phase.step.kinds.as_slice());
+                        if !asked.is_empty() && !asked.contains(value) {
                             let what =
                                 format!("in the formula: phase `{}` never asks `{}`", short(&term.phase), short(value));
                             let span = self.inside(node, text, value_at, value.len());
-                            self.problem(span, what, Some(nearest::help(value, "it asks", &asked)));
+                            self.problem(span, what, Some(nearest::help(value, "it asks", asked)));
                         }
                     }
                     Some(_) => {}
@@ -115,12 +112,11 @@ impl Reading<'_> {
         let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
         if !quantity::has(kind, name) {
             let what = format!("in the formula: a `{}` phase has no `{}`", kind.name(), short(name));
-            self.problem(span(), what, Some(nearest::help(name, "it has", quantity::of_phase(kind))));
+            self.problem(span(), what, Some(nearest::help(name, "it has", &quantity::of_phase(kind))));
         } else if term.labels.iter().any(|(label, _)| label == OP) && !quantity::is_by_operation(name) {
             let what = format!("in the formula: `{}` is of all operations together: it has no `{OP}`", short(name));
-            let by: Vec<&str> =
-                quantity::of_phase(kind).iter().copied().filter(|name| quantity::is_by_operation(name)).collect();
-            self.problem(span(), what, Some(nearest::help(name, "by operation", &by)));
+            let by = quantity::of_phase(kind).into_iter().filter(|name| quantity::is_by_operation(name));
+            self.problem(span(), what, Some(nearest::help(name, "by operation", by)));
         }
     }
 

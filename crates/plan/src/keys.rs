@@ -55,12 +55,16 @@ pub enum Takes {
     RateShape,
     /// The name of a kind of operation.
     Kind,
-    /// Rates, one after the other.
-    Rates,
+    /// Stages of a load, one after the other.
+    Stages,
+    /// A think time.
+    Think,
     /// What a phase does.
     Step,
     /// Labels of trials with their values.
     Labels,
+    /// Codes of errors with shares.
+    Codes,
     /// Names of samplers.
     Samplers,
     /// Stores: names, URLs or tables.
@@ -75,6 +79,12 @@ pub enum Takes {
     Table(&'static [Key]),
     /// Tables with these keys.
     Tables(&'static [Key]),
+    /// Names with their texts.
+    Texts,
+    /// The same, or a list of `Name: value`.
+    Headers,
+    /// A status of HTTP, or some.
+    Statuses,
 }
 
 /// What stands for a key that is left out.
@@ -89,8 +99,8 @@ pub enum Unless {
 }
 
 use Takes::{
-    Flag, Kind, Labels, Mix, Number, Phases, Processors, Rate, RateShape, Rates, Samplers, Share, Size, Step, Stores,
-    SweptKeys, Table, Tables, Text, Time, Warmup, Whole, Word, Workload,
+    Codes, Flag, Headers, Kind, Labels, Mix, Number, Phases, Processors, Rate, RateShape, Samplers, Share, Size,
+    Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup, Whole, Word, Workload,
 };
 use Unless::{Else, Is, Needed};
 
@@ -112,6 +122,10 @@ impl Key {
         Key { option: Some((self.name, Some(letter))), ..self }
     }
 
+    const fn option_short(self, (name, letter): (&'static str, char)) -> Key {
+        Key { option: Some((name, Some(letter))), ..self }
+    }
+
     const fn see(self, link: &'static str) -> Key {
         Key { see: link, ..self }
     }
@@ -120,13 +134,16 @@ impl Key {
     pub fn placeholder(&self) -> &'static str {
         let (one, several) = match self.takes {
             Whole(..) => ("N", "N,…"),
-            Time(..) | Warmup => ("TIME", "TIME,…"),
+            Time(..) | Warmup | Think => ("TIME", "TIME,…"),
             Rate | RateShape => ("RATE", "RATE,…"),
             Word(..) => ("WORD", "WORD,…"),
             Size => return "SIZE",
             Share(..) => return "SHARE",
             Processors => return "CPU,…",
-            Mix => return "KIND=SHARE,…",
+            Stages => return "LOAD@TIME,…",
+            Headers => return "NAME: VALUE",
+            Statuses => return "STATUS,…",
+            Mix => return "TYPE=SHARE,…",
             _ => return "TEXT",
         };
         if self.is_swept { several } else { one }
@@ -139,7 +156,7 @@ const fn key(name: &'static str, takes: Takes, unless: Unless, help: &'static st
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How many there may be of clients and workers, and of records to an operation and questions of a phase.
-const CLIENTS: Takes = Whole(1, 100_000);
+pub(crate) const CLIENTS: Takes = Whole(1, 100_000);
 const COUNT: Takes = Whole(1, 10_000_000);
 /// How long a server may be allowed to be silent: 100 ms to a day.
 const SILENCE: Takes = Time(SECOND_NS / 10, 86_400 * SECOND_NS);
@@ -153,7 +170,7 @@ const OPTIONAL: Unless = Else("");
 /// Tables of keys, a key to a line: what it takes, what stands for it, what it is for, and what else is so.
 macro_rules! keys {
     ($($(#[$doc:meta])* $table:ident {
-        $($name:tt: $takes:expr, $unless:expr, $help:literal $(, $is:ident $(= $of:literal)?)*;)*
+        $($name:tt: $takes:expr, $unless:expr, $help:literal $(, $is:ident $(= $of:expr)?)*;)*
     })*) => {
         $($(#[$doc])* pub const $table: &[Key] =
             &[$(key(stringify!($name), $takes, $unless, $help)$(.$is($($of)?))*),*];)*
@@ -208,7 +225,7 @@ keys! {
         budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for everything", option;
         thorough: Flag, Is("false"),
             "What decides lasts through a whole cycle of the store's own maintenance (a checkpoint), in half an hour or as long as that needs", option;
-        warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Time before each rung that counts for nothing";
+        warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Time before each load step that counts for nothing";
     }
 
     /// Keys of `[goals]`.
@@ -216,11 +233,9 @@ keys! {
         lost: Whole(0, u32::MAX as i64), OPTIONAL, "At most so many acknowledged writes that are not there";
         wrong: Whole(0, u32::MAX as i64), OPTIONAL, "At most so many wrong, missing or stale records in answers";
         errors: Share(0.0, 100.0), OPTIONAL, "At most this share of operations rejected or without answer";
-        p50: PERCENTILE, OPTIONAL, "Median of the response times of driven phases, all kinds together, at most";
-        p90: PERCENTILE, OPTIONAL, "Their 90th percentile, at most";
-        p95: PERCENTILE, OPTIONAL, "Their 95th percentile, at most";
-        p99: PERCENTILE, OPTIONAL, "Their 99th percentile, at most";
-        p999: PERCENTILE, OPTIONAL, "Their 99.9th percentile, at most; may be written `p99.9`, here and wherever a number is named";
+        p99: PERCENTILE, OPTIONAL, "99th percentile of the response times of driven phases, at most; so any other: `p50`, `p97.5`, `p99.95`";
+        mean: PERCENTILE, OPTIONAL, "Their mean, at most";
+        status: Codes, OPTIONAL, "At most this share of operations that failed with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL";
         rate: Rate, OPTIONAL, "At least so many operations a second in driven phases";
     }
 
@@ -249,10 +264,36 @@ keys! {
 
     /// Keys of a `[[workload.script]]`.
     SCRIPT {
-        name: Text, Else("the file's, without its ending"), "Its name as a kind of operation";
+        name: Text, Else("the file's, without its ending"), "Its name as an operation type";
         weight: Whole(1, 1_000_000), Is("1"), "Its share, where no `mix` says otherwise";
         file: Text, Else("this, or `text`"), "The script's path, relative to the plan's file";
         text: Text, Else("this, or `file`"), "The script itself, in pgbench's language";
+    }
+
+    /// Keys of a `[[workload.csv]]`.
+    CSV {
+        file: Text, Needed, "A CSV file whose columns are variables: its path, relative to the plan's file";
+        order: Word("order of rows", &["random", "in-order"]), Is("\"random\""), "Which of its rows an operation takes";
+        prefix: Text, Is("\"\""), "Stands before the names of its columns";
+    }
+
+    /// Keys of a `[[workload.request]]`, besides those of the request itself.
+    REQUEST {
+        name: Text, Else("its method, in small letters"), "Its name as an operation type";
+        weight: Whole(1, 1_000_000), Is("1"), "Its share, where no `mix` says otherwise";
+        step: Tables(STEP), Else("the request itself"), "Requests that are sent one after the other as one operation";
+    }
+
+    /// Keys of a request, or of one that is a step of an operation.
+    STEP {
+        method: Text, Else("`GET`, and `POST` with a body"), "Method of the request", short = 'X';
+        path: Text, Else("what the URL names"), "Path and query, behind the URL's path";
+        headers: Headers, NONE, "A header, `Name: value`; once for each", option_short = ("header", 'H');
+        body: Text, NONE, "Body of the request, or `@FILE`", option;
+        expect: Statuses, Else("`200-399`"), "Statuses that are right; any other is an error", option;
+        contains: Text, NONE, "What the answer's body has to contain", option;
+        set: Texts, NONE, "Variables that are set before it is sent, and their expressions";
+        take: Texts, NONE, "Variables that are taken out of the answer, and from where";
     }
 
     /// Keys of every phase.
@@ -265,8 +306,9 @@ keys! {
     /// Keys of a phase with clients that write.
     CLIENTS_WRITE {
         clients: CLIENTS, Is("1"), "Clients, one session each", swept, short = 'c';
-        durability: Word("durability", &["durable", "buffered", "at-end"]), Is("\"durable\""),
-            "What an acknowledged write survives: durable (power loss), buffered (the process), of a load at-end (nothing, until one sync)", swept, option;
+        durability: Word("durability", &["durable", "buffered", "at-end", "as-configured"]), Is("\"durable\""),
+            "What an acknowledged write survives: durable (power loss), buffered (the process), of a load at-end (nothing, until one sync), as-configured (what is set there; also where nobody says and an attached server is not durable)",
+            swept, option, see = "attaching.md#durability";
     }
 
     /// Keys of a load.
@@ -276,7 +318,7 @@ keys! {
 
     /// Keys of a question. It may take long enough to read a large store once.
     ASK {
-        op: Kind, Needed, "The kind of operation", swept;
+        op: Kind, Needed, "The operation type", swept;
         count: COUNT, Needed, "How often it is asked", swept;
         op_timeout: LENGTH, Is("\"10min\""), "Longest that an operation may take", swept;
     }
@@ -286,14 +328,19 @@ keys! {
         depth: Whole(1, 1_024), Is("1"),
             "Operations that each client has under way at once, in a pipeline; not with operations of several steps", swept, option;
         workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients", swept, short = 'j';
-        mix: Mix, Else("the only kind, the kind that is named as the workload, or the scripts' weights; else needed"),
-            "Shares of the kinds of operation", swept, option;
+        mix: Mix, Else("the mix that goes with the workload's name, the only operation type, or the scripts' weights; else needed"),
+            "Shares of the operation types", swept, option;
         loop: Word("loop", &["closed", "open"]), Else("`\"open\"` with a `rate`, else `\"closed\"`"),
             "When the next operation starts: after the answer to the one before, or on schedule whatever the answers do", swept;
         rate: RateShape, Else("needed for `open`"),
-            "Operations a second of all clients together (open loop); without it, as fast as the answers come", swept, option, see = "#rates-that-change";
+            "Operations a second of all clients together (open loop); without it, as fast as the answers come", swept, option, see = "#a-load-that-changes";
         arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""),
             "How the operations of an open loop are spaced: even, or poisson as of many users who know nothing of each other", swept, option;
+        stages: Stages, Else("the same all the time"),
+            "Load that changes, one stage after the other: `500/s@10s` holds a rate, `500/s..2000/s@30s` ramps; `10@10s` are clients. They say how long it takes",
+            option, see = "#a-load-that-changes";
+        think: Think, NONE, "Closed loop: how long a client waits after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
+        reconnect: Whole(1, 1_000_000_000), NONE, "New connection after so many operations of a client; `--reconnect each` is 1", swept, option, see = "#new-connections";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;
         wake: Word("way to wake up", &["precise", "spin", "coarse"]), Is("\"precise\""),
             "How exactly the generator wakes up in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;
@@ -304,25 +351,6 @@ keys! {
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
         ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a time", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
-    }
-
-    /// Keys of a rate that changes in a straight line.
-    RAMP {
-        ramp: Rates, Needed, "In a straight line from the first to the second over the whole phase";
-    }
-
-    /// Keys of a rate that changes in steps.
-    RATE_STEPS {
-        steps: Rates, Needed, "One after the other; the last one to the end";
-        each: LENGTH, Needed, "How long each lasts";
-    }
-
-    /// Keys of a rate that is another one for a while.
-    SPIKE {
-        spike: Rate, Needed, "The rate from `at` on `for` a while";
-        base: Rate, Needed, "The rate before and after";
-        at: Time(0, TIME_NS_MAX), Needed, "When it begins";
-        for: LENGTH, Needed, "How long it lasts";
     }
 
     /// Keys of a rate in waves.
@@ -339,10 +367,13 @@ keys! {
 }
 
 /// How a rate changes: the keys of each shape, which its first one names.
-pub const RATES: &[&[Key]] = &[RAMP, RATE_STEPS, SPIKE, SINE, RECORDED];
+pub const RATES: &[&[Key]] = &[SINE, RECORDED];
 
 /// Keys of a phase that does `drive`.
 pub const OF_DRIVE: &[&[Key]] = &[PHASE, CLIENTS_WRITE, DRIVE];
+
+/// Keys of a request that the command line has options for.
+pub const OF_REQUEST: &[&[Key]] = &[STEP];
 
 /// Keys of a phase of this kind.
 pub fn of_phase(kind: PhaseKind) -> &'static [&'static [Key]] {
@@ -394,10 +425,14 @@ impl Takes {
             Warmup => "time, or `auto`".to_owned(),
             Mix => "shares, as in `{ read = 90, update = 10 }`".to_owned(),
             RateShape => "rate, or a table".to_owned(),
-            Kind => "a kind".to_owned(),
-            Rates => "rates".to_owned(),
+            Kind => "an operation type".to_owned(),
+            Stages => "stages, as in `[\"500/s@10s\", \"500/s..2000/s@30s\"]`".to_owned(),
+            Think => "time, `50ms..200ms`, or `exp:100ms`".to_owned(),
             Step => "a word".to_owned(),
-            Labels | Table(_) | Workload => "table".to_owned(),
+            Labels | Table(_) | Workload | Texts => "table".to_owned(),
+            Headers => "texts, or a table".to_owned(),
+            Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
+            Codes => "table of shares".to_owned(),
             Samplers | SweptKeys => "names".to_owned(),
             Stores => "names, URLs, tables".to_owned(),
             Phases | Tables(_) => "tables".to_owned(),

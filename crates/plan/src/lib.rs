@@ -8,9 +8,9 @@
 //! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`PlannedPhase`] |
 //! | [`error`] | what is wrong with a plan, and where |
 //! | `document` | the text as nodes that know where they stand |
-//! | `stores`, `workload`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
+//! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | what formulas may name |
-//! | `rate`, `line` | a rate that changes over a phase; the search for the load line |
+//! | `pace`, `rate`, `line` | when operations start; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
 //! | [`keys`] | every key of a plan: what it takes, its default, what it is for |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
@@ -26,10 +26,12 @@ pub mod model;
 mod nearest;
 mod only;
 mod outline;
+mod pace;
 mod params;
 mod phases;
 mod quantity;
 mod rate;
+mod requests;
 mod schema;
 mod series;
 mod stores;
@@ -39,9 +41,11 @@ mod wishes;
 mod workload;
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_core::Catalogue;
+use plimsoll_core::shown::clean;
 
 use document::{Kind, Reading, Section};
 use error::Source;
@@ -52,25 +56,10 @@ pub use model::{
     Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
 };
 pub use params::defaults;
+pub use quantity::{Dimension, parse as parse_quantity, parse_count};
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
-pub use url::{password_places, password_ranges, split_password};
-
-/// Reads a time as plans write it, in nanoseconds: `30s`, `5min`.
-///
-/// # Errors
-/// What is wrong, and what to write instead if that can be said.
-pub fn time_ns(text: &str) -> Result<f64, (String, Option<String>)> {
-    quantity::parse(text, quantity::Dimension::Time)
-}
-
-/// Reads a share as plans write it, in per cent: `3%`.
-///
-/// # Errors
-/// As [`time_ns`].
-pub fn share_percent(text: &str) -> Result<f64, (String, Option<String>)> {
-    quantity::parse(text, quantity::Dimension::Share)
-}
+pub use url::{password_places, password_ranges, secret_ranges, split_password};
 
 /// What the command line changes about a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,7 +76,7 @@ pub type Files<'f> = dyn Fn(&str) -> std::io::Result<String> + 'f;
 
 /// Reads a plan that names no files.
 ///
-/// `name` is the study's name, or the file's without its ending; messages show it.
+/// `name` is the study's name, or the file's path; messages show it. The plan is called by it without folder and ending.
 ///
 /// # Errors
 /// Everything that is wrong with it that can be found in one pass.
@@ -178,7 +167,7 @@ impl<'c> Reading<'c> {
             _ => Vec::new(),
         };
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
-            self.measured(&node, &phases);
+            self.measured(&node, &phases, workload, root.get("line").is_some());
         }
         let series = self.series(&root);
         let line = self.line(&root);
@@ -197,9 +186,10 @@ impl<'c> Reading<'c> {
         let timeouts = Timeouts { setup_ns: setup_ns?, load_ns: load_ns?, work_ns: work_ns? };
         let (trials, left_out) = self.expand(&drafts, &series);
         let timed_s = trials.iter().map(timed_s).sum();
+        let name = Path::new(name).file_stem().map_or(String::new(), |stem| clean(&stem.to_string_lossy()));
         let plan = Plan {
-            name: name.to_owned(),
-            title: if title.is_empty() { name.to_owned() } else { title },
+            title: if title.is_empty() { name.clone() } else { title },
+            name,
             question,
             source,
             trials,

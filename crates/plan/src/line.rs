@@ -2,7 +2,7 @@
 
 use crate::document::{Reading, Section};
 use crate::keys::LINE;
-use crate::model::{GoalKind, LineSearch, Plan};
+use crate::model::{Drive, LineSearch, Plan, Trial};
 
 /// Time for everything, unless said otherwise: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
@@ -40,13 +40,7 @@ impl Reading<'_> {
     /// Reports what keeps a plan with a `[line]` from being searched.
     pub(crate) fn can_be_searched(&self, root: &Section<'_>, plan: &Plan) {
         let Some(node) = root.get("line").filter(|_| plan.line.is_some()) else { return };
-        let searchable = |goal: GoalKind| {
-            matches!(
-                goal,
-                GoalKind::P50 | GoalKind::P90 | GoalKind::P95 | GoalKind::P99 | GoalKind::P999 | GoalKind::Errors
-            )
-        };
-        if !plan.goals.iter().any(|goal| searchable(goal.what)) {
+        if !plan.goals.iter().any(|goal| goal.what.is_searchable()) {
             let help = "write [goals] with `p99 = \"20ms\"`".to_owned();
             self.problem(node.span.clone(), "a load line needs a goal that one rate can break", Some(help));
         }
@@ -57,6 +51,11 @@ impl Reading<'_> {
                 self.problem(node.span, what, None);
                 return;
             }
+        }
+        let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();
+        if plan.trials.iter().flat_map(Trial::drives).any(has_own) {
+            let what = "a search finds the rates itself: leave out `stages` and `think`";
+            self.problem(node.span.clone(), what, None);
         }
         let stores: Vec<&str> = plan.trials.iter().map(|trial| trial.store.label.as_str()).collect();
         if let Some(twice) = stores.iter().enumerate().find(|(at, store)| stores[..*at].contains(store)) {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Wake};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{Durability, Mix, Params, Script, waits};
-use serde::{Deserialize, Serialize};
+use plimsoll_core::{Durability, Mix, Params, Script};
+use serde::Serialize;
 
 /// A plan, checked and expanded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// Name of the study, or of the file without its ending.
     pub name: String,
@@ -31,40 +31,28 @@ pub struct Plan {
     /// Length of a slice in nanoseconds.
     pub slice_ns: u64,
     /// How long servers may be silent.
-    #[serde(default)]
     pub timeouts: Timeouts,
     /// How often each point of the sweep is run.
-    #[serde(default = "one")]
     pub repeats: u32,
     /// What trials start from.
-    #[serde(default)]
     pub start: Start,
     /// Processors that a server of our own is bound to; none: it runs where the system puts it.
-    #[serde(default)]
     pub server_pin: Vec<u32>,
     /// The directory in which stores of the run's own keep their data; none: that of the run, or where a server's user cannot
     /// enter that, `/var/tmp`.
-    #[serde(default)]
     pub dir: Option<String>,
     /// Operations may change what an attached store held before.
-    #[serde(default)]
     pub allow_writes: bool,
     /// Most bytes that are kept of one answer; `None` leaves it to the workload.
-    #[serde(default)]
     pub answer_max_bytes: Option<u64>,
     /// The load line of each trial is searched for: its drive is held at one rate after the other.
-    #[serde(default)]
     pub line: Option<LineSearch>,
     /// Seconds that the phases with a given duration take. Loads and questions come on top.
     pub timed_s: f64,
 }
 
-fn one() -> u32 {
-    1
-}
-
 /// How long servers may be silent, in nanoseconds, outside of the phases that say it themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
     /// While they are connected to, greeted and asked what they know at once; and in the middle of an answer.
     pub setup_ns: u64,
@@ -74,16 +62,8 @@ pub struct Timeouts {
     pub work_ns: u64,
 }
 
-impl Default for Timeouts {
-    /// 15 s, 20 s, an hour.
-    fn default() -> Self {
-        let ns = |limit: std::time::Duration| limit.as_nanos() as u64;
-        Self { setup_ns: ns(waits::ANSWER), load_ns: 20_000_000_000, work_ns: ns(waits::WORK) }
-    }
-}
-
 /// The bounds of a search for the load line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineSearch {
     /// Operations a second to start from; `None` measures what a closed loop reaches.
     pub from_per_s: Option<f64>,
@@ -98,19 +78,17 @@ pub struct LineSearch {
     /// Warm-up of each rung, in nanoseconds.
     pub warmup_ns: u64,
     /// What decides lasts through a whole cycle of the store's maintenance in any case.
-    #[serde(default)]
     pub thorough: bool,
 }
 
 /// One point of the sweep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
     /// Position in the plan, from 0.
     pub ordinal: u32,
     /// The store.
     pub store: StoreUse,
     /// Which time this is that the point is run, from 0.
-    #[serde(default)]
     pub repeat: u32,
     /// What makes it differ from the plan's other trials: `store`, and every swept key, with values as written.
     pub labels: BTreeMap<String, String>,
@@ -148,7 +126,7 @@ impl Trial {
 }
 
 /// A store as a plan uses it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoreUse {
     /// Name of the kind of store.
     pub kind: String,
@@ -161,31 +139,35 @@ pub struct StoreUse {
 }
 
 /// A workload as a plan uses it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkloadUse {
     /// Its name.
     pub name: String,
     /// Its parameters, defaults filled in.
     pub params: Params,
     /// The user's own scripts, for a workload that takes them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<Script>,
     /// Names of the parameters that the plan gives a value.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
 }
 
 /// One step of a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedPhase {
     /// Name in formulas and reports; unique in its trial.
     pub name: String,
     /// What is done.
     pub step: Step,
+    /// Nobody said how durable its writes are to be. Where a server of somebody else's keeps less than the default promises,
+    /// its settings are taken as they are.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub durability_is_default: bool,
 }
 
 /// What a phase does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Step {
     /// Makes the layout, inserts every record once, and syncs where the durability is `at-end`.
@@ -234,7 +216,7 @@ impl Step {
 }
 
 /// A phase under load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drive {
     /// Number of clients, one session each.
     pub clients: u32,
@@ -255,16 +237,24 @@ pub struct Drive {
     pub mix: Mix,
     /// Closed or open loop.
     pub pace: Pace,
+    /// Closed loop: how long clients wait after an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+    /// Closed loop: clients over time; none: all of them all the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// Operations after which a client's connection is closed and another begun; none: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconnect: Option<u32>,
     /// Time at the start that counts for nothing, in nanoseconds; on top of `limit`.
     pub warmup_ns: u64,
     /// What counts for nothing at the start is found in the slices, within `limit`.
-    #[serde(default)]
     pub warmup_is_found: bool,
     /// When it ends.
     pub limit: Limit,
     /// Longest time that may count until there were `limit` nanoseconds in which no pause of the machine disturbed it; none: it
     /// ends after `limit`, whatever the machine did. Rungs of a search have it, and no key of a plan sets it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub undisturbed_within_ns: Option<u64>,
     /// What an acknowledged write survives.
     pub durability: Durability,
@@ -272,14 +262,22 @@ pub struct Drive {
     pub op_timeout_ns: u64,
 }
 
+impl Drive {
+    /// The stages of its load, of a rate or of clients, which say how long it takes; none where it does not change in stages.
+    pub fn all_stages(&self) -> &[Stage] {
+        match self.pace.rate() {
+            Some(Rate::Stages(stages)) => stages,
+            _ => &self.stages,
+        }
+    }
+}
+
 plimsoll_core::words! {
     /// What a trial starts from.
-    #[derive(Default)]
     pub enum Start {
         /// The store loaded again.
         Fresh = "fresh",
         /// What the trial before has left, after the store's own tidying.
-        #[default]
         Settled = "settled",
         /// What the trial before has left.
         AsIs = "as-is",
@@ -287,7 +285,7 @@ plimsoll_core::words! {
 }
 
 /// When a driven phase ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// After this many nanoseconds.

@@ -78,9 +78,8 @@ impl Reading<'_> {
             match known.iter().position(|known| known.replace('_', "") == text.replace('_', "")) {
                 Some(index) => wanted.push(index),
                 None => {
-                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
                     let what = format!("`{}` is never {}", node.key, short(text));
-                    self.problem(element.span.clone(), what, Some(nearest::help(text, "its values", &known)));
+                    self.problem(element.span.clone(), what, Some(nearest::help(text, "its values", known)));
                     return Some(None);
                 }
             }
@@ -91,10 +90,11 @@ impl Reading<'_> {
     fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadDraft<'_>) {
         let mut known = vec!["store".to_owned()];
         known.extend(workload.spec.params.iter().map(|param| param.name.to_owned()));
-        let labels = self.dimensions.borrow().labels().into_iter().filter(|label| !known.contains(label));
-        let labels: Vec<String> = labels.collect();
-        known.extend(labels);
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for label in self.dimensions.borrow().labels() {
+            if !known.contains(&label) {
+                known.push(label);
+            }
+        }
         let what = format!("`only` looks at `{}`, which trials do not differ in", short(key));
         self.problem(span, what, Some(nearest::help(key, "it can look at", &known)));
     }

@@ -1,6 +1,6 @@
 //! A plan in plain lines: what would run, and for how long.
 
-use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Step, Trial};
+use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Stage, Step, Think, Trial};
 use crate::quantity::show_ns;
 
 impl Plan {
@@ -101,7 +101,11 @@ fn driven(drive: &Drive) -> String {
         Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
     };
     let pace = match &drive.pace {
-        Pace::Closed => "closed loop".to_owned(),
+        Pace::Closed => {
+            let stages =
+                if drive.stages.is_empty() { String::new() } else { format!(" of {}", staged(&drive.stages, "")) };
+            format!("closed loop{stages}{}", drive.think.map_or(String::new(), thinking))
+        }
         Pace::Open { rate, arrivals } => {
             let spaced = if *arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
             format!("open loop at {}{spaced}", shown(rate))
@@ -124,20 +128,18 @@ fn driven(drive: &Drive) -> String {
     if drive.depth > 1 {
         clients.push_str(&format!(" with {} operations under way", drive.depth));
     }
+    match drive.reconnect {
+        None => {}
+        Some(1) => clients.push_str(" with a new connection for each operation"),
+        Some(each) => clients.push_str(&format!(" with a new connection after {each} operations")),
+    }
     format!("{clients}, {pace}, {limit}{warmup}, {}; {}", drive.durability.name(), mix.join(", "))
 }
 
 fn shown(rate: &Rate) -> String {
     match rate {
         Rate::Constant(rate) => format!("{rate}/s"),
-        Rate::Ramp(from, to) => format!("{from}/s to {to}/s"),
-        Rate::Steps { rates, each_ns } => {
-            let rates: Vec<String> = rates.iter().map(|rate| format!("{rate}/s")).collect();
-            format!("{}, {} each", rates.join(", "), show_ns(*each_ns))
-        }
-        Rate::Spike { base, peak, at_ns, for_ns } => {
-            format!("{base}/s, {peak}/s at {} for {}", show_ns(*at_ns), show_ns(*for_ns))
-        }
+        Rate::Stages(stages) => staged(stages, "/s"),
         Rate::Sine { mean, amplitude, period_ns } => {
             format!("{mean}/s ± {amplitude}/s in waves of {}", show_ns(*period_ns))
         }
@@ -145,11 +147,28 @@ fn shown(rate: &Rate) -> String {
     }
 }
 
+fn staged(stages: &[Stage], unit: &str) -> String {
+    let one = |Stage { from, to, for_ns }: &Stage| match from == to {
+        true => format!("{to}{unit} for {}", show_ns(*for_ns)),
+        false => format!("{from}{unit} to {to}{unit} in {}", show_ns(*for_ns)),
+    };
+    stages.iter().map(one).collect::<Vec<_>>().join(", then ")
+}
+
+fn thinking(think: Think) -> String {
+    match think {
+        Think::Constant(ns) => format!(", thinking for {}", show_ns(ns)),
+        Think::Uniform(least, most) => format!(", thinking for {} to {}", show_ns(least), show_ns(most)),
+        Think::Exponential(mean) => format!(", thinking for {} on average", show_ns(mean)),
+    }
+}
+
 fn goal(goal: &Goal) -> String {
+    let name = goal.name();
     match goal.what {
-        GoalKind::Rate => format!("{} at least {}/s", goal.what.name(), goal.limit),
-        _ if goal.unit == "ns" => format!("{} at most {}", goal.what.name(), show_ns(goal.limit as u64)),
-        _ => format!("{} at most {}{}", goal.what.name(), goal.limit, goal.unit),
+        GoalKind::Rate => format!("{name} at least {}/s", goal.limit),
+        _ if goal.unit == "ns" => format!("{name} at most {}", show_ns(goal.limit as u64)),
+        _ => format!("{name} at most {}{}", goal.limit, goal.unit),
     }
 }
 

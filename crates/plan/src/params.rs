@@ -1,6 +1,6 @@
 //! Parameters of stores and workloads, checked against what they say they take.
 
-use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
+use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params, Preset};
 
 use crate::document::{Node, Reading};
 use crate::keys::Takes;
@@ -37,6 +37,17 @@ impl Reading<'_> {
 /// All parameters at their defaults. One whose default is no value of its type has none.
 pub fn defaults(specs: &[ParamSpec]) -> Params {
     Params(specs.iter().filter_map(|spec| Some((spec.name.to_owned(), default(spec)?))).collect())
+}
+
+/// The same of a workload, but those that `preset` has others for.
+pub(crate) fn preset(specs: &[ParamSpec], preset: Option<&Preset>) -> Params {
+    let mut params = defaults(specs);
+    for (name, written) in preset.map_or(&[][..], |preset| preset.params) {
+        let changed = specs.iter().find(|spec| spec.name == *name);
+        let value = changed.and_then(|spec| default(&ParamSpec { default: written, ..spec.clone() }));
+        params.0.extend(value.map(|value| ((*name).to_owned(), value)));
+    }
+    params
 }
 
 fn default(spec: &ParamSpec) -> Option<ParamValue> {

@@ -7,7 +7,7 @@ use plimsoll_core::{Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
-use crate::model::{Drive, Limit, Pace, PhaseKind, Step};
+use crate::model::{Drive, PhaseKind, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -24,6 +24,7 @@ pub(crate) struct PhaseDraft {
     pub(crate) span: Range<usize>,
     pub(crate) only: Vec<Condition>,
     pub(crate) step: StepDraft,
+    pub(crate) durability_is_default: bool,
 }
 
 /// What a phase does.
@@ -47,11 +48,9 @@ impl Reading<'_> {
             return Vec::new();
         }
         if tables.is_empty() {
-            self.problem(
-                node.span.clone(),
-                "the plan has no phase",
-                Some(format!("begin one with [[phase]]; {}", steps())),
-            );
+            let steps = PhaseKind::ALL.map(PhaseKind::name).join(", ");
+            let help = format!("begin one with [[phase]]; `do` is one of {steps}");
+            self.problem(node.span.clone(), "the plan has no phase", Some(help));
         }
         let mut taken: Vec<String> = tables.iter().filter_map(|table| self.given_name(table)).collect();
         let mut phases = Vec::new();
@@ -86,7 +85,9 @@ impl Reading<'_> {
             let Some(step) = self.step(kind, &name, &section, workload) else {
                 continue;
             };
-            phases.push((PhaseDraft { name, kind, span: section.span.clone(), only: Vec::new(), step }, section));
+            let durability_is_default = step.durability.is_some() && section.get("durability").is_none();
+            let (span, only) = (section.span.clone(), Vec::new());
+            phases.push((PhaseDraft { name, kind, span, only, step, durability_is_default }, section));
         }
         phases
     }
@@ -134,7 +135,7 @@ impl Reading<'_> {
             }
             PhaseKind::Ask => {
                 let op = self
-                    .required(section, "op", &example_op(workload))
+                    .required(section, "op", &format!("`op = \"{}\"`", workload.example_kind()))
                     .and_then(|node| self.choices(phase, &node, |node| self.kind(node, workload)));
                 let asked = self.required(section, "count", "`count = 5`").and_then(|_| count("count"));
                 let op_timeout_ns = self.swept(section, phase, "op_timeout", Self::whole);
@@ -158,23 +159,18 @@ impl Reading<'_> {
     fn drive(&self, phase: &str, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
         let time = |key: &str| self.swept(section, phase, key, Self::whole);
-        let (clients, workers, depth) = (count("clients"), count("workers"), count("depth"));
+        let pace = self.pace(phase, section);
+        let (workers, depth) = (count("workers"), count("depth"));
+        let reconnect = match section.get("reconnect") {
+            Some(_) => count("reconnect").map(Some),
+            None => Some(None),
+        };
         let mix = match (section.get("mix"), default_mix(workload)) {
             (None, Some(mix)) => Some(Choices::fixed(mix, section.span.clone())),
             _ => self
                 .required(section, "mix", &example_mix(workload))
                 .and_then(|node| self.choices(phase, &node, |node| self.mix(node, workload))),
         };
-        let rate = section.get("rate");
-        let shapes = rate.as_ref().map(|node| self.choices(phase, node, |node| self.rate_shape(node)));
-        let open = match section.get("loop") {
-            Some(_) => {
-                self.swept(section, phase, "loop", |this, node, takes| Some(this.one_of(node, takes)? == "open"))
-            }
-            // A rate alone says enough.
-            None => Some(Choices::fixed(rate.is_some(), section.span.clone())),
-        };
-        let arrivals = self.swept(section, phase, "arrivals", Self::named);
         let wake = self.swept(section, phase, "wake", Self::named);
         let io = self.swept(section, phase, "io", Self::named);
         let pin = self.given(section, "pin", |this, node, _| this.processors(node));
@@ -182,40 +178,18 @@ impl Reading<'_> {
             Some(node) => self.choices(phase, &node, |node| self.warmup(node)),
             None => Some(Choices::fixed(Some(0), section.span.clone())),
         };
-        let limit = self.limit(phase, section);
         let durability = self.swept(section, phase, "durability", Self::driven_durability);
         let (backlog_ns, op_timeout_ns) = (time("backlog"), time("op_timeout"));
 
-        let open = open?;
-        match &rate {
-            None if open.values().any(|open| *open) => {
-                let help = Some("add `rate = \"1000/s\"`, the operations a second of all clients together".to_owned());
-                return self.refuse(open.span(), "an open loop needs a rate", help);
-            }
-            Some(node) if !open.values().any(|open| *open) => {
-                let help = Some("leave out the rate, or `loop`".to_owned());
-                return self.refuse(
-                    section.key_span(node.key),
-                    "a closed loop has no rate: it goes as fast as the answers come",
-                    help,
-                );
-            }
-            _ => {}
-        }
-        let rate = shapes.map_or(Some(None), |shapes| shapes.map(Some))?;
-        let (clients, workers, depth, mix) = (clients?, workers?, depth?, mix?);
-        let (arrivals, wake, io, pin) = (arrivals?, wake?, io?, pin?.unwrap_or_default());
-        let (warmup_ns, limit, durability) = (warmup_ns?, limit?, durability?);
-        let (backlog_ns, op_timeout_ns) = (backlog_ns?, op_timeout_ns?);
+        let (pace, workers, depth, mix) = (pace?, workers?, depth?, mix?);
+        let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
+        let (warmup_ns, durability) = (warmup_ns?, durability?);
+        let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
         let asked = mix.values().flatten().filter(|(_, share)| *share > 0);
         let kinds = asked.map(|(kind, _)| kind.clone()).collect();
         let needed = Some(durability.clone());
         let at = move |point: &mut Point<'_>| {
-            let clients = clients.at(point);
-            let pace = match &rate {
-                Some(rate) if open.at(point) => Pace::Open { rate: rate.at(point), arrivals: arrivals.at(point) },
-                _ => Pace::Closed,
-            };
+            let clients = pace.clients.at(point);
             let warmup_ns = warmup_ns.at(point);
             Step::Drive(Drive {
                 clients,
@@ -227,10 +201,13 @@ impl Reading<'_> {
                 // A worker without a client has nothing to do.
                 workers: workers.at(point).min(clients),
                 mix: mix.at(point),
-                pace,
+                think: pace.think.as_ref().map(|think| think.at(point)),
+                stages: pace.stages.clone(),
+                reconnect: reconnect.as_ref().map(|reconnect| reconnect.at(point)),
+                limit: pace.limit.at(point),
+                pace: pace.at(point),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
-                limit: limit.at(point),
                 undisturbed_within_ns: None,
                 durability: durability.at(point),
                 op_timeout_ns: op_timeout_ns.at(point),
@@ -257,25 +234,6 @@ impl Reading<'_> {
             return self.wrong_type(node, "a list of processors such as [1]");
         };
         self.all(&elements, |element| self.int(element, 0..=4095).map(|number| number as u32))
-    }
-
-    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<Choices<Limit>> {
-        match (section.get("for"), section.get("ops")) {
-            (Some(_), None) => {
-                self.swept(section, phase, "for", |this, node, takes| this.whole(node, takes).map(Limit::DurationNs))
-            }
-            (None, Some(_)) => {
-                self.swept(section, phase, "ops", |this, node, takes| this.whole(node, takes).map(Limit::OpsPerClient))
-            }
-            (None, None) => {
-                let help = "write `for = \"30s\"`, or `ops = 1000` for each client";
-                self.refuse(section.span.clone(), "a drive needs an end", Some(help.to_owned()))
-            }
-            (Some(_), Some(node)) => {
-                let what = "`for` and `ops` are two ends of one phase: leave one out";
-                self.refuse(section.key_span(node.key), what, None)
-            }
-        }
     }
 
     /// What acknowledged writes of a drive survive.
@@ -312,7 +270,7 @@ impl Reading<'_> {
         }
         if right && mix.is_empty() {
             let help = Some(format!("write {}", example_mix(workload)));
-            return self.refuse(node.span.clone(), "the mix has no kind with a share above zero", help);
+            return self.refuse(node.span.clone(), "the mix has no operation type with a share above zero", help);
         }
         right.then_some(mix)
     }
@@ -327,8 +285,8 @@ impl Reading<'_> {
     }
 
     fn unknown_kind(&self, span: Range<usize>, name: &str, workload: &WorkloadDraft<'_>) {
-        let what = format!("the workload `{}` has no kind of operation `{}`", workload.spec.name, short(name));
-        self.problem(span, what, Some(nearest::help(name, "kinds", &workload.kind_names())));
+        let what = format!("the workload `{}` has no operation type `{}`", workload.spec.name, short(name));
+        self.problem(span, what, Some(nearest::help(name, "operation types", &workload.kinds)));
     }
 
     /// A rate, in operations a second.
@@ -350,35 +308,23 @@ impl Reading<'_> {
 
 /// `step`, or with the first number that makes it a name that no phase has.
 fn free_name(step: &str, taken: &mut Vec<String>) -> String {
-    let mut name = step.to_owned();
-    let mut number = 1;
-    while taken.contains(&name) {
-        number += 1;
-        name = format!("{step}_{number}");
-    }
+    let numbered = |number: u32| if number == 1 { step.to_owned() } else { format!("{step}_{number}") };
+    let name = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     taken.push(name.clone());
     name
 }
 
-fn steps() -> String {
-    format!("`do` is one of {}", PhaseKind::ALL.map(PhaseKind::name).join(", "))
-}
-
-/// The mix of a drive that names none: the scripts with their weights, the only kind there is, or the one that is
-/// named as the workload.
+/// The mix of a drive that names none: the scripts with their weights, the one that goes with the workload's name, or the
+/// only kind there is.
 fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
-    match (&workload.scripts[..], &workload.kinds[..]) {
-        ([], [only]) => Some(vec![(only.clone(), 1)]),
-        ([], kinds) => {
-            let name = workload.spec.name;
-            kinds.iter().any(|kind| kind == name).then(|| vec![(name.to_owned(), 1)])
-        }
-        (scripts, _) => Some(scripts.iter().map(|script| (script.name.clone(), script.weight)).collect()),
+    if !workload.scripts.is_empty() {
+        return Some(workload.scripts.iter().map(|script| (script.name.clone(), script.weight)).collect());
     }
-}
-
-fn example_op(workload: &WorkloadDraft<'_>) -> String {
-    format!("`op = \"{}\"`", workload.example_kind())
+    match (workload.preset, &workload.kinds[..]) {
+        (Some(preset), _) => Some(preset.mix.iter().map(|(kind, share)| ((*kind).to_owned(), *share)).collect()),
+        (None, [only]) => Some(vec![(only.clone(), 1)]),
+        (None, _) => None,
+    }
 }
 
 fn example_mix(workload: &WorkloadDraft<'_>) -> String {

@@ -5,7 +5,7 @@ pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// What a number is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dimension {
+pub enum Dimension {
     /// In nanoseconds.
     Time,
     /// In bytes.
@@ -47,6 +47,7 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("s", Time, 1e9),
     ("min", Time, 60e9),
     ("h", Time, 3600e9),
+    ("d", Time, 86_400e9),
     ("B", Size, 1.0),
     ("kB", Size, 1e3),
     ("MB", Size, 1e6),
@@ -61,6 +62,13 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("%", Share, 1.0),
 ];
 
+/// Units that are taken as well, for what other load generators call them.
+const ALSO: &[(&str, &str)] =
+    &[("m", "min"), ("rps", "/s"), ("qps", "/s"), ("tps", "/s"), ("ops/s", "/s"), ("req/s", "/s")];
+
+/// What may stand before the unit of a rate, or behind a count.
+const THOUSANDS: &[(char, f64)] = &[('k', 1e3), ('K', 1e3), ('M', 1e6), ('G', 1e9)];
+
 /// Other people's spellings, and ours.
 const SPELLINGS: &[(&str, &str)] = &[
     ("sec", "s"),
@@ -70,13 +78,14 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("S", "s"),
     ("msec", "ms"),
     ("usec", "us"),
-    ("m", "min"),
     ("mins", "min"),
     ("minute", "min"),
     ("minutes", "min"),
     ("hr", "h"),
     ("hour", "h"),
     ("hours", "h"),
+    ("day", "d"),
+    ("days", "d"),
     ("b", "B"),
     ("k", "KiB"),
     ("K", "KiB"),
@@ -91,7 +100,6 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("g", "GiB"),
     ("gb", "GiB"),
     ("gib", "GiB"),
-    ("ops/s", "/s"),
     ("op/s", "/s"),
     ("per second", "/s"),
     ("/sec", "/s"),
@@ -101,12 +109,55 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("percent", "%"),
 ];
 
-/// Reads a number of `dimension` in the dimension's base unit.
+/// Reads a number of `dimension` as plans write it, in the dimension's base unit. A time may be of several parts: `1m30s`.
 ///
 /// # Errors
 /// What is wrong, and what to write instead if that can be said.
-pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Option<String>)> {
+pub fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Option<String>)> {
     let text = text.trim();
+    let begins = |(at, c): (usize, char)| {
+        let before = text.get(..at).unwrap_or_default().trim_end();
+        (c.is_ascii_digit() && before.ends_with(char::is_alphabetic)).then_some(at)
+    };
+    let mut cuts: Vec<usize> =
+        if dimension == Time { text.char_indices().filter_map(begins).collect() } else { vec![] };
+    if cuts.is_empty() {
+        return part(text, dimension).map(|(value, _)| value);
+    }
+    cuts.insert(0, 0);
+    cuts.push(text.len());
+    let (mut sum, mut least) = (0.0, f64::INFINITY);
+    for cut in cuts.windows(2) {
+        let (value, unit) = part(text.get(cut[0]..cut[1]).unwrap_or_default(), dimension)?;
+        if unit >= least {
+            return Err((
+                format!("`{text}` is not a time"),
+                Some("write the largest unit first: \"1m30s\"".to_owned()),
+            ));
+        }
+        (sum, least) = (sum + value, unit);
+    }
+    Ok(sum)
+}
+
+/// Reads a count as command lines have it: `1000`, `1_000`, `10K`, `1.5M`.
+pub fn parse_count(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, factor) = match THOUSANDS.iter().find_map(|(c, factor)| Some((text.strip_suffix(*c)?, *factor))) {
+        Some(found) => found,
+        None => (text, 1.0),
+    };
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_'));
+    if factor == 1.0 {
+        return number.replace('_', "").parse().ok().filter(|_| is_number);
+    }
+    let value = number.replace('_', "").parse::<f64>().ok().filter(|_| is_number)? * factor;
+    ((value - value.round()).abs() < 1e-6 && value < 9e15).then_some(value.round() as u64)
+}
+
+/// A number with one unit, in the base unit, and what that unit is of it.
+fn part(text: &str, dimension: Dimension) -> Result<(f64, f64), (String, Option<String>)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let (number, unit) = (number.replace('_', ""), unit.trim());
@@ -118,13 +169,20 @@ pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Op
     if unit.is_empty() {
         return Err(needs_unit(text, dimension));
     }
-    match UNITS.iter().find(|(name, ..)| *name == unit) {
-        Some((_, found, factor)) if *found == dimension => Ok(value * factor),
-        Some((_, found, _)) => {
+    let known = |unit: &str| {
+        let ours = ALSO.iter().find(|(other, _)| *other == unit).map_or(unit, |(_, ours)| ours);
+        UNITS.iter().find(|(name, ..)| *name == ours)
+    };
+    let thousands = THOUSANDS.iter().filter(|_| dimension == Rate);
+    let mut several = thousands.filter_map(|(c, times)| Some((known(unit.strip_prefix(*c)?)?, times)));
+    match known(unit).map(|unit| (unit, &1.0)).or_else(|| several.find(|((_, of, _), _)| *of == Rate)) {
+        Some(((_, found, factor), times)) if *found == dimension => Ok((value * factor * times, *factor)),
+        Some(((_, found, _), _)) => {
             Err((format!("`{unit}` is a unit of {}, not of {wanted}", found.name()), Some(units(dimension))))
         }
         None => {
-            let spelling = SPELLINGS.iter().find(|(other, ours)| *other == unit && is_of(ours, dimension));
+            let spelling =
+                SPELLINGS.iter().find(|(other, ours)| *other == unit && names(dimension).any(|name| name == *ours));
             let exponent =
                 unit.strip_prefix(['e', 'E']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
             let help = match spelling {
@@ -147,19 +205,25 @@ pub(crate) fn needs_unit(number: &str, dimension: Dimension) -> (String, Option<
     (format!("needs a unit: {example}"), Some(units(dimension)))
 }
 
-fn is_of(unit: &str, dimension: Dimension) -> bool {
-    UNITS.iter().any(|(name, of, _)| *name == unit && *of == dimension)
+/// The names of the units of `dimension`.
+fn names(dimension: Dimension) -> impl Iterator<Item = &'static str> {
+    UNITS.iter().filter(move |(_, of, _)| *of == dimension).map(|(name, ..)| *name)
 }
 
 /// What a number of `dimension` looks like, as a regular expression.
 pub(crate) fn pattern(dimension: Dimension) -> String {
-    let all: Vec<&str> = UNITS.iter().filter(|(_, of, _)| *of == dimension).map(|(name, ..)| *name).collect();
-    format!("^ *[0-9][0-9_]*([.][0-9_]*)? *({}) *$", all.join("|"))
+    let also = ALSO.iter().filter(|(_, ours)| names(dimension).any(|name| name == *ours)).map(|(other, _)| *other);
+    let units = names(dimension).chain(also).collect::<Vec<_>>().join("|");
+    let (thousands, several) = match dimension {
+        Rate => ("[kKMG]?", ""),
+        Time => ("", "+"),
+        Size | Share => ("", ""),
+    };
+    format!("^ *([0-9][0-9_]*([.][0-9_]*)? *{thousands}({units}) *){several}$")
 }
 
 fn units(dimension: Dimension) -> String {
-    let all: Vec<&str> = UNITS.iter().filter(|(_, of, _)| *of == dimension).map(|(name, ..)| *name).collect();
-    format!("units of {}: {}", dimension.name(), all.join(", "))
+    format!("units of {}: {}", dimension.name(), names(dimension).collect::<Vec<_>>().join(", "))
 }
 
 /// A time as a person writes it, three digits at most: `1.5s`, `20ms`, `2min`.
@@ -191,6 +255,11 @@ mod tests {
         assert_eq!(parse("1_000/s", Rate), Ok(1000.0));
         assert_eq!(parse("60/min", Rate), Ok(1.0));
         assert_eq!(parse("0.1%", Share), Ok(0.1));
+        assert_eq!(parse("1m30s", Time), Ok(90e9));
+        assert_eq!(parse("1h 2m 3.5s", Time), Ok(3723.5e9));
+        for rate in ["2500/s", "2.5k/s", "2500rps", "2.5Krps", "2.5 kqps", "0.0025M/s", "150k/min"] {
+            assert_eq!(parse(rate, Rate).map(f64::round), Ok(2500.0), "{rate}");
+        }
     }
 
     #[test]
@@ -204,6 +273,23 @@ mod tests {
         assert_eq!(wrong("4KB", Size).1.as_deref(), Some("write \"4KiB\""));
         assert_eq!(wrong("-3s", Time).0, "`-3s` is not a time");
         assert_eq!(wrong("1.2.3s", Time).0, "`1.2.3s` is not a time");
+        assert_eq!(
+            wrong("30s1m", Time),
+            ("`30s1m` is not a time".into(), Some("write the largest unit first: \"1m30s\"".into()))
+        );
+        assert_eq!(wrong("1m30", Time).0, "needs a unit: \"30ms\" or \"30s\"");
+        assert_eq!(wrong("1k", Rate).0, "`k` is not a unit of rate");
+        assert_eq!(wrong("1kms", Time).0, "`kms` is not a unit of time");
+        assert_eq!(wrong("5kMiB", Rate).0, "`kMiB` is not a unit of rate");
+    }
+
+    #[test]
+    fn counts_may_be_of_thousands() {
+        let counts = ["0", "1000", "1_000", "10K", "10k", "1.5M", "2G"].map(parse_count);
+        assert_eq!(counts, [0, 1_000, 1_000, 10_000, 10_000, 1_500_000, 2_000_000_000].map(Some));
+        for wrong in ["", "K", "1.5", "-1", "+1", "1KB", "1e6", "1.0001k5", "0.0001k", "1.2.3k", "9999999999999999G"] {
+            assert_eq!(parse_count(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

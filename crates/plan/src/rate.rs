@@ -5,9 +5,9 @@ use crate::keys::RATES;
 use crate::model::Rate;
 use crate::quantity::TIME_NS_MAX;
 
-/// Most steps of a rate, and most recorded arrivals.
-const STEPS_MAX: usize = 10_000;
+/// Most recorded arrivals.
 const ARRIVALS_MAX: usize = 10_000_000;
+
 impl Reading<'_> {
     /// A rate, and how it changes.
     pub(crate) fn rate_shape(&self, node: &Node<'_>) -> Option<Rate> {
@@ -17,59 +17,26 @@ impl Reading<'_> {
         let section = self.table(node, "a rate")?;
         let named = RATES.iter().find_map(|keys| Some((section.get(keys.first()?.name)?, std::slice::from_ref(keys))));
         let Some((node, keys)) = named else {
-            let help = "write \"1000/s\", or a table such as { ramp = [\"100/s\", \"5000/s\"] }";
+            let help = "write \"1000/s\", or a table such as { sine = \"1000/s\", amplitude = \"500/s\", period = \"60s\" }; `stages` is a key of its own";
             let shapes: Vec<&str> = RATES.iter().filter_map(|keys| keys.first()).map(|key| key.name).collect();
             let what = format!("a rate that changes is one of {}", shapes.join(", "));
             return self.refuse(section.span, what, Some(help.to_owned()));
         };
         let section = Section { keys, ..section };
         self.known_keys(&section);
+        let rate = |key, example| self.rate(&self.required(&section, key, example)?);
+        let time = |key, example| self.whole(&self.required(&section, key, example)?, &section.key(key).takes);
         match node.key {
-            "ramp" => self.ramp(&node),
-            "steps" => self.steps(&section, &node),
-            "spike" => self.spike(&section, &node),
-            "sine" => self.sine(&section, &node),
+            "sine" => {
+                let (mean, amplitude) = (self.rate(&node)?, rate("amplitude", "`amplitude = \"500/s\"`")?);
+                if amplitude > mean {
+                    let what = "the amplitude is more than the mean: the rate would fall below 0/s";
+                    return self.refuse(section.get("amplitude")?.span, what, None);
+                }
+                Some(Rate::Sine { mean, amplitude, period_ns: time("period", "`period = \"30s\"`")? })
+            }
             _ => self.recorded(&node),
         }
-    }
-
-    fn ramp(&self, node: &Node<'_>) -> Option<Rate> {
-        match self.rates(node)?[..] {
-            [from, to] => Some(Rate::Ramp(from, to)),
-            _ => self.refuse(node.span.clone(), "a ramp has two rates: from and to", None),
-        }
-    }
-
-    fn steps(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        let rates = self.rates(node)?;
-        if rates.is_empty() || rates.len() > STEPS_MAX {
-            return self.refuse(node.span.clone(), format!("a rate has 1 to {STEPS_MAX} steps"), None);
-        }
-        let each = self.required(section, "each", "`each = \"10s\"`")?;
-        Some(Rate::Steps { rates, each_ns: self.whole(&each, &section.key("each").takes)? })
-    }
-
-    fn spike(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        let peak = self.rate(node);
-        let base = self.required(section, "base", "`base = \"1000/s\"`").and_then(|node| self.rate(&node));
-        let time = |key, example| self.whole(&self.required(section, key, example)?, &section.key(key).takes);
-        let (at, length) = (time("at", "`at = \"10s\"`"), time("for", "`for = \"2s\"`"));
-        Some(Rate::Spike { base: base?, peak: peak?, at_ns: at?, for_ns: length? })
-    }
-
-    fn sine(&self, section: &Section<'_>, node: &Node<'_>) -> Option<Rate> {
-        let mean = self.rate(node)?;
-        let amplitude_at = self.required(section, "amplitude", "`amplitude = \"500/s\"`")?;
-        let amplitude = self.rate(&amplitude_at)?;
-        if amplitude > mean {
-            return self.refuse(
-                amplitude_at.span,
-                "the amplitude is more than the mean: the rate would fall below 0/s",
-                None,
-            );
-        }
-        let period = self.required(section, "period", "`period = \"30s\"`")?;
-        Some(Rate::Sine { mean, amplitude, period_ns: self.whole(&period, &section.key("period").takes)? })
     }
 
     /// Times in seconds, one to a line; lines that begin with `#` are remarks.
@@ -107,12 +74,5 @@ impl Reading<'_> {
             return self.refuse(node.span.clone(), format!("{path} holds no arrival"), None);
         }
         Some(Rate::Recorded(times))
-    }
-
-    fn rates(&self, node: &Node<'_>) -> Option<Vec<f64>> {
-        let Some(elements) = node.elements() else {
-            return self.wrong_type(node, "a list of rates");
-        };
-        self.all(&elements, |element| self.rate(element))
     }
 }

@@ -9,21 +9,40 @@
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Key, PLAN, RATES, SCRIPT, Takes, of_phase};
+use crate::keys::{CSV, Key, PLAN, RATES, REQUEST, SCRIPT, STEP, Takes, of_phase};
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
-use crate::wishes::FINEST;
 
 /// The schema, of JSON Schema draft 2020-12.
 pub fn schema(catalogue: &Catalogue) -> Value {
     let mut root = keys(&[PLAN], catalogue);
-    // Another spelling.
-    let goals = &mut root["properties"]["goals"]["properties"];
-    goals[FINEST] = goals["p999"].clone();
+    goals(&mut root["properties"]["goals"]);
     root["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     root["title"] = json!("A plan of Plimsoll");
     root["required"] = json!(["workload", "phase"]);
     root
+}
+
+/// Goals of any percentile, and tables of goals of one operation type.
+fn goals(goals: &mut Value) {
+    let percentile = goals["properties"]["p99"].clone();
+    // TOML takes `p99.9` for the key `9` of a table `p99`.
+    let decimals = json!({ "type": "object", "additionalProperties": percentile });
+    let any = json!({ "^p[0-9]{1,6}(\\.[0-9]{1,4})?$": { "anyOf": [percentile, decimals] } });
+    let mut of_one = goals.clone();
+    for whole in ["lost", "wrong", "status", "p99"] {
+        goals_without(&mut of_one, whole);
+    }
+    goals_without(goals, "p99");
+    of_one["patternProperties"] = any.clone();
+    goals["patternProperties"] = any;
+    goals["additionalProperties"] = of_one;
+}
+
+fn goals_without(goals: &mut Value, name: &str) {
+    if let Some(properties) = goals["properties"].as_object_mut() {
+        properties.remove(name);
+    }
 }
 
 /// A table with these keys and no others.
@@ -57,12 +76,17 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
         }
         Takes::Warmup => json!({ "anyOf": [{ "const": "auto" }, quantity(Dimension::Time)] }),
         Takes::Mix => json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } }),
-        Takes::Rates => json!({ "type": "array", "items": quantity(Dimension::Rate), "minItems": 1 }),
+        Takes::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
+        Takes::Think => json!({ "type": "string" }),
         Takes::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })
         }
+        Takes::Codes => json!({ "type": "object", "additionalProperties": quantity(Dimension::Share) }),
         Takes::Labels => json!({ "type": "object" }),
+        Takes::Texts => texts(),
+        Takes::Headers => json!({ "anyOf": [{ "type": "array", "items": { "type": "string" } }, texts()] }),
+        Takes::Statuses => json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }),
         Takes::Stores => stores(catalogue),
         Takes::Workload => workload(catalogue),
         Takes::Phases => {
@@ -80,7 +104,7 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
 }
 
 fn stores(catalogue: &Catalogue) -> Value {
-    let names: Vec<&str> = catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+    let names: Vec<&str> = catalogue.stores.iter().flat_map(|kind| kind.spec().names()).collect();
     let name = json!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": "^[a-z+]+://" }] });
     let mut params: Map<String, Value> = Map::new();
     for spec in catalogue.stores.iter().flat_map(|kind| kind.spec().params) {
@@ -103,10 +127,16 @@ fn workload(catalogue: &Catalogue) -> Value {
             spec.params
                 .iter()
                 .map(|spec| (spec.name, param(spec)))
-                .chain([("name", json!({ "const": spec.name, "description": spec.summary }))]),
+                .chain([("name", json!({ "enum": spec.names().collect::<Vec<_>>(), "description": spec.summary }))]),
         );
-        if spec.takes_scripts {
+        if spec.takes_scripts() {
             all["properties"]["script"] = tables(keys(&[SCRIPT], catalogue));
+        }
+        if spec.takes_scripts() || spec.takes_requests() {
+            all["properties"]["csv"] = tables(keys(&[CSV], catalogue));
+        }
+        if spec.takes_requests() {
+            all["properties"]["request"] = tables(keys(&[REQUEST, STEP], catalogue));
         }
         all["required"] = json!(["name"]);
         all
@@ -133,6 +163,10 @@ fn quantity(dimension: Dimension) -> Value {
 /// A value, or a list of values that is swept.
 fn swept(value: Value) -> Value {
     json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
+}
+
+fn texts() -> Value {
+    json!({ "type": "object", "additionalProperties": { "type": "string" } })
 }
 
 fn tables(table: Value) -> Value {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use plimsoll_core::{ParamValue, Params, StoreKind};
+use plimsoll_core::{Interface, ParamValue, StoreKind};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::error::Source;
@@ -15,6 +15,7 @@ use crate::sweep::TRIALS_MAX;
 use crate::url;
 
 /// A store with one value for each of its parameters.
+#[derive(Clone)]
 pub(crate) struct StoreDraft<'c> {
     pub(crate) kind: &'c dyn StoreKind,
     pub(crate) store: StoreUse,
@@ -61,7 +62,9 @@ impl<'c> Reading<'c> {
             }
         }
         if given.is_empty() {
-            self.problem_in(&source, 0..0, "`--on` names no store".to_owned(), Some(self.store_names()));
+            let names: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+            let help = format!("stores: {}", names.join(", "));
+            self.problem_in(&source, 0..0, "`--on` names no store".to_owned(), Some(help));
         }
         label(&mut drafts);
         drafts
@@ -85,15 +88,16 @@ impl<'c> Reading<'c> {
             }
             None => {
                 let Some(kind) = self.catalogue.store(name) else {
-                    let names: Vec<&str> = specs.map(|spec| spec.name).collect();
+                    let names: Vec<&str> = specs.flat_map(|spec| spec.names()).collect();
                     return refuse(format!("unknown store `{}`", short(name)), nearest::help(name, "stores", &names));
                 };
                 (kind, None)
             }
         };
         let spec = kind.spec();
-        let host = url.as_deref().map(url::host_and_port).map(|(host, _)| host).filter(|host| !host.is_empty());
-        let label = host.unwrap_or(spec.name).to_owned();
+        let has_databases = spec.interfaces.contains(&Interface::Sql);
+        let label =
+            url.as_deref().and_then(|url| url::place(url, has_databases)).unwrap_or_else(|| spec.name.to_owned());
         let store = StoreUse { kind: spec.name.to_owned(), label, url, params: defaults(spec.params) };
         Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
     }
@@ -141,33 +145,18 @@ impl<'c> Reading<'c> {
     pub(crate) fn a_store(&self) -> &'static str {
         self.catalogue.stores.first().map_or("NAME", |kind| kind.spec().name)
     }
-
-    /// All stores there are, for help.
-    pub(crate) fn store_names(&self) -> String {
-        let names: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
-        format!("stores: {}", names.join(", "))
-    }
 }
 
 impl<'c> StoreDraft<'c> {
     fn with(&self, name: &str, value: &ParamValue, label: Option<&str>) -> StoreDraft<'c> {
-        let mut params: Params = self.store.params.clone();
-        params.0.insert(name.to_owned(), value.clone());
-        let mut labels = self.labels.clone();
-        if let Some(label) = label {
-            labels.insert(name.to_owned(), label.to_owned());
-        }
-        StoreDraft {
-            kind: self.kind,
-            store: StoreUse { params, ..self.store.clone() },
-            labels,
-            source: Arc::clone(&self.source),
-            span: self.span.clone(),
-        }
+        let mut draft = self.clone();
+        draft.store.params.0.insert(name.to_owned(), value.clone());
+        draft.labels.extend(label.map(|label| (name.to_owned(), label.to_owned())));
+        draft
     }
 }
 
-/// Gives different stores different labels: the host alone, else with its port, else with a number.
+/// Gives different stores different labels: database and host alone, else with the port, else with a number.
 fn label(drafts: &mut [StoreDraft<'_>]) {
     let identity = |draft: &StoreDraft<'_>| (draft.store.label.clone(), draft.labels.clone());
     let mut counts: BTreeMap<(String, BTreeMap<String, String>), u32> = BTreeMap::new();
@@ -175,9 +164,9 @@ fn label(drafts: &mut [StoreDraft<'_>]) {
         *counts.entry(identity(draft)).or_default() += 1;
     }
     for draft in drafts.iter_mut().filter(|draft| counts.get(&identity(draft)).is_some_and(|count| *count > 1)) {
-        let (host, port) = url::host_and_port(draft.store.url.as_deref().unwrap_or_default());
+        let (_, port) = url::host_and_port(draft.store.url.as_deref().unwrap_or_default());
         if !port.is_empty() {
-            draft.store.label = format!("{host}:{port}");
+            draft.store.label = format!("{}:{port}", draft.store.label);
         }
     }
     let mut seen = BTreeSet::new();

@@ -107,9 +107,8 @@ impl Reading<'_> {
         let name = self.text(node)?;
         let labels = self.dimensions.borrow().labels();
         labels.iter().position(|label| label == name).or_else(|| {
-            let known: Vec<&str> = labels.iter().map(String::as_str).collect();
             let what = format!("`{}` is not swept: no list stands there", short(name));
-            self.refuse(node.span.clone(), what, Some(nearest::help(name, "swept keys", &known)))
+            self.refuse(node.span.clone(), what, Some(nearest::help(name, "swept keys", &labels)))
         })
     }
 

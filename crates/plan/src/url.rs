@@ -1,7 +1,9 @@
 //! URLs of running stores, and the passwords that must not stay in them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use plimsoll_core::shown::clean;
 use plimsoll_core::{Catalogue, Interface, StoreSpec};
 
 /// Takes the password out of a URL: the URL without it, and the password, percent-decoded, if there was one.
@@ -56,6 +58,25 @@ pub(crate) fn host_and_port(url: &str) -> (&str, &str) {
     (host, port.strip_prefix(':').map_or("", |port| port.split(',').next().unwrap_or_default()))
 }
 
+/// What a running store is called: its host, with the database before it where it `has_databases`, as in `shop@db.example`; behind a
+/// socket its database alone. `None` where its URL names neither.
+pub(crate) fn place(url: &str, has_databases: bool) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    if scheme.ends_with("+unix") || words(scheme, rest).is_some() {
+        return None;
+    }
+    let before = rest.split('?').next().unwrap_or_default();
+    let path = before.split_once('/').map_or("", |(_, path)| path);
+    let database = percent_decoded(path.split('/').next().unwrap_or_default());
+    let host = Some(percent_decoded(host_and_port(url).0)).filter(|host| !host.is_empty() && !host.starts_with('/'));
+    let database = Some(database).filter(|database| has_databases && !database.is_empty());
+    let name = match (database, host) {
+        (Some(database), Some(host)) => format!("{database}@{host}"),
+        (database, host) => database.or(host)?,
+    };
+    Some(clean(&name))
+}
+
 /// `text`, which may hold any number of URLs, with `*` for each byte of their passwords, and where they stand.
 pub(crate) fn masked(text: &str) -> (String, Vec<Range<usize>>) {
     let ranges = password_ranges(text);
@@ -99,6 +120,21 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
                     ranges.push(start + from..start + to);
                 }
             }
+        }
+    }
+    ranges
+}
+
+/// Where secrets stand in `text`, in order, without overlaps: passwords of URLs, and those of requests of HTTP.
+pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut all = password_ranges(text);
+    all.extend(plimsoll_core::http::secret_ranges(text));
+    all.sort_by_key(|range| range.start);
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for range in all {
+        match ranges.last_mut().filter(|last| range.start <= last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => ranges.push(range),
         }
     }
     ranges
@@ -191,23 +227,7 @@ fn authority_password(rest: &str) -> Option<Range<usize>> {
 }
 
 fn percent_decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let hex = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.filter(|_| *byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(value) => {
-                decoded.push(value);
-                at += 3;
-            }
-            None => {
-                decoded.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+    percent_encoding::percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -243,6 +263,31 @@ mod tests {
         let (shown, ranges) = masked("[\"x://host=h password='a b'\", \"y://u:p@h\"]\npassword=kept");
         assert_eq!(shown, "[\"x://host=h password=*****\", \"y://u:*@h\"]\npassword=kept");
         assert_eq!(ranges.len(), 2);
+    }
+
+    #[test]
+    fn a_running_store_is_called_by_its_database_and_host() {
+        for (url, place) in [
+            ("postgres://me@db.example:5432/shop?sslmode=require", Some("shop@db.example")),
+            ("postgres://db.example", Some("db.example")),
+            ("postgres://%2Frun%2Fpostgresql/shop", Some("shop")),
+            ("postgres:///shop?user=me&host=/run/pg", Some("shop")),
+            ("mariadb:///a%20b?socket=%2Ftmp%2Fs", Some("a b")),
+            ("postgres://a:1,b:2/shop", Some("shop@a")),
+            ("postgres:///shop", Some("shop")),
+            ("postgres://host=h dbname=shop", None),
+            ("postgres://h%0A/%1Bd", Some("\u{fffd}d@h\u{fffd}")),
+        ] {
+            assert_eq!(super::place(url, true).as_deref(), place, "{url}");
+        }
+        for (url, place) in [
+            ("redis://h:6379/1", Some("h")),
+            ("redis+unix:///tmp/x.sock", None),
+            ("ldapi://%2Frun%2Fldapi/dc=example", None),
+            ("http://[::1]:8080/a", Some("[::1]")),
+        ] {
+            assert_eq!(super::place(url, false).as_deref(), place, "{url}");
+        }
     }
 
     #[test]

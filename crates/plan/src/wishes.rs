@@ -1,17 +1,44 @@
 //! What a plan wants of its results: goals and figures.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use plimsoll_core::quantity;
+use plimsoll_core::study::{goal_name, is_of_step};
 
-use crate::document::{Kind, Node, Reading, short};
+use crate::document::{Kind, Node, Reading, Section, short};
 use crate::formulas::Names;
 use crate::keys::{FIGURE, GOALS, PUBLISHED, PUBLISHED_TABLE, Takes};
 use crate::model::{Figure, Goal, GoalKind, PhaseKind, Published};
+use crate::nearest;
 use crate::phases::PhaseDraft;
+use crate::workload::WorkloadDraft;
 
-/// Another spelling of `p999`.
-pub(crate) const FINEST: &str = "p99.9";
+/// A goal as the plan writes it.
+struct Wanted<'a> {
+    what: GoalKind,
+    /// The operation type, step or code that it is of.
+    of: Option<&'a str>,
+    node: Node<'a>,
+    /// Where its key stands.
+    span: Range<usize>,
+}
+
+impl Wanted<'_> {
+    /// What is declared of such a goal.
+    fn takes(&self) -> &'static Takes {
+        let name = match self.what {
+            GoalKind::Percentile(_) => "p99".to_owned(),
+            GoalKind::Status => "errors".to_owned(),
+            what => what.name(),
+        };
+        &GOALS.iter().find(|key| key.name == name).expect("declared").takes
+    }
+}
+
+/// Whether a goal may be of one operation type.
+fn is_by_operation(what: GoalKind) -> bool {
+    matches!(what, GoalKind::Errors | GoalKind::Percentile(_) | GoalKind::Mean | GoalKind::Rate)
+}
 
 /// Most figures of a plan.
 const FIGURES_MAX: usize = 1000;
@@ -19,51 +46,143 @@ const FIGURES_MAX: usize = 1000;
 impl Reading<'_> {
     /// What has to hold.
     pub(crate) fn goals(&self, node: &Node<'_>) -> Vec<Goal> {
-        let Some(section) = self.table(node, "[goals]") else {
-            return Vec::new();
-        };
-        let finest = section.get(FINEST).map(|_| FINEST);
-        let names: Vec<&str> = GOALS.iter().map(|key| key.name).chain(finest).collect();
-        self.known_names(&section, &names, &|_| None);
-        let goal = |node| {
-            let node = &self.undotted(node)?;
-            let key = GOALS.iter().find(|key| key.name == quantity::plain(node.key))?;
-            let (limit, unit) = match key.takes {
-                Takes::Share(..) => (self.share(node, &key.takes)?, "%"),
-                Takes::Rate => (self.rate(node)?, "1/s"),
-                Takes::Time(..) => (self.whole(node, &key.takes)? as f64, "ns"),
-                _ => (self.whole(node, &key.takes)? as f64, ""),
-            };
-            Some(Goal { what: GoalKind::named(key.name)?, limit, unit: unit.to_owned() })
-        };
-        section.entries().into_iter().filter_map(goal).collect()
+        let section = self.table(node, "[goals]");
+        let wanted = section.map(|section| self.wanted(&section, None)).unwrap_or_default();
+        wanted.iter().filter_map(|wanted| self.goal(wanted)).collect()
     }
 
-    /// TOML takes `p99.9` without quotes for the key `9` of a table `p99`; the node of what was meant.
-    fn undotted<'a>(&self, node: Node<'a>) -> Option<Node<'a>> {
-        if node.key != "p99" || !matches!(node.kind, Kind::Table(_)) {
-            return Some(node);
-        }
-        let parts = self.table(&node, "p99 of [goals]")?;
-        self.known_names(&parts, &["9"], &|_| None);
-        parts.get("9").map(|node| Node { key: FINEST, ..node })
+    fn goal(&self, wanted: &Wanted<'_>) -> Option<Goal> {
+        let (node, takes) = (&wanted.node, wanted.takes());
+        let (limit, unit) = match takes {
+            Takes::Share(..) => (self.share(node, takes)?, "%"),
+            Takes::Rate => (self.rate(node)?, "1/s"),
+            Takes::Time(..) => (self.whole(node, takes)? as f64, "ns"),
+            _ => (self.whole(node, takes)? as f64, ""),
+        };
+        let of = wanted.of.map(str::to_owned);
+        Some(Goal { what: wanted.what, of, limit, unit: unit.to_owned() })
     }
 
-    /// Checks that some phase measures each goal.
-    pub(crate) fn measured(&self, node: &Node<'_>, phases: &[PhaseDraft]) {
-        let Some(section) = self.table(node, "[goals]") else { return };
+    /// The goals of a table, with those of its own tables: `read.p99` is that of an operation type.
+    fn wanted<'a>(&self, section: &Section<'a>, of: Option<&'a str>) -> Vec<Wanted<'a>> {
+        let mut all = Vec::new();
         for node in section.entries() {
-            let by: &[PhaseKind] = match node.key {
-                "lost" => &[PhaseKind::Check],
-                "wrong" => &[PhaseKind::Check, PhaseKind::Ask, PhaseKind::Drive],
+            let span = section.key_span(node.key);
+            let is_table = matches!(node.kind, Kind::Table(_));
+            let what = format!("`{}` of {}", node.key, section.what);
+            match (GoalKind::named(node.key), is_table.then(|| self.table(&node, &what)).flatten()) {
+                (Some(GoalKind::Status), Some(codes)) if of.is_none() => {
+                    let code = |node: Node<'a>| Wanted {
+                        what: GoalKind::Status,
+                        of: Some(node.key),
+                        span: codes.key_span(node.key),
+                        node,
+                    };
+                    all.extend(codes.entries().into_iter().map(code));
+                }
+                // TOML takes `p99.9` without quotes for the key `9` of a table `p99`.
+                (Some(GoalKind::Percentile(_)), Some(decimals)) => {
+                    for inner in decimals.entries() {
+                        match GoalKind::named(&format!("{}.{}", node.key, inner.key)) {
+                            Some(what) => {
+                                let span = decimals.key_span(inner.key);
+                                all.push(Wanted { what, of, node: Node { key: node.key, ..inner }, span });
+                            }
+                            None => self.unknown_goal(&decimals, inner.key, of),
+                        }
+                    }
+                }
+                (_, Some(goals)) if of.is_none() => {
+                    let goals = self.wanted(&goals, Some(node.key)).into_iter();
+                    all.extend(goals.map(|wanted| Wanted { span: span.clone(), ..wanted }));
+                }
+                (Some(what), None) if of.map_or(what != GoalKind::Status, |_| is_by_operation(what)) => {
+                    all.push(Wanted { what, of, node, span });
+                }
+                _ => self.unknown_goal(section, node.key, of),
+            }
+        }
+        all
+    }
+
+    fn unknown_goal(&self, section: &Section<'_>, key: &str, of: Option<&str>) {
+        let known = GOALS.iter().map(|key| key.name);
+        let known: Vec<&str> = match of {
+            None => known.collect(),
+            Some(_) => known.filter(|name| GoalKind::named(name).is_some_and(is_by_operation)).collect(),
+        };
+        let help = format!("{}, and any percentile like p99.9", nearest::help(key, "keys here", &known));
+        self.problem(section.key_span(key), format!("unknown key `{}` in {}", short(key), section.what), Some(help));
+    }
+
+    /// Checks that some phase measures each goal. `searched`: for the load line.
+    pub(crate) fn measured(
+        &self,
+        node: &Node<'_>,
+        phases: &[PhaseDraft],
+        workload: &WorkloadDraft<'_>,
+        searched: bool,
+    ) {
+        let Some(section) = self.table(node, "[goals]") else { return };
+        for wanted in self.wanted(&section, None) {
+            let name = goal_name(wanted.what, wanted.of);
+            let by: &[PhaseKind] = match wanted.what {
+                GoalKind::Lost => &[PhaseKind::Check],
+                GoalKind::Wrong => &[PhaseKind::Check, PhaseKind::Ask, PhaseKind::Drive],
                 _ => &[PhaseKind::Drive],
             };
             if !phases.iter().any(|phase| by.contains(&phase.kind)) {
-                let what = format!("no phase measures `{}`", node.key);
                 let needed = by.iter().map(|kind| format!("do = \"{}\"", kind.name())).collect::<Vec<_>>().join(" or ");
-                self.problem(node.span.clone(), what, Some(format!("it needs a phase with {needed}")));
+                let help = format!("it needs a phase with {needed}");
+                self.problem(wanted.node.span.clone(), format!("no phase measures `{}`", short(&name)), Some(help));
+                continue;
+            }
+            let mut is_step = false;
+            if let Some(of) = wanted.of.filter(|_| wanted.what != GoalKind::Status) {
+                is_step = self.is_step(of, &wanted, phases, workload);
+            }
+            let is_whole =
+                wanted.of.is_none() && matches!(wanted.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate);
+            if searched && (is_step || !(is_whole || wanted.what.is_searchable())) {
+                let help = "it goes by percentiles and errors, of all operations or of one operation type".to_owned();
+                self.problem(wanted.span, format!("a load line cannot be searched by `{}`", short(&name)), Some(help));
             }
         }
+    }
+
+    /// Whether what a goal is of is a step within operations, and not an operation type. Reports what is neither, and what
+    /// no phase drives.
+    fn is_step(&self, of: &str, wanted: &Wanted<'_>, phases: &[PhaseDraft], workload: &WorkloadDraft<'_>) -> bool {
+        let report = |what: String, help: String| self.problem(wanted.span.clone(), what, Some(help));
+        if workload.kinds.iter().any(|kind| kind == of) {
+            let drives = || phases.iter().filter(|phase| phase.kind == PhaseKind::Drive);
+            if !drives().any(|phase| phase.step.kinds.is_empty() || phase.step.kinds.iter().any(|kind| kind == of)) {
+                let driven: Vec<&String> = drives().flat_map(|phase| &phase.step.kinds).collect();
+                report(format!("no phase drives `{}`", short(of)), nearest::help(of, "they drive", driven));
+            }
+            return false;
+        }
+        // Steps are called `transfer/2 UPDATE`, and what needed several tries `transfer retried`: only the workload knows them.
+        let of_known = workload.kinds.iter().any(|kind| {
+            let rest = of.strip_prefix(kind.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/') || rest == " retried")
+        });
+        let all = if of_known { self.made(workload) } else { None };
+        let all = all.unwrap_or_else(|| workload.kinds.iter().map(|kind| (kind.clone(), false)).collect());
+        let found = all.iter().find(|(name, is_step)| name == of || (*is_step && is_of_step(of, name)));
+        match found {
+            None => {
+                let names = all.iter().map(|(name, _)| name);
+                let what = format!("no operation type or step of `{}` is called `{}`", workload.spec.name, short(of));
+                report(what, nearest::help(of, "there are", names));
+            }
+            Some((_, true)) if wanted.what == GoalKind::Rate => {
+                let what = format!("`{}` is a step within operations and has no rate", short(of));
+                report(what, "its operation has: leave the step out".to_owned());
+            }
+            Some(_) => {}
+        }
+        found.is_some_and(|(_, is_step)| *is_step)
     }
 
     /// The figures that are wanted.

@@ -1,13 +1,14 @@
 //! The workload of a plan: its name, its parameters, and the user's own scripts.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_core::{ParamValue, Params, Script, WorkloadSpec};
+use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, WorkloadSpec};
 
 use crate::document::{Node, Reading, Section, short};
 use crate::error::Source;
-use crate::keys::SCRIPT;
+use crate::keys::{CSV, SCRIPT};
 use crate::params;
 use crate::sweep::Choices;
 
@@ -17,6 +18,8 @@ const SCRIPTS_MAX: usize = 128;
 /// A workload with a choice of values for each of its parameters.
 pub(crate) struct WorkloadDraft<'c> {
     pub(crate) spec: &'c WorkloadSpec,
+    /// What the name that the plan gives it says besides.
+    pub(crate) preset: Option<&'static Preset>,
     /// Names of its kinds of operation.
     pub(crate) kinds: Vec<String>,
     /// `None` if one of them is wrong.
@@ -26,12 +29,15 @@ pub(crate) struct WorkloadDraft<'c> {
     pub(crate) given: Vec<&'static str>,
 }
 
-impl WorkloadDraft<'_> {
-    /// The names of its kinds, for lists.
-    pub(crate) fn kind_names(&self) -> Vec<&str> {
-        self.kinds.iter().map(String::as_str).collect()
-    }
+/// A script or request, the text that messages about it point into, and where it stands there as a whole; that is
+/// nowhere, where its own text is all of that text.
+pub(crate) type Written = (Script, Arc<Source>, Range<usize>);
 
+fn is_name(name: &str) -> bool {
+    (1..=60).contains(&name.len()) && !name.chars().any(|c| c.is_control() || c == '`')
+}
+
+impl WorkloadDraft<'_> {
     /// A kind for examples.
     pub(crate) fn example_kind(&self) -> &str {
         self.kinds.first().map_or("read", String::as_str)
@@ -44,16 +50,22 @@ impl<'c> Reading<'c> {
         let node = self.required(root, "workload", "[workload] and its `name`")?;
         let section = self.table(&node, "[workload]")?;
         let name = self.required(&section, "name", "`name = \"coupons\"`")?;
-        let names: Vec<&str> = self.catalogue.workloads.iter().map(|workload| workload.name).collect();
-        let spec = self.catalogue.workload(self.word(&name, "workload", &names)?)?;
+        let names = self.catalogue.workload_names();
+        let (spec, preset) = self.catalogue.preset(self.word(&name, "workload", &names)?)?;
         let mut known = vec!["name"];
-        if spec.takes_scripts {
+        if spec.takes_scripts() {
             known.push("script");
         }
+        if spec.takes_scripts() || spec.takes_requests() {
+            known.push("csv");
+        }
         known.extend(spec.params.iter().map(|param| param.name));
+        if spec.takes_requests() {
+            known.push("request");
+        }
         let section = Section { what: format!("the workload `{}`", spec.name), ..section };
         self.known_names(&section, &known, &|key| self.of_store(key));
-        let defaults = params::defaults(spec.params);
+        let defaults = params::preset(spec.params, preset);
         let mut params = Some(Vec::new());
         for param in spec.params {
             let choices = match section.get(param.name) {
@@ -69,12 +81,29 @@ impl<'c> Reading<'c> {
             }
         }
         let mut kinds: Vec<String> = spec.kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let scripts = if spec.takes_scripts { self.scripts(&section)? } else { Vec::new() };
-        kinds.extend(scripts.iter().map(|(script, _)| script.name.clone()));
+        let mut scripts = match section.get("request").filter(|_| spec.takes_requests()) {
+            Some(requests) => self.scripts(&requests, Self::request)?,
+            None if spec.takes_scripts() => {
+                let example = "[[workload.script]] with `file = \"transfer.sql\"` or `text = \"\"\"...\"\"\"`";
+                self.scripts(&self.required(&section, "script", example)?, Self::script)?
+            }
+            None => Vec::new(),
+        };
+        if let Some(node) = section.get("csv").filter(|_| spec.takes_scripts() || spec.takes_requests()) {
+            if scripts.is_empty() {
+                let help = Some("write [[workload.request]] with `${column}` in its texts".to_owned());
+                return self.refuse(node.span, "`csv` gives values to requests, and there is none", help);
+            }
+            let csv = self.all(&self.tables(&node)?, |table| self.csv(table))?;
+            scripts.iter_mut().for_each(|(script, ..)| script.csv.clone_from(&csv));
+        }
+        if !scripts.is_empty() {
+            kinds = scripts.iter().map(|(script, ..)| script.name.clone()).collect();
+        }
         self.try_making(spec, params.as_deref(), &scripts, section.span.clone());
         let given = spec.params.iter().map(|param| param.name).filter(|name| section.get(name).is_some()).collect();
-        let scripts = scripts.into_iter().map(|(script, _)| script).collect();
-        Some(WorkloadDraft { spec, kinds, params, scripts, given })
+        let scripts = scripts.into_iter().map(|(script, ..)| script).collect();
+        Some(WorkloadDraft { spec, preset, kinds, params, scripts, given })
     }
 
     /// What to write for a parameter that no workload has, but a store.
@@ -86,23 +115,23 @@ impl<'c> Reading<'c> {
         ))
     }
 
-    /// The user's scripts, each with the text that messages about it point into.
-    fn scripts(&self, section: &Section<'_>) -> Option<Vec<(Script, Arc<Source>)>> {
-        let example = "[[workload.script]] with `file = \"transfer.sql\"` or `text = \"\"\"...\"\"\"`";
-        let tables = self.tables(&self.required(section, "script", example)?)?;
+    /// The user's scripts or requests, each as `read` reads it.
+    fn scripts(&self, node: &Node<'_>, read: fn(&Self, &Node<'_>) -> Option<Written>) -> Option<Vec<Written>> {
+        let tables = self.tables(node)?;
         if tables.len() > SCRIPTS_MAX {
-            return self.refuse(
-                section.key_span("script"),
-                format!("at most {SCRIPTS_MAX} scripts, not {}", tables.len()),
-                None,
-            );
+            let what = format!("at most {SCRIPTS_MAX} of `{}`, not {}", node.key, tables.len());
+            return self.refuse(node.span.clone(), what, None);
         }
-        let mut scripts: Vec<(Script, Arc<Source>)> = Vec::new();
+        let mut scripts: Vec<Written> = Vec::new();
         let mut right = true;
         for table in &tables {
-            match self.script(table) {
-                Some((script, _)) if scripts.iter().any(|(other, _)| other.name == script.name) => {
-                    let what = format!("another script is named `{}` already", short(&script.name));
+            match read(self, table) {
+                Some((script, ..)) if !is_name(&script.name) => {
+                    self.problem(table.span.clone(), format!("a {}'s name has 1 to 60 characters", node.key), None);
+                    right = false;
+                }
+                Some((script, ..)) if scripts.iter().any(|(other, ..)| other.name == script.name) => {
+                    let what = format!("another {} is named `{}` already", node.key, short(&script.name));
                     self.problem(table.span.clone(), what, Some("give it a `name`".to_owned()));
                     right = false;
                 }
@@ -113,19 +142,13 @@ impl<'c> Reading<'c> {
         right.then_some(scripts)
     }
 
-    fn script(&self, table: &Node<'_>) -> Option<(Script, Arc<Source>)> {
+    fn script(&self, table: &Node<'_>) -> Option<Written> {
         let section = self.section(table, "a script", &[SCRIPT])?;
         let weight = self.value(&section, "weight", Self::count)?;
         let (text, from) = match (section.get("file"), section.get("text")) {
             (Some(node), None) => {
                 let path = self.text(&node)?;
-                match (self.files)(path) {
-                    Ok(text) => (text, path.to_owned()),
-                    Err(error) => {
-                        let what = format!("the script `{}` cannot be read: {error}", short(path));
-                        return self.refuse(node.span, what, Some("paths are relative to the plan's file".to_owned()));
-                    }
-                }
+                (self.file("script", &node, path)?, path.to_owned())
             }
             (None, Some(node)) => (self.text(&node)?.to_owned(), "text".to_owned()),
             _ => {
@@ -135,14 +158,40 @@ impl<'c> Reading<'c> {
         };
         let name = match section.get("name") {
             Some(node) => self.text(&node)?.to_owned(),
-            None => file_stem(&from).to_owned(),
+            None => Path::new(&from).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned()),
         };
-        if name.is_empty() || name.len() > 60 || name.chars().any(|c| c.is_control() || c == '`') {
-            return self.refuse(section.span, "a script's name has 1 to 60 characters", None);
-        }
         let file = section.get("file").map(|_| from);
         let source = Arc::new(Source::new(file.as_deref().unwrap_or(&name), &text));
-        Some((Script { name, weight, text, file }, source))
+        Some((Script { name, weight, text, file, ..Script::default() }, source, 0..0))
+    }
+
+    /// A file with values for scripts and requests.
+    fn csv(&self, table: &Node<'_>) -> Option<Arc<CsvFile>> {
+        let section = self.section(table, "a CSV file", &[CSV])?;
+        let node = self.required(&section, "file", "`file = \"users.csv\"`")?;
+        let file = self.text(&node)?.to_owned();
+        let in_order =
+            self.value(&section, "order", |this, node, takes| Some(this.one_of(node, takes)? == "in-order"))?;
+        let prefix = self.value(&section, "prefix", |this, node, _| Some(this.text(node)?.to_owned()))?;
+        let is_prefix = prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && !prefix.starts_with(|c: char| c.is_ascii_digit());
+        if !is_prefix {
+            let what = format!("`{}` cannot begin the name of a variable", short(&prefix));
+            return self.refuse(section.key_span("prefix"), what, Some("use letters, digits and `_`".to_owned()));
+        }
+        let text = self.file("CSV file", &node, &file)?;
+        Some(Arc::new(CsvFile { file, text, prefix, in_order }))
+    }
+
+    /// The text of the file `path`, which is a `what`.
+    fn file(&self, what: &str, node: &Node<'_>, path: &str) -> Option<String> {
+        (self.files)(path).map_or_else(
+            |error| {
+                let what = format!("the {what} `{}` cannot be read: {error}", short(path));
+                self.refuse(node.span.clone(), what, Some("paths are relative to the plan's file".to_owned()))
+            },
+            Some,
+        )
     }
 
     /// Makes the workload once with the first of each parameter's values, to hear what is wrong with its scripts.
@@ -150,27 +199,36 @@ impl<'c> Reading<'c> {
         &self,
         spec: &WorkloadSpec,
         params: Option<&[(&'static str, Choices<ParamValue>)]>,
-        scripts: &[(Script, Arc<Source>)],
+        scripts: &[Written],
         span: Range<usize>,
     ) {
-        if !spec.takes_scripts || !self.problems.borrow().is_empty() {
+        if !(spec.takes_scripts() || spec.takes_requests()) || !self.problems.borrow().is_empty() {
             return;
         }
-        let first = |(name, choices): &(&'static str, Choices<ParamValue>)| {
-            Some(((*name).to_owned(), choices.values().next()?.clone()))
-        };
-        let values = Params(params.unwrap_or_default().iter().filter_map(first).collect());
-        let plain: Vec<Script> = scripts.iter().map(|(script, _)| script.clone()).collect();
-        let Err(error) = (spec.make)(1, &values, &plain) else { return };
-        match error.place.and_then(|(script, place)| Some((&scripts.get(script)?.1, place))) {
-            Some((source, place)) => self.problem_in(source, place, error.what, error.help),
+        let plain: Vec<Script> = scripts.iter().map(|(script, ..)| script.clone()).collect();
+        let Err(error) = (spec.make)(1, &first(params.unwrap_or_default()), &plain) else { return };
+        match error.place.and_then(|(script, place)| Some((scripts.get(script)?, place))) {
+            Some(((_, source, at), place)) => {
+                let place = if at.is_empty() { place } else { at.clone() };
+                self.problem_in(source, place, error.what, error.help);
+            }
             None => self.problem(span, error.what, error.help),
         }
     }
+
+    /// Names of all kinds of operation and of the steps within them, and whether each is a step; of the first values of its
+    /// parameters. `None` where it cannot be made of them.
+    pub(crate) fn made(&self, workload: &WorkloadDraft<'_>) -> Option<Vec<(String, bool)>> {
+        let values = first(workload.params.as_deref()?);
+        let made = (workload.spec.make)(1, &values, &workload.scripts).ok()?;
+        Some(made.kinds().iter().map(|kind| (kind.name.clone(), kind.step_of.is_some())).collect())
+    }
 }
 
-/// The file's name without directories and ending.
-fn file_stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
+/// The first values of parameters.
+fn first(params: &[(&'static str, Choices<ParamValue>)]) -> Params {
+    let first = |(name, choices): &(&'static str, Choices<ParamValue>)| {
+        Some(((*name).to_owned(), choices.values().next()?.clone()))
+    };
+    Params(params.iter().filter_map(first).collect())
 }

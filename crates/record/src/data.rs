@@ -3,8 +3,9 @@
 //! `analysis` works on these types and never opens a file. Times named `_ns` are nanoseconds since the
 //! run's start on CLOCK_MONOTONIC unless the name says `wall`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::pace::Stage;
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
 use plimsoll_core::{Durability, Footprint, OpKind, Outcome, Setting, Slice};
 pub use plimsoll_core::{Series, SeriesKind};
@@ -37,6 +38,9 @@ pub struct RunHeader {
     pub outline: Outline,
     /// The command line, without credentials.
     pub command_line: Vec<String>,
+    /// The user's word for it; empty without one.
+    #[serde(default)]
+    pub tag: String,
     /// Seed of all randomness.
     pub seed: u64,
     /// Length of a slice.
@@ -105,6 +109,9 @@ pub struct PhaseHeader {
     pub workers: u32,
     /// Scheduled operations a second; `None` in a closed loop.
     pub rate_per_s: Option<f64>,
+    /// The stages of a load that changes: of a rate, or of clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
     /// The plan leaves it to be found in the slices what counts for nothing at the start.
     pub finds_warmup: bool,
     /// Start.
@@ -141,6 +148,8 @@ plimsoll_core::words! {
         Plan = "plan of the store",
         /// Its integrity check.
         Integrity = "integrity check of the store",
+        /// What the settings that were found promise of an acknowledged write.
+        Promise = "acknowledged writes",
         /// When its maintenance cycle ends, and what to set.
         Cycle = "cycle",
         /// Why there is nothing to hold its records against.
@@ -207,6 +216,18 @@ plimsoll_core::words! {
         LostConnections = "lost_connections",
         /// Connections that the server ended.
         EndedConnections = "ended_connections",
+        /// Connections that could not be opened, or not again.
+        FailedConnects = "failed_connects",
+        /// Connections that were opened anew because that was asked for (`reconnect`).
+        Connects = "connects",
+        /// How long that took, up to a session that takes operations: mean.
+        ConnectMean = "connect_mean",
+        /// The same: median.
+        ConnectP50 = "connect_p50",
+        /// The same: 95th percentile.
+        ConnectP95 = "connect_p95",
+        /// The same: 99th percentile.
+        ConnectP99 = "connect_p99",
         /// How late the generator sent: median.
         LagP50 = "lag_p50",
         /// The same: 99th percentile.
@@ -227,6 +248,8 @@ plimsoll_core::words! {
         FileBytes = "file_bytes",
         /// Of them, in the page cache.
         ResidentBytes = "resident_bytes",
+        /// Operations that failed with one code, by the code: an HTTP status, an SQLSTATE. Those of the warm-up are among them.
+        ErrorCode = "error_code",
         /// How large the store's own cache is, by its name of the setting; with no name it has none, and reads through the
         /// kernel's page cache.
         CacheBytes = "cache_bytes",
@@ -244,7 +267,7 @@ impl ResultName {
         match self.name() {
             name if name.ends_with("seconds") => "s",
             name if name.ends_with("bytes") => "B",
-            name if name.starts_with("lag_") => "ns",
+            name if name.starts_with("lag_") || name.starts_with("connect_") => "ns",
             _ => "",
         }
     }
@@ -327,15 +350,9 @@ pub struct Event {
     pub text: String,
 }
 
-/// How the answers of a phase compare with the truth.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct AnswerCheck {
-    /// Position of the trial in the plan.
-    pub trial: u32,
-    /// Position of the phase in the trial.
-    pub phase: u32,
-    /// Name of the kind of operation.
-    pub op: String,
+/// Answers, and the records in them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct AnswerCounts {
     /// Answers that were held against the truth.
     pub answers: u64,
     /// Records that had to be in them.
@@ -346,6 +363,20 @@ pub struct AnswerCheck {
     pub missing: u64,
     /// Records that had no right to be there: wrong match, wrong content, stale, or never written.
     pub wrong: u64,
+}
+
+/// How the answers of a phase compare with the truth.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AnswerCheck {
+    /// Position of the trial in the plan.
+    pub trial: u32,
+    /// Position of the phase in the trial.
+    pub phase: u32,
+    /// Name of the kind of operation.
+    pub op: String,
+    /// How many, and what was in them.
+    #[serde(flatten)]
+    pub counts: AnswerCounts,
     /// A few of both, in plain words.
     pub examples: Vec<String>,
 }
@@ -416,6 +447,13 @@ pub struct Sample {
     pub distributions: Vec<(u32, Distribution)>,
 }
 
+impl Sample {
+    /// The value of the series at this position.
+    pub fn value(&self, series: usize) -> Option<f64> {
+        self.values.iter().find(|(position, _)| *position as usize == series).map(|(_, value)| *value)
+    }
+}
+
 /// A phase, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
@@ -466,12 +504,8 @@ pub struct Run {
 impl Run {
     /// Labels of the stores, in the order of their first trial.
     pub fn stores(&self) -> Vec<String> {
-        let mut stores: Vec<String> = Vec::new();
-        for trial in &self.trials {
-            if !stores.contains(&trial.header.store_label) {
-                stores.push(trial.header.store_label.clone());
-            }
-        }
-        stores
+        let mut known = BTreeSet::new();
+        let labels = self.trials.iter().map(|trial| &trial.header.store_label);
+        labels.filter(|label| known.insert(*label)).cloned().collect()
     }
 }

@@ -34,9 +34,7 @@ impl Distribution {
             histogram.saturating_record_n(value, count);
         }
     }
-}
 
-impl Distribution {
     /// It as a histogram from 1 ns to 1 h with 3 digits.
     pub(crate) fn dense(&self) -> Histogram<u64> {
         // These bounds are the type's own.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::schema::FORMAT;
+use crate::schema::{FORMAT, beside};
 
 /// What went wrong with a recording, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -171,9 +171,6 @@ impl RecordError {
 fn is_at_limit(path: &Path) -> bool {
     const PAGE_BYTES: u64 = 64 << 10;
     let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current else { return false };
-    ["", "-wal", "-journal"].iter().any(|end| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        std::fs::metadata(&name).is_ok_and(|file| file.len() + PAGE_BYTES > most)
-    })
+    let is_large = |path: PathBuf| std::fs::metadata(path).is_ok_and(|file| file.len() + PAGE_BYTES > most);
+    ["", "-wal", "-journal"].into_iter().any(|end| is_large(beside(path, end)))
 }

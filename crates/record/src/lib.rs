@@ -10,7 +10,7 @@
 //! | [`schema`] | the tables, and the numbers by which a file is known to be a recording |
 //! | [`Recorder`] | writes a recording while a run goes on |
 //! | `reader` | [`data::Run::load`]: reads finished, killed and growing ones |
-//! | `runs` | names of runs, where they are kept, [`list`], [`find`], [`remove`] |
+//! | `runs` | names of runs, where they are kept, [`list`], [`ids`], [`find`], [`remove`] |
 //! | [`RecordError`] | what can go wrong, where, and what to do |
 
 pub mod data;
@@ -25,5 +25,5 @@ mod writer;
 
 pub use distribution::{Distribution, packed};
 pub use error::RecordError;
-pub use runs::{Listed, RunSummary, default_runs_dir, find, is_live, list, remove, run_id, summary};
+pub use runs::{Listed, RunSummary, default_runs_dir, find, ids, is_live, list, remove, run_id};
 pub use writer::Recorder;

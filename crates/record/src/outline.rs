@@ -115,6 +115,10 @@ plimsoll_core::words! {
     pub enum AbMetric {
         /// Operations that did not fail, a second.
         Rate = "rate",
+        /// Mean response time.
+        Mean = "mean",
+        /// Its standard deviation.
+        Stddev = "stddev",
         /// Median response time.
         P50 = "p50",
         /// 90th percentile.

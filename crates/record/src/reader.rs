@@ -1,6 +1,8 @@
 //! Reads a recording: of a finished run, of one that was killed, and of one that is still going on.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use hdrhistogram::serialization::Deserializer;
 use plimsoll_core::{Measure, Outcome, Pause, Slice, SliceHistogram, Watched};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde::de::DeserializeOwned;
+use tempfile::TempDir;
 
 use crate::data::{
     Event, EventClass, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName, Run, RunEnd,
@@ -15,7 +18,10 @@ use crate::data::{
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
-use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED};
+use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED, beside};
+
+/// How the name of the write-ahead log ends.
+const LOG: &str = "-wal";
 
 impl Run {
     /// Reads the recording at `path`: the file, or the directory of its run. Nothing is changed. Of a run that
@@ -25,12 +31,20 @@ impl Run {
     /// The file cannot be read, is no recording, has another format, or is damaged.
     pub fn load(path: &Path) -> Result<Run, RecordError> {
         let mut recording = Recording::open(path)?;
-        recording.read(read_run)
+        // All of it is of one moment.
+        let run = match recording.connection.transaction() {
+            Ok(moment) => read_run(&moment),
+            Err(error) => Err(Fault::Sql(error)),
+        };
+        run.map_err(|fault| match fault {
+            Fault::Sql(error) => RecordError::reading(&recording.path, &error),
+            Fault::Content(what) => RecordError::Damaged { path: recording.path.clone(), what },
+        })
     }
 }
 
 /// Why a query gave nothing usable.
-pub(crate) enum Fault {
+enum Fault {
     Sql(rusqlite::Error),
     Content(String),
 }
@@ -41,27 +55,19 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-pub(crate) type Read<T> = Result<T, Fault>;
+type Read<T> = Result<T, Fault>;
 
 /// An open recording.
-pub(crate) struct Recording {
+struct Recording {
     path: PathBuf,
     connection: Connection,
     /// Where a copy stands while it is read; removed with this.
-    _copy: Option<Copy>,
-}
-
-struct Copy(PathBuf);
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    _copy: Option<TempDir>,
 }
 
 impl Recording {
     /// Opens the file at `path`, or in the directory `path`, without a right to write.
-    pub(crate) fn open(path: &Path) -> Result<Recording, RecordError> {
+    fn open(path: &Path) -> Result<Recording, RecordError> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let bytes = std::fs::metadata(&path).map_err(|error| RecordError::Read {
             path: path.clone(),
@@ -74,7 +80,7 @@ impl Recording {
         if !bytes.is_file() || bytes.len() < 100 {
             return Err(RecordError::NotARecording(path));
         }
-        let log_bytes = std::fs::metadata(log_of(&path)).map_or(0, |log| log.len());
+        let log_bytes = std::fs::metadata(beside(&path, LOG)).map_or(0, |log| log.len());
         // A log is read through an index beside it. Where that cannot be made (read-only media), a recording
         // without a log needs none, and one with a log is read as a copy.
         match Self::open_at(&path, &path, "") {
@@ -108,36 +114,14 @@ impl Recording {
     }
 
     fn open_copy(path: &Path) -> Result<Recording, RecordError> {
-        use std::os::unix::fs::DirBuilderExt;
         let failed = |error: std::io::Error| RecordError::Read { path: path.to_owned(), what: error.to_string() };
-        let moment = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
-        let place = std::env::temp_dir().join(format!("plimsoll-read-{}-{moment}", std::process::id()));
-        std::fs::DirBuilder::new().mode(0o700).create(&place).map_err(failed)?;
-        let copy = Copy(place);
-        let file = copy.0.join(FILE_NAME);
+        let own = Permissions::from_mode(0o700);
+        let copy = tempfile::Builder::new().prefix("plimsoll-read-").permissions(own).tempdir().map_err(failed)?;
+        let file = copy.path().join(FILE_NAME);
         std::fs::copy(path, &file).map_err(failed)?;
-        std::fs::copy(log_of(path), log_of(&file)).map_err(failed)?;
+        std::fs::copy(beside(path, LOG), beside(&file, LOG)).map_err(failed)?;
         Ok(Recording { _copy: Some(copy), ..Self::open_at(path, &file, "")? })
     }
-
-    /// Runs `query` on the recording as it is at one moment.
-    pub(crate) fn read<T>(&mut self, query: impl FnOnce(&Connection) -> Read<T>) -> Result<T, RecordError> {
-        let answer = match self.connection.transaction() {
-            Ok(moment) => query(&moment),
-            Err(error) => Err(Fault::Sql(error)),
-        };
-        answer.map_err(|fault| match fault {
-            Fault::Sql(error) => RecordError::reading(&self.path, &error),
-            Fault::Content(what) => RecordError::Damaged { path: self.path.clone(), what },
-        })
-    }
-}
-
-/// The write-ahead log beside a file.
-fn log_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
 }
 
 /// SQLite's way to write a path with options behind it.
@@ -154,7 +138,7 @@ fn uri(path: &Path) -> String {
 }
 
 /// Reads all rows of `sql`, each with `get`.
-pub(crate) fn all<T>(connection: &Connection, sql: &str, mut get: impl FnMut(&Row<'_>) -> Read<T>) -> Read<Vec<T>> {
+fn all<T>(connection: &Connection, sql: &str, mut get: impl FnMut(&Row<'_>) -> Read<T>) -> Read<Vec<T>> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
@@ -392,7 +376,7 @@ fn read_histograms(connection: &Connection, phases: &mut Phases) -> Read<()> {
         let Some(kind) = kind else {
             match outcome.as_str() {
                 UNFINISHED => slice.unfinished = Some(histogram),
-                _ => return Err(Fault::Content("a histogram is of no kind of operation".into())),
+                _ => return Err(Fault::Content("a histogram is of no operation type".into())),
             }
             return Ok(());
         };

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use plimsoll_core::Slice;
-use rusqlite::types::Value;
+use rusqlite::types::{Null, Value};
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
@@ -26,22 +26,27 @@ fn put(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Written {
     connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 
+/// Adds a row to `table`, with a value for each of its columns.
+fn insert(connection: &Connection, table: &str, values: &[&dyn ToSql]) -> Written {
+    let places = vec!["?"; values.len()].join(", ");
+    put(connection, &format!("INSERT INTO {table} VALUES ({places})"), values)
+}
+
 fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
-    put(connection, "INSERT INTO run VALUES (?1, ?2, NULL, 0)", params![json(header)?, header.plan_json])
+    insert(connection, "run", params![json(header)?, header.plan_json, Null, 0])
 }
 
 pub(crate) fn series(connection: &Connection, ordinal: u32, series: &Series) -> Written {
-    let sql = "INSERT INTO series VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let Series { source, subject, name, unit, kind } = series;
-    put(connection, sql, params![ordinal, source, subject, name, unit, kind.name()])
+    insert(connection, "series", params![ordinal, source, subject, name, unit, kind.name()])
 }
 
 pub(crate) fn begin_trial(connection: &Connection, header: &TrialHeader) -> Written {
-    put(connection, "INSERT INTO trial VALUES (?1, ?2, NULL)", params![header.ordinal, json(header)?])
+    insert(connection, "trial", params![header.ordinal, json(header)?, Null])
 }
 
 pub(crate) fn end_trial(connection: &Connection, ordinal: u32, end_ns: u64) -> Written {
@@ -58,17 +63,15 @@ pub(crate) fn end_run(connection: &Connection, state: &RunState, end_ns: u64) ->
 }
 
 pub(crate) fn begin_phase(connection: &Connection, header: &PhaseHeader) -> Written {
-    let sql = "INSERT INTO phase VALUES (?1, ?2, ?3, NULL)";
-    put(connection, sql, params![header.trial, header.ordinal, json(header)?])
+    insert(connection, "phase", params![header.trial, header.ordinal, json(header)?, Null])
 }
 
 pub(crate) fn end_phase(connection: &Connection, trial: u32, phase: u32, end: &PhaseEnd) -> Written {
     let sql = "UPDATE phase SET ended = ?3 WHERE trial = ?1 AND ordinal = ?2";
     put(connection, sql, params![trial, phase, json(end)?])?;
     for (position, result) in end.results.iter().enumerate() {
-        let sql = "INSERT INTO result VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let (name, subject) = (result.name.name(), &result.subject);
-        put(connection, sql, params![trial, phase, position as i64, name, subject, result.value, int(result.n)])?;
+        let (at, name, n) = (position as i64, result.name.name(), int(result.n));
+        insert(connection, "result", params![trial, phase, at, name, result.subject, result.value, n])?;
     }
     Ok(())
 }
@@ -80,9 +83,9 @@ pub(crate) fn slice(
     phase: u32,
     slice: &Slice,
 ) -> Written {
-    put(
+    insert(
         connection,
-        "INSERT INTO slice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+        "slice",
         params![
             trial,
             phase,
@@ -118,9 +121,8 @@ pub(crate) fn slice(
         histogram(connection, encoder, place, (kind, one.outcome.name(), &measure), &one.histogram)?;
     }
     for pause in &watched.pauses {
-        let sql = "INSERT INTO pause VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (start_ns, end_ns) = (int(pause.start_ns), int(pause.end_ns));
-        put(connection, sql, params![trial, phase, slice.ordinal, start_ns, end_ns, pause.cpu])?;
+        insert(connection, "pause", params![trial, phase, slice.ordinal, start_ns, end_ns, pause.cpu])?;
     }
     Ok(())
 }
@@ -135,8 +137,7 @@ fn histogram(
 ) -> Written {
     let ((trial, phase, slice), (count, max_ns)) = (place, (int(histogram.len()), int(histogram.max())));
     let hdr = encode(encoder, histogram)?;
-    let sql = "INSERT INTO histogram VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    put(connection, sql, params![trial, phase, slice, kind, outcome, measure, count, max_ns, hdr])
+    insert(connection, "histogram", params![trial, phase, slice, kind, outcome, measure, count, max_ns, hdr])
 }
 
 /// HdrHistogram's own V2 format, deflated.
@@ -151,30 +152,30 @@ pub(crate) fn encode(encoder: &mut V2DeflateSerializer, histogram: &Histogram<u6
 pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer, sample: &Sample) -> Written {
     // What is not a number was not read.
     for (series, value) in sample.values.iter().filter(|(_, value)| !value.is_nan()) {
-        put(connection, "INSERT INTO sample VALUES (?1, ?2, ?3)", params![int(sample.at_ns), series, value])?;
+        insert(connection, "sample", params![int(sample.at_ns), series, value])?;
     }
     for (series, times) in &sample.distributions {
         let times = times.dense();
-        let sql = "INSERT INTO distribution VALUES (?1, ?2, ?3, ?4, ?5)";
         let (count, max_ns) = (int(times.len()), int(times.max()));
-        put(connection, sql, params![int(sample.at_ns), series, count, max_ns, encode(encoder, &times)?])?;
+        insert(
+            connection,
+            "distribution",
+            params![int(sample.at_ns), series, count, max_ns, encode(encoder, &times)?],
+        )?;
     }
     Ok(())
 }
 
 pub(crate) fn event(connection: &Connection, event: &Event) -> Written {
-    let (from, until, class) = (int(event.from_ns), int(event.until_ns), event.class.name());
-    put(
-        connection,
-        "INSERT INTO event (from_ns, until_ns, trial, level, class, subject, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![from, until, event.trial, event.level.name(), class, event.subject, event.text],
-    )
+    let (from, until) = (int(event.from_ns), int(event.until_ns));
+    let (level, class) = (event.level.name(), event.class.name());
+    insert(connection, "event", params![Null, from, until, event.trial, level, class, event.subject, event.text])
 }
 
 pub(crate) fn answer_check(connection: &Connection, check: &AnswerCheck) -> Written {
-    put(connection, "INSERT INTO answers VALUES (?1, ?2, ?3)", params![check.trial, check.phase, json(check)?])
+    insert(connection, "answers", params![check.trial, check.phase, json(check)?])
 }
 
 pub(crate) fn ledger_check(connection: &Connection, check: &LedgerCheck) -> Written {
-    put(connection, "INSERT INTO ledger VALUES (?1, ?2, ?3)", params![check.trial, check.phase, json(check)?])
+    insert(connection, "ledger", params![check.trial, check.phase, json(check)?])
 }

@@ -9,35 +9,27 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::Utc;
 
-use crate::data::{PhaseState, Run, RunState};
+use crate::data::{Run, RunState};
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, FILE_NAME};
 
 /// A run, as a list shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
-    /// Its name.
-    pub id: String,
-    /// Wall time of its start, nanoseconds since 1970.
-    pub started_wall_ns: i64,
     /// How long it took, in nanoseconds; `None` when it did not end.
     pub end_ns: Option<u64>,
     /// The plan's name.
     pub plan_name: String,
-    /// The plan's title.
-    pub title: String,
+    /// The user's word for it; empty without one.
+    pub tag: String,
+    /// Wall time of its start, nanoseconds since 1970.
+    pub started_wall_ns: i64,
     /// The stores, as reports call them, in the order of the trials.
     pub stores: Vec<String>,
     /// How it ended.
     pub state: RunState,
     /// True while the program that writes it is alive.
     pub live: bool,
-    /// Trials that began.
-    pub trials: u64,
-    /// Phases that failed.
-    pub phases_failed: u64,
-    /// Phases that count for nothing.
-    pub phases_void: u64,
     /// Acknowledged writes that were not there.
     pub lost: u64,
     /// Answers' missing and wrong records, and the ledger's disagreements other than loss.
@@ -46,13 +38,11 @@ pub struct RunSummary {
 
 /// A directory that is called like a run, and what is in it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
+pub struct Listed<T> {
     /// Its name.
     pub id: String,
-    /// The directory.
-    pub path: PathBuf,
-    /// The run, or why it cannot be read.
-    pub summary: Result<RunSummary, RecordError>,
+    /// The run, and what the caller makes of it; or why it cannot be read.
+    pub summary: Result<(RunSummary, T), RecordError>,
 }
 
 /// The name of a run: `YYYYMMDD-hhmmss-xxxx`, by the UTC of `started_wall_ns` (nanoseconds since 1970), so that
@@ -95,11 +85,11 @@ pub fn is_live(directory: &Path) -> bool {
     File::open(directory).is_ok_and(|held| matches!(held.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
-/// All runs in `runs_dir`, the newest first; none when there is no such directory.
+/// All runs in `runs_dir`, the newest first, with what `made_of` makes of each; none when there is no such directory.
 ///
 /// # Errors
 /// The directory cannot be listed. A run that cannot be read stands in the list with its error.
-pub fn list(runs_dir: &Path) -> Result<Vec<Listed>, RecordError> {
+pub fn list<T: Send>(runs_dir: &Path, made_of: impl Fn(&Run) -> T + Sync) -> Result<Vec<Listed<T>>, RecordError> {
     let mut ids = ids(runs_dir)?;
     ids.reverse();
     // Every recording is read as a whole, by as many at a time as there are processors.
@@ -107,22 +97,28 @@ pub fn list(runs_dir: &Path) -> Result<Vec<Listed>, RecordError> {
     let read = || {
         let mut read = Vec::new();
         while let Some((position, id)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, ids.get(at)?))) {
-            let path = runs_dir.join(id);
-            read.push((position, Listed { summary: summary(&path), id: id.clone(), path }));
+            read.push((position, Listed { summary: summary(&runs_dir.join(id), &made_of), id: id.clone() }));
         }
         read
     };
     let readers = std::thread::available_parallelism().map_or(1, usize::from).min(ids.len());
     let mut listed = std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
-        readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()).collect::<Vec<_>>()
+        // Where the system has no more threads or memory for them, this one reads them all.
+        let reader = |_| std::thread::Builder::new().spawn_scoped(scope, read).ok();
+        let readers: Vec<_> = (1..readers).filter_map(reader).collect();
+        let mut all = read();
+        all.extend(readers.into_iter().flat_map(|reader| reader.join().unwrap_or_default()));
+        all
     });
     listed.sort_by_key(|(position, _)| *position);
     Ok(listed.into_iter().map(|(_, listed)| listed).collect())
 }
 
-/// Names of the runs in `runs_dir`, the oldest first.
-fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
+/// Names of the runs in `runs_dir`, the oldest first; none when there is no such directory.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
     let failed = |error: std::io::Error| RecordError::Read { path: runs_dir.to_owned(), what: error.to_string() };
     let entries = match runs_dir.read_dir() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -142,36 +138,29 @@ fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
     Ok(ids)
 }
 
-/// What a list shows of the run in `directory`, or of the recording at that path. All of it is read: what a report
-/// refuses a list shows as not readable, in the same words.
-///
-/// # Errors
-/// As [`crate::data::Run::load`].
-pub fn summary(directory: &Path) -> Result<RunSummary, RecordError> {
+/// What a list shows of the run in `directory`. All of it is read: what a report refuses a list shows as not readable, in
+/// the same words.
+fn summary<T>(directory: &Path, made_of: impl Fn(&Run) -> T) -> Result<(RunSummary, T), RecordError> {
     let live = is_live(directory);
     let run = Run::load(directory)?;
-    let phases = || run.trials.iter().flat_map(|trial| &trial.phases);
-    let count = |wanted: fn(&PhaseState) -> bool| phases().filter(|phase| wanted(&phase.end.state)).count() as u64;
     let ledgers = || run.trials.iter().flat_map(|trial| &trial.ledgers);
     let answers = run.trials.iter().flat_map(|trial| &trial.answers);
-    Ok(RunSummary {
-        started_wall_ns: run.header.started_wall_ns,
+    let made = made_of(&run);
+    let summary = RunSummary {
         end_ns: run.end_ns,
         stores: run.stores(),
         live,
-        trials: run.trials.len() as u64,
-        phases_failed: count(|state| matches!(state, PhaseState::Failed(_))),
-        phases_void: count(|state| matches!(state, PhaseState::Void(_))),
         lost: ledgers().map(|ledger| ledger.lost).fold(0, u64::saturating_add),
         wrong: ledgers()
             .flat_map(|ledger| ledger.wrong.values().copied())
-            .chain(answers.flat_map(|answers| [answers.missing, answers.wrong]))
+            .chain(answers.flat_map(|answers| [answers.counts.missing, answers.counts.wrong]))
             .fold(0, u64::saturating_add),
-        id: run.header.id,
         plan_name: run.header.plan_name,
-        title: run.header.title,
+        tag: run.header.tag,
+        started_wall_ns: run.header.started_wall_ns,
         state: run.state,
-    })
+    };
+    Ok((summary, made))
 }
 
 /// The run that `wanted` means: a path, `latest`, a name, or the beginning of one name. Gives a path for

@@ -2,6 +2,8 @@
 //!
 //! Every table and column is explained in the book's page on recordings; a test holds the two together.
 
+use std::path::{Path, PathBuf};
+
 /// `PRAGMA application_id` of a recording: "Plms".
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
@@ -11,6 +13,13 @@ pub const FORMAT: i32 = 4;
 
 /// The file's name in a run's directory.
 pub const FILE_NAME: &str = "run.sqlite";
+
+/// The file that SQLite keeps beside the recording `path`, whose name has this `end`.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
 
 /// Outcome of the histogram rows that hold [`plimsoll_core::Slice::unfinished`]; their kind is null.
 pub(crate) const UNFINISHED: &str = "unfinished";

@@ -8,7 +8,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ enum Message {
 }
 
 /// The first error; later ones follow from it.
-type Kept = Arc<Mutex<Option<RecordError>>>;
+type Kept = Arc<OnceLock<RecordError>>;
 
 /// Writes one recording. Dropped without [`Recorder::finish`] it commits what it was handed and leaves the
 /// run unfinished.
@@ -124,7 +124,7 @@ impl Recorder {
 
     /// The first thing that went wrong; nothing was written since.
     pub fn error(&self) -> Option<RecordError> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.error.get().cloned()
     }
 
     /// Bytes that the recorder caused to be written to the device so far, by the kernel's account of its
@@ -383,12 +383,12 @@ impl Writer {
 
     fn finish(self, state: &RunState, end_ns: u64) {
         let _ = std::fs::remove_file(self.directory.join(RESERVE_NAME));
-        let failure = self.error();
+        let failure = self.kept.get();
         if matches!(failure, Some(RecordError::FileLimit(_))) {
             // The log has no room for how it ended until it begins anew.
             let _ = self.checkpoint("TRUNCATE");
         }
-        let failed = failure.as_ref().map(|error| RunState::Failed(error.to_string()));
+        let failed = failure.map(|error| RunState::Failed(error.to_string()));
         let ended = rows::end_run(&self.connection, failed.as_ref().unwrap_or(state), end_ns)
             .and_then(|()| self.checkpoint("TRUNCATE"));
         // One plain file that can be read anywhere, also where nothing can be written. A reader who is at it
@@ -402,7 +402,7 @@ impl Writer {
         });
         self.keep(plain);
         if let (false, Some(gone)) = (self.failed(), self.gone()) {
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(gone);
+            let _ = self.kept.set(gone);
         }
         let Writer { directory, connection, kept, .. } = self;
         drop(connection);
@@ -411,15 +411,14 @@ impl Writer {
         let synced =
             File::open(&path).and_then(|file| file.sync_all()).and_then(|()| File::open(&directory)?.sync_all());
         if let Err(error) = synced {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(RecordError::writing(&path, &error));
+            let _ = kept.set(RecordError::writing(&path, &error));
         }
     }
 
     fn keep(&self, written: rusqlite::Result<()>) {
         if let Err(error) = written {
             let writing = || RecordError::writing_rows(&self.directory.join(FILE_NAME), &error);
-            let error = self.gone().unwrap_or_else(writing);
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            let _ = self.kept.set(self.gone().unwrap_or_else(writing));
         }
     }
 
@@ -433,11 +432,7 @@ impl Writer {
         }
     }
 
-    fn error(&self) -> Option<RecordError> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     fn failed(&self) -> bool {
-        self.error().is_some()
+        self.kept.get().is_some()
     }
 }

@@ -285,7 +285,7 @@
     const plot = { box: element, panel, heat, onTime: true };
     const series = panel.lines.map((line, at) => ({
       label: line.name, stroke: colours.lines[(at + first) % 8], width: 1.6, dash: panel.steps ? undefined : dashes[at % 8], spanGaps: !panel.steps,
-      points: { show: false }, value: (u, v) => withUnit(v, panel.unit),
+      points: { show: false }, value: (u, v, of, idx) => withUnit(idx == null ? line.median : v, panel.unit),
       ...(panel.steps ? { paths: steps } : {}),
     }));
     const y = heat
@@ -295,7 +295,7 @@
     const u = new uPlot({
       width: element.clientWidth - 4, height,
       padding: [names ? 20 : 6, 16, 0, 0],
-      series: [{ label: "time" }, ...series],
+      series: [{ label: "value", value: (u, v) => (v == null ? "median" : `at ${v.toFixed(2)} s`) }, ...series],
       scales: { x: { time: false, auto: false, min: range[0], max: range[1] }, y },
       axes: axes(panel.unit, (_, splits) => splits.map((v) => `${+v.toFixed(3)} s`)),
       legend: { show: !heat, live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
@@ -350,7 +350,7 @@
     if (!curves.length) {
       const note = document.createElement("p");
       note.className = "note";
-      note.textContent = "No phase has enough operations of this kind for a curve.";
+      note.textContent = "No phase has enough operations of this type for a curve.";
       parent.append(note);
       return;
     }
@@ -360,12 +360,14 @@
     const most = Math.max(...curves.map((curve) => curve.nines[curve.nines.length - 1]));
     const splits = [0, Math.log10(2), 1, 2, 3, 4, 5, 6, 7].filter((nines) => nines <= most + .3);
     const joined = uPlot.join(curves.map((curve) => [curve.nines, curve.seconds]));
+    // What the legend shows while nothing is pointed at: p99, or the last that there is.
+    const p99 = joined[0].findIndex((nines) => Math.abs(nines - 2) < 1e-6), rest = p99 < 0 ? joined[0].length - 1 : p99;
     const lines = curves.map((curve) => ({ name: several ? `${curve.trial_name}, ${curve.phase}` : curve.trial_name, values: [] }));
     const plot = { box: element, panel: { unit: "s", lines }, onTime: false };
     plot.u = new uPlot({
       width: element.clientWidth - 4, height: 260, padding: [8, 16, 0, 0],
-      series: [{ label: "percentile" }, ...lines.map((line, at) => ({
-        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true, points: { show: false }, value: (u, v) => withUnit(v, "s"),
+      series: [{ label: "value", value: (u, v) => name(v ?? joined[0][rest]) }, ...lines.map((line, at) => ({
+        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true, points: { show: false }, value: (u, v, of, idx) => withUnit(joined[of][idx ?? rest], "s"),
       }))],
       scales: { x: { time: false, range: [0, Math.max(most, 1)] }, y: { distr: 3, range: logRange } },
       axes: axes("s", (u, at) => at.map(name), () => splits),
@@ -416,9 +418,9 @@
     };
     plot.u = new uPlot({
       width: element.clientWidth - 4, height: parent.parentElement.classList.contains("small") ? 150 : 240, padding: [8, 16, 0, 0],
-      series: [{ label: chart.x_name, value: (u, v) => (v == null ? "–" : number(v)) }, ...chart.lines.map((line, at) => ({
+      series: [{ label: chart.x_name, value: (u, v) => number(v ?? to) }, ...chart.lines.map((line, at) => ({
         label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true,
-        points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v) => withUnit(v, chart.unit),
+        points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v, of, idx) => withUnit(line.values[idx ?? chart.x.length - 1], chart.unit),
       }))],
       scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (chart.top ?? (max > 0 ? max : .93)) * 1.08]) } },
       axes: axes(chart.unit, (_, splits) => splits.map((v) => (v == null ? "" : short(v)))),

@@ -2,40 +2,50 @@
 
 use plimsoll_analysis::slices::SliceRow;
 
+/// What stands in a column of a row. A number is empty where there is none.
+enum Field {
+    Text(String),
+    Number(String),
+}
+
+use Field::{Number, Text};
+
 /// A column: its name, and a row's field.
-type Column = (&'static str, fn(&SliceRow) -> String);
+type Column = (&'static str, fn(&SliceRow) -> Field);
 
 /// The columns, in their order.
-const COLUMNS: [Column; 29] = [
-    ("trial", |row| quoted(&row.trial)),
-    ("store", |row| quoted(&row.store)),
-    ("phase", |row| quoted(&row.phase)),
-    ("phase_kind", |row| quoted(row.phase_kind.name())),
-    ("slice", |row| row.slice.to_string()),
-    ("warmup", |row| u8::from(row.warmup).to_string()),
-    ("start_s", |row| format!("{:.6}", row.start_s)),
-    ("end_s", |row| format!("{:.6}", row.end_s)),
-    ("wall_ns", |row| row.wall_ns.to_string()),
-    ("op", |row| quoted(&row.op)),
-    ("measure", |row| row.measure.to_string()),
-    ("count", |row| row.count.to_string()),
-    ("rejected", |row| row.rejected.to_string()),
-    ("unknown", |row| row.unknown.to_string()),
-    ("unfinished", |row| row.unfinished.to_string()),
-    ("rate_per_s", |row| format!("{:.3}", row.rate_per_s)),
-    ("mean_ns", |row| format!("{:.0}", row.mean_ns)),
-    ("p50_ns", |row| or_none(row.percentiles_ns[0])),
-    ("p90_ns", |row| or_none(row.percentiles_ns[1])),
-    ("p99_ns", |row| or_none(row.percentiles_ns[2])),
-    ("p999_ns", |row| or_none(row.percentiles_ns[3])),
-    ("max_ns", |row| row.max_ns.to_string()),
-    ("due_unsent", |row| row.due_unsent.to_string()),
-    ("in_flight", |row| row.in_flight.to_string()),
-    ("lag_p99_ns", |row| row.lag_p99_ns.to_string()),
-    ("worker_cpu_ns", |row| row.worker_cpu_ns.to_string()),
-    ("disturbed", |row| or_none(row.disturbed)),
-    ("undisturbed_p99_ns", |row| or_none(row.undisturbed_p99_ns)),
-    ("disturbed_ns", |row| or_none(row.disturbed_ns)),
+const COLUMNS: [Column; 31] = [
+    ("trial", |row| Text(row.trial.clone())),
+    ("store", |row| Text(row.store.clone())),
+    ("phase", |row| Text(row.phase.clone())),
+    ("phase_kind", |row| Text(row.phase_kind.name().to_owned())),
+    ("slice", |row| Number(row.slice.to_string())),
+    ("warmup", |row| Number(u8::from(row.warmup).to_string())),
+    ("start_s", |row| Number(format!("{:.6}", row.start_s))),
+    ("end_s", |row| Number(format!("{:.6}", row.end_s))),
+    ("wall_ns", |row| Number(row.wall_ns.to_string())),
+    ("op", |row| Text(row.op.clone())),
+    ("measure", |row| Text(row.measure.to_owned())),
+    ("count", |row| Number(row.count.to_string())),
+    ("rejected", |row| Number(row.rejected.to_string())),
+    ("unknown", |row| Number(row.unknown.to_string())),
+    ("unfinished", |row| Number(row.unfinished.to_string())),
+    ("rate_per_s", |row| Number(format!("{:.3}", row.rate_per_s))),
+    ("mean_ns", |row| Number(format!("{:.0}", row.mean_ns))),
+    ("stddev_ns", |row| Number(format!("{:.0}", row.stddev_ns))),
+    ("p50_ns", |row| Number(or_none(row.percentile_ns("p50")))),
+    ("p90_ns", |row| Number(or_none(row.percentile_ns("p90")))),
+    ("p95_ns", |row| Number(or_none(row.percentile_ns("p95")))),
+    ("p99_ns", |row| Number(or_none(row.percentile_ns("p99")))),
+    ("p999_ns", |row| Number(or_none(row.percentile_ns("p999")))),
+    ("max_ns", |row| Number(row.max_ns.to_string())),
+    ("due_unsent", |row| Number(row.due_unsent.to_string())),
+    ("in_flight", |row| Number(row.in_flight.to_string())),
+    ("lag_p99_ns", |row| Number(row.lag_p99_ns.to_string())),
+    ("worker_cpu_ns", |row| Number(row.worker_cpu_ns.to_string())),
+    ("disturbed", |row| Number(or_none(row.disturbed))),
+    ("undisturbed_p99_ns", |row| Number(or_none(row.undisturbed_p99_ns))),
+    ("disturbed_ns", |row| Number(or_none(row.disturbed_ns))),
 ];
 
 /// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
@@ -43,10 +53,27 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     let mut out = COLUMNS.map(|(name, _)| name).join(",");
     out.push_str("\r\n");
     for row in rows {
-        out.push_str(&COLUMNS.map(|(_, field)| field(&row)).join(","));
+        let fields = COLUMNS.map(|(_, field)| match field(&row) {
+            Text(text) => quoted(&text),
+            Number(number) => number,
+        });
+        out.push_str(&fields.join(","));
         out.push_str("\r\n");
     }
     out
+}
+
+/// The same fields of one slice as a JSON object on one line; a number that there is not is null.
+pub fn json_slice(row: &SliceRow) -> String {
+    let fields = COLUMNS.map(|(name, field)| {
+        let value = match field(row) {
+            Text(text) => serde_json::Value::from(text).to_string(),
+            Number(number) if number.parse::<f64>().is_ok_and(f64::is_finite) => number,
+            Number(_) => "null".to_owned(),
+        };
+        format!("\"{name}\":{value}")
+    });
+    format!("{{\"type\":\"slice\",{}}}", fields.join(","))
 }
 
 fn or_none(value: Option<u64>) -> String {

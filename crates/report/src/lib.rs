@@ -31,7 +31,7 @@ mod terminal;
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::view::Comparison;
 
-pub use csv::csv;
+pub use csv::{csv, json_slice};
 pub use hdr::hdr;
 pub use html::html;
 pub use junit::junit;

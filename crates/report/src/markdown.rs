@@ -13,7 +13,16 @@ pub fn document(document: &Document<'_>) -> String {
         _ => "❔",
     };
     let word = if icon.is_empty() { String::new() } else { format!("{icon} {}: ", verdict.word.to_lowercase()) };
-    let mut out = format!("### {word}{}\n\n{}\n", escaped(&verdict.title), escaped(&verdict.sentence));
+    let mut out = format!("### {word}{}\n\n", escaped(&verdict.title));
+    for (place, answer) in &verdict.answer {
+        let place = if place.is_empty() { String::new() } else { format!("{}: ", escaped(place)) };
+        let mark = if verdict.answer.len() > 1 { "- " } else { "" };
+        out.push_str(&format!("{mark}{place}{}\n", text(answer)));
+    }
+    if !verdict.answer.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(&format!("{}\n", escaped(&verdict.sentence)));
     if !verdict.reasons.is_empty() {
         out.push('\n');
         verdict.reasons.iter().for_each(|reason| out.push_str(&format!("- {}\n", escaped(reason))));
@@ -64,7 +73,7 @@ fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A text; what must not be is bold.
+/// A text; what is looked for and what must not be is bold.
 fn text(text: &Text) -> String {
     let piece = |(tone, piece): &(Tone, String)| match tone {
         Tone::Bad => format!("**{}**", escaped(piece)),

@@ -42,9 +42,16 @@ struct Writer {
 impl Writer {
     fn verdict(&mut self, verdict: &Verdict) {
         let word = verdict.word.to_uppercase();
-        let first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
+        let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));
-        self.paragraph(&first, &Tone::Strong.text(&verdict.sentence));
+        let places = verdict.answer.iter().map(|(place, _)| shown::clean(place).width()).max().unwrap_or(0);
+        for (place, answer) in &verdict.answer {
+            let pad = if places > 0 { places + 2 - shown::clean(place).width() } else { 0 };
+            self.paragraph(&first.then(Tone::Dim, format!("{place}{}", " ".repeat(pad))), answer);
+            first = indent.as_str().into();
+        }
+        let tone = if verdict.answer.is_empty() { Tone::Strong } else { Tone::Plain };
+        self.paragraph(&first, &tone.text(&verdict.sentence));
         for reason in &verdict.reasons {
             self.paragraph(&format!("{indent}- ").into(), &reason.into());
         }
@@ -90,7 +97,17 @@ impl Writer {
             rows.push(heads.iter().collect());
         }
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| &cell.text).collect()));
-        let right: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
+        let mut right: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
+        let mut spare: Vec<u8> = table.columns.iter().map(|column| column.spare).collect();
+        while least_width(&rows, &right) > self.width {
+            let ranks = spare.iter().enumerate().filter(|(_, rank)| **rank > 0);
+            let Some((at, _)) = ranks.max_by_key(|(_, rank)| **rank) else { break };
+            spare.remove(at);
+            right.remove(at);
+            for row in &mut rows {
+                row.remove(at);
+            }
+        }
         self.rows(rows, &right);
     }
 
@@ -120,11 +137,18 @@ impl Writer {
         }
     }
 
-    /// A paragraph, wrapped; the first line begins with `first`, the others with as many blanks.
+    /// A paragraph, wrapped; the first line begins with `first`, the others with as many blanks. Those of a text that is
+    /// indented stand two columns further in than its first.
     fn paragraph(&mut self, first: &Text, text: &Text) {
-        let mut first = cleaned(first);
-        let indent = width_of(&first);
-        for mut line in wrap(&cleaned(text), self.width.saturating_sub(indent).max(WIDTH_MIN)) {
+        let (mut first, mut text) = (cleaned(first), cleaned(text));
+        let mut indent = width_of(&first);
+        if let Some((_, piece)) = text.0.first_mut().filter(|(_, piece)| piece.starts_with(' ')) {
+            let blanks = piece.len() - piece.trim_start_matches(' ').len();
+            first = first.then(Tone::Plain, " ".repeat(blanks));
+            piece.drain(..blanks);
+            indent += blanks + 2;
+        }
+        for mut line in wrap(&text, self.width.saturating_sub(indent).max(WIDTH_MIN)) {
             first.0.append(&mut line.0);
             self.line(&first);
             first = " ".repeat(indent).into();
@@ -158,6 +182,13 @@ fn style(tone: Tone) -> Option<Style> {
 /// Without what would drive a terminal.
 fn cleaned(text: &Text) -> Text {
     Text(text.0.iter().map(|(tone, piece)| (*tone, shown::clean(piece))).collect())
+}
+
+/// Columns of the terminal that a table takes at least. A last column of words wraps.
+fn least_width(rows: &[Vec<&Text>], right: &[bool]) -> usize {
+    let fixed = right.len() - usize::from(right.last() == Some(&false));
+    let widest = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| width_of(cell)).max().unwrap_or(0);
+    (0..fixed).map(|at| widest(at) + 2).sum()
 }
 
 /// Columns of the terminal that a text takes.
@@ -210,6 +241,14 @@ mod tests {
                 "  数据库           3",
             ]
         );
+    }
+
+    #[test]
+    fn an_indented_text_wraps_further_in() {
+        let mut of = Table::new("", vec![words(""), words("")]);
+        of.row(cells!["kv", "  records = 100 (1 to 1000): how many values are loaded"]);
+        let lines = ["  kv    records = 100 (1 to 1000): how", "          many values are loaded"];
+        assert_eq!(tables(&[("", "", of)], false, 40).lines().collect::<Vec<_>>(), lines);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, number_of};
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "memory", summary: "used, available, page cache, dirty, being written back, swap" };
@@ -30,23 +30,16 @@ impl Bytes {
 }
 
 pub(crate) fn parse(text: &str) -> Bytes {
-    let mut bytes = Bytes::default();
-    for line in text.lines() {
-        let Some((name, rest)) = line.split_once(':') else { continue };
-        let place = match name {
-            "MemTotal" => &mut bytes.total,
-            "MemAvailable" => &mut bytes.available,
-            "Cached" => &mut bytes.cached,
-            "Dirty" => &mut bytes.dirty,
-            "Writeback" => &mut bytes.writeback,
-            "SwapTotal" => &mut bytes.swap_total,
-            "SwapFree" => &mut bytes.swap_free,
-            _ => continue,
-        };
-        let kibibytes = rest.split_ascii_whitespace().next().and_then(|field| field.parse::<u64>().ok());
-        *place = kibibytes.map(|value| value.saturating_mul(1024));
+    let bytes = |name: &str| number_of(text, name).map(|kibibytes| kibibytes.saturating_mul(1024));
+    Bytes {
+        total: bytes("MemTotal"),
+        available: bytes("MemAvailable"),
+        cached: bytes("Cached"),
+        dirty: bytes("Dirty"),
+        writeback: bytes("Writeback"),
+        swap_total: bytes("SwapTotal"),
+        swap_free: bytes("SwapFree"),
     }
-    bytes
 }
 
 pub(crate) struct Memory {

@@ -59,6 +59,12 @@ impl ProcFile {
     }
 }
 
+/// The number behind `name` in a text of such lines, in its own unit.
+pub(crate) fn number_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(name))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// The numbers that a line's fields begin with, at most `N`, and how many there are.
 pub(crate) fn numbers<'a, const N: usize>(fields: impl Iterator<Item = &'a str>) -> ([u64; N], usize) {
     let (mut numbers, mut count) = ([0; N], 0);

@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::environment::{self, group_files};
+use crate::proc_file::number_of;
 
 /// How much there is, and what says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,15 +71,9 @@ fn number(path: impl AsRef<Path>) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The number behind `key` in a text of such lines, in its own unit.
-fn field(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(key))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
 fn addresses_left() -> Option<u64> {
     let most = getrlimit(Resource::As).current?;
-    let used = field(&fs::read_to_string("/proc/self/status").ok()?, "VmSize")?;
+    let used = number_of(&fs::read_to_string("/proc/self/status").ok()?, "VmSize")?;
     Some(most.saturating_sub(used * 1024))
 }
 
@@ -104,7 +99,7 @@ fn user_tasks() -> u64 {
     let own = rustix::process::geteuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ours = processes.filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == own));
-    let threads = |entry: fs::DirEntry| field(&fs::read_to_string(entry.path().join("status")).ok()?, "Threads");
+    let threads = |entry: fs::DirEntry| number_of(&fs::read_to_string(entry.path().join("status")).ok()?, "Threads");
     ours.filter_map(threads).sum()
 }
 
@@ -120,7 +115,7 @@ fn group_memory() -> Option<Limit> {
         };
         let used = number(file.with_file_name(used))?;
         let stat = fs::read_to_string(file.with_file_name("memory.stat")).unwrap_or_default();
-        Some(most.saturating_sub(used.saturating_sub(field(&stat, idle).unwrap_or(0))))
+        Some(most.saturating_sub(used.saturating_sub(number_of(&stat, idle).unwrap_or(0))))
     });
     limit(left.min(), "the memory limit of the control group")
 }

@@ -2,33 +2,24 @@
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, number_of};
 
 pub(crate) const SPEC: SamplerSpec =
     SamplerSpec { name: "tasks", summary: "tasks running and waiting for a device, load, context switches" };
 
-#[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
-struct Counts {
-    running: Option<u64>,
-    blocked: Option<u64>,
-    switches: Option<u64>,
-    forks: Option<u64>,
-}
-
-fn parse(text: &str) -> Counts {
-    let mut counts = Counts::default();
-    for line in text.lines() {
-        let mut fields = line.split_ascii_whitespace();
-        let place = match fields.next() {
-            Some("procs_running") => &mut counts.running,
-            Some("procs_blocked") => &mut counts.blocked,
-            Some("ctxt") => &mut counts.switches,
-            Some("processes") => &mut counts.forks,
-            _ => continue,
-        };
-        *place = fields.next().and_then(|field| field.parse().ok());
-    }
-    counts
+/// What the texts of both files say.
+fn readings(stat: &str, load: &str) -> Vec<Reading> {
+    let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
+    let count = |name| number_of(stat, name).map(|count| count as f64);
+    let total = |name, value: Option<f64>| value.map(|value| Reading::total("", name, "", value));
+    let all = [
+        level("running", count("procs_running")),
+        level("blocked", count("procs_blocked")),
+        level("load", parse_load(load)),
+        total("switches", count("ctxt")),
+        total("forks", count("processes")),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// Load of the last minute.
@@ -49,18 +40,7 @@ impl Tasks {
 
 impl Sampler for Tasks {
     fn sample(&mut self) -> Vec<Reading> {
-        let now = self.stat.read().map(|text| parse(&text)).unwrap_or_default();
-        let load = self.load.read().ok().and_then(|text| parse_load(&text));
-        let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
-        let total = |name, value: Option<u64>| value.map(|value| Reading::total("", name, "", value as f64));
-        let all = [
-            level("running", now.running.map(|tasks| tasks as f64)),
-            level("blocked", now.blocked.map(|tasks| tasks as f64)),
-            level("load", load),
-            total("switches", now.switches),
-            total("forks", now.forks),
-        ];
-        all.into_iter().flatten().collect()
+        readings(&self.stat.read().unwrap_or_default(), &self.load.read().unwrap_or_default())
     }
 }
 
@@ -72,18 +52,21 @@ mod tests {
     const TEXT: &str = "cpu  1 2 3 4\nintr 5 0 0\nctxt 510071\nbtime 1795292643\nprocesses 13932\n\
                         procs_running 3\nprocs_blocked 2\nsoftirq 223517 0\n";
 
+    const LOAD: &str = "4.89 3.15 1.65 7/127 31504\n";
+
     #[test]
     fn counts_are_found_by_name() {
-        let all = Counts { running: Some(3), blocked: Some(2), switches: Some(510_071), forks: Some(13_932) };
-        assert_eq!(parse(TEXT), all);
-        assert_eq!(parse("procs_running x\nctxt"), Counts::default());
-        assert_eq!(parse_load("4.89 3.15 1.65 7/127 31504\n"), Some(4.89));
+        let all: Vec<_> = readings(TEXT, LOAD).into_iter().map(|one| (one.name.clone(), one.number())).collect();
+        let named = [("running", 3.0), ("blocked", 2.0), ("load", 4.89), ("switches", 510_071.0), ("forks", 13_932.0)];
+        assert_eq!(all, named.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(readings("procs_running x\nctxt", ""), []);
+        assert_eq!(parse_load(LOAD), Some(4.89));
         assert_eq!(parse_load(""), None);
     }
 
     #[test]
     fn garbled_text_is_taken() {
-        let same = garbled(TEXT).filter(|text| parse(text) == parse(TEXT)).count();
+        let same = garbled(TEXT).filter(|text| readings(text, LOAD) == readings(TEXT, LOAD)).count();
         assert!(same > 100, "most changes are elsewhere: {same}");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use crate::proc_file::ProcFile;
+use crate::proc_file::{ProcFile, number_of};
 
 /// Most processes of a tree that are looked at. A server with more is not what this was made for.
 pub(crate) const MEMBERS_MAX: usize = 4096;
@@ -76,11 +76,7 @@ pub fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
 
 /// Counts of an `io` file.
 pub(crate) fn parse_io(text: &str) -> Option<TreeIo> {
-    let count = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.strip_prefix(':')?.trim().parse().ok()
-    };
-    Some(TreeIo { read_bytes: count("read_bytes")?, write_bytes: count("write_bytes")? })
+    Some(TreeIo { read_bytes: number_of(text, "read_bytes")?, write_bytes: number_of(text, "write_bytes")? })
 }
 
 /// What a `stat` file tells of a process.

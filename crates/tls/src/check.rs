@@ -2,7 +2,7 @@
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
@@ -11,23 +11,14 @@ use crate::client::Verify;
 
 #[derive(Debug)]
 pub(crate) struct ServerCheck {
-    verify: Verify,
-    roots: RootCertStore,
+    pub verify: Verify,
+    pub roots: RootCertStore,
     /// The roots as they stand in their file.
-    pinned: Vec<CertificateDer<'static>>,
-    algorithms: WebPkiSupportedAlgorithms,
+    pub pinned: Vec<CertificateDer<'static>>,
+    pub algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCheck {
-    pub(crate) fn new(
-        verify: Verify,
-        roots: RootCertStore,
-        pinned: Vec<CertificateDer<'static>>,
-        provider: &CryptoProvider,
-    ) -> Self {
-        Self { verify, roots, pinned, algorithms: provider.signature_verification_algorithms }
-    }
-
     fn signed(
         &self,
         shown: &CertificateDer<'_>,

@@ -88,7 +88,12 @@ impl TlsClient {
             Roots::System => "this machine".to_owned(),
             Roots::File(path) => path.display().to_string(),
         };
-        let check = ServerCheck::new(options.verify, root_store(&roots, &options.roots)?, roots, &provider);
+        let check = ServerCheck {
+            verify: options.verify,
+            roots: root_store(&roots, &options.roots)?,
+            pinned: roots,
+            algorithms: provider.signature_verification_algorithms,
+        };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| StoreError::broken(format!("TLS cannot be set up: {error}")))?

@@ -11,9 +11,13 @@ use crate::check::can_be_read;
 use crate::end_point;
 use crate::failure::explain;
 
-/// One connection's TLS.
+/// One connection's TLS, and what waits on our side of it.
 pub struct Tls {
     connection: ClientConnection,
+    /// Decrypted and not used yet.
+    arrived: Vec<u8>,
+    /// Not encrypted yet; empty between two calls, unless more follows at once.
+    pub written: Vec<u8>,
     /// Names the server in messages.
     place: String,
     /// Whom the client trusts, for messages.
@@ -32,20 +36,26 @@ impl Tls {
     pub(crate) fn new(mut connection: ClientConnection, place: &str, roots: Arc<str>) -> Self {
         // What is sent before the handshake is over waits inside. Sessions keep their own bounds.
         connection.set_buffer_limit(None);
-        Self { connection, place: place.to_owned(), roots, heard: false }
+        let (arrived, written) = (Vec::new(), Vec::new());
+        Self { connection, arrived, written, place: place.to_owned(), roots, heard: false }
     }
 
-    /// Appends the greeting to `out`.
-    pub fn begin(&mut self, out: &mut Vec<u8>) {
+    /// Begins: appends the greeting to `out`. What was `written` before is sent when both sides have shaken hands.
+    #[must_use]
+    pub fn begin(mut self, written: Vec<u8>, out: &mut Vec<u8>) -> Self {
         self.flush(out);
+        self.written = written;
+        self.encrypt(out);
+        self
     }
 
-    /// Takes all of what arrived, appends what it says to `plain`, and what is to be answered to `out`.
+    /// Takes all of what arrived, and appends what is to be answered to `out`. What it says is for [`Tls::hand_over`], also
+    /// what was decrypted before an error.
     ///
     /// # Errors
     /// What is wrong with the server, its certificate or ours; `out` may hold a last word for the server. All
     /// calls that follow fail too.
-    pub fn feed(&mut self, cipher: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), StoreError> {
+    pub fn decrypt(&mut self, cipher: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
         let mut rest = cipher;
         let heard = self.heard;
         self.heard |= !cipher.is_empty();
@@ -58,10 +68,10 @@ impl Tls {
                 let first_words = (!heard).then_some(cipher);
                 return Err(explain(&error, &self.place, &self.roots, first_words));
             }
-            let before = plain.len();
-            self.read_plain(plain);
+            let before = self.arrived.len();
+            self.read_plain();
             // After the server's good-bye nothing is taken any more.
-            if matches!(taken, Ok(0) | Err(_)) && plain.len() == before {
+            if matches!(taken, Ok(0) | Err(_)) && self.arrived.len() == before {
                 break;
             }
         }
@@ -69,12 +79,29 @@ impl Tls {
         Ok(())
     }
 
-    /// Encrypts `plain` and appends it to `out`; keeps it until the handshake is over, if it is not.
+    /// Hands over what was decrypted to `feed`, which says how much of it was used, and encrypts what that writes.
+    pub fn hand_over(&mut self, out: &mut Vec<u8>, feed: impl FnOnce(&[u8], &mut Vec<u8>) -> usize) {
+        if !self.arrived.is_empty() {
+            let used = feed(&self.arrived, &mut self.written).min(self.arrived.len());
+            self.arrived.drain(..used);
+            self.encrypt(out);
+        }
+    }
+
+    /// True when something has arrived whose rest has not.
+    pub fn is_amid(&self) -> bool {
+        !self.arrived.is_empty()
+    }
+
+    /// Encrypts what was written and appends it to `out`; keeps it until the handshake is over, if it is not.
     #[inline]
-    pub fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) {
-        // There is no bound, so it takes everything.
-        let _ = self.connection.writer().write_all(plain);
-        self.flush(out);
+    pub fn encrypt(&mut self, out: &mut Vec<u8>) {
+        if !self.written.is_empty() {
+            // There is no bound, so it takes everything.
+            let _ = self.connection.writer().write_all(&self.written);
+            self.written.clear();
+            self.flush(out);
+        }
     }
 
     /// Appends a good-bye to `out`.
@@ -108,11 +135,11 @@ impl Tls {
         if can_be_read(certificate) { end_point::hash(certificate) } else { None }
     }
 
-    fn read_plain(&mut self, plain: &mut Vec<u8>) {
+    fn read_plain(&mut self) {
         let mut reader = self.connection.reader();
         // An error says that there is no more, or that the server said good-bye.
         while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
-            plain.extend_from_slice(chunk);
+            self.arrived.extend_from_slice(chunk);
             let length = chunk.len();
             reader.consume(length);
         }
@@ -126,57 +153,5 @@ impl Tls {
                 return;
             }
         }
-    }
-}
-
-/// A connection's TLS, and what waits on our side of it.
-#[derive(Debug)]
-pub struct Layer {
-    /// The connection.
-    pub tls: Tls,
-    /// Decrypted and not used yet.
-    arrived: Vec<u8>,
-    /// Not encrypted yet; empty between two calls, unless more follows at once.
-    pub written: Vec<u8>,
-}
-
-impl Layer {
-    /// Begins TLS. What was `written` before is sent when both sides have shaken hands.
-    pub fn begin(mut tls: Tls, written: Vec<u8>, out: &mut Vec<u8>) -> Self {
-        tls.begin(out);
-        let mut layer = Self { tls, arrived: Vec::new(), written };
-        layer.encrypt(out);
-        layer
-    }
-
-    /// Encrypts what was written.
-    #[inline]
-    pub fn encrypt(&mut self, out: &mut Vec<u8>) {
-        if !self.written.is_empty() {
-            self.tls.send(&self.written, out);
-            self.written.clear();
-        }
-    }
-
-    /// As [`Tls::feed`]. What was decrypted before an error is to be handed over all the same.
-    ///
-    /// # Errors
-    /// As [`Tls::feed`].
-    pub fn decrypt(&mut self, cipher: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
-        self.tls.feed(cipher, &mut self.arrived, out)
-    }
-
-    /// Hands over what was decrypted to `feed`, which says how much of it was used, and encrypts what that writes.
-    pub fn hand_over(&mut self, out: &mut Vec<u8>, feed: impl FnOnce(&[u8], &mut Vec<u8>) -> usize) {
-        if !self.arrived.is_empty() {
-            let used = feed(&self.arrived, &mut self.written).min(self.arrived.len());
-            self.arrived.drain(..used);
-            self.encrypt(out);
-        }
-    }
-
-    /// True when something has arrived whose rest has not.
-    pub fn is_amid(&self) -> bool {
-        !self.arrived.is_empty()
     }
 }

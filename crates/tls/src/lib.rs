@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `client` | [`TlsClient`]: what is checked and shown, made once from files |
 //! | `check` | whether a server's certificate will do |
-//! | `connection` | [`Tls`]: one connection; [`Layer`]: the same with what waits on our side of it |
+//! | `connection` | [`Tls`]: one connection |
 //! | [`der`] | as much of DER as certificates and keys are looked into |
 //! | `end_point` | a certificate's hash, to which SCRAM binds a login |
 //! | `session` | [`TlsSession`]: TLS around any wire session, from the first byte on or as its [`Upgrade`] says |
@@ -23,5 +23,5 @@ mod failure;
 mod session;
 
 pub use client::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
-pub use connection::{Layer, Tls};
+pub use connection::Tls;
 pub use session::{Answered, AtOnce, TlsSession, Upgrade};

@@ -3,7 +3,7 @@
 use plimsoll_core::{Done, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
-use crate::connection::{Layer, Tls};
+use crate::connection::Tls;
 
 /// How a connection comes to TLS: with the first byte, unless it says otherwise.
 pub trait Upgrade<S>: Send {
@@ -48,7 +48,7 @@ enum State {
     Clear,
     /// The server has been asked; what the session has written waits.
     Asked(Vec<u8>),
-    Encrypted(Box<Layer>),
+    Encrypted(Box<Tls>),
     /// There is no connection; whether that is because of TLS.
     Failed(WireState, bool),
 }
@@ -104,7 +104,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
 
     /// Version and cipher suite, where there are any.
     pub fn agreed(&self) -> Option<String> {
-        if let State::Encrypted(layer) = &self.state { layer.tls.agreed() } else { None }
+        if let State::Encrypted(tls) = &self.state { tls.agreed() } else { None }
     }
 
     /// True when the connection failed on TLS, and not on what is inside it.
@@ -118,11 +118,11 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
         match &mut self.state {
             State::Clear => write(&mut self.inner, out),
             State::Asked(written) => write(&mut self.inner, written),
-            State::Encrypted(layer) => {
-                write(&mut self.inner, &mut layer.written);
+            State::Encrypted(tls) => {
+                write(&mut self.inner, &mut tls.written);
                 // What follows at once goes into one record with it.
                 if !more {
-                    layer.encrypt(out);
+                    tls.encrypt(out);
                 }
             }
             State::Failed(..) => {}
@@ -132,7 +132,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
     fn begin(&mut self, written: Vec<u8>, out: &mut Vec<u8>) {
         let Some(client) = &self.client else { return };
         self.state = match client.connect(&self.host, &self.place) {
-            Ok(tls) => State::Encrypted(Box::new(Layer::begin(tls, written, out))),
+            Ok(tls) => State::Encrypted(Box::new(tls.begin(written, out))),
             Err(error) => State::Failed(WireState::Failed(error), true),
         };
     }
@@ -182,7 +182,7 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
             State::Failed(failed, _) => return failed,
             State::Clear => false,
             State::Asked(_) => true,
-            State::Encrypted(layer) => layer.tls.is_handshaking(),
+            State::Encrypted(tls) => tls.is_handshaking(),
         };
         match self.inner.state() {
             WireState::Ready if is_early => &WireState::Opening,
@@ -209,18 +209,18 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
-        let layer = match &mut self.state {
-            State::Encrypted(layer) => layer,
+        let tls = match &mut self.state {
+            State::Encrypted(tls) => tls,
             State::Clear => return self.inner.feed(bytes, out, done),
             State::Asked(_) => return self.take_answer(bytes, out, done),
             State::Failed(..) => return bytes.len(),
         };
-        let was_handshaking = layer.tls.is_handshaking();
-        let result = layer.decrypt(bytes, out);
-        if was_handshaking && !layer.tls.is_handshaking() {
-            self.upgrade.agreed(&mut self.inner, &layer.tls);
+        let was_handshaking = tls.is_handshaking();
+        let result = tls.decrypt(bytes, out);
+        if was_handshaking && !tls.is_handshaking() {
+            self.upgrade.agreed(&mut self.inner, tls);
         }
-        layer.hand_over(out, |arrived, written| self.inner.feed(arrived, written, done));
+        tls.hand_over(out, |arrived, written| self.inner.feed(arrived, written, done));
         // What was said before it is heard first.
         if let Err(error) = result
             && !matches!(self.inner.state(), WireState::Failed(_))
@@ -234,8 +234,8 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
         if !matches!(self.state, State::Asked(_)) {
             self.write(false, out, |inner, out| inner.close(out));
         }
-        if let State::Encrypted(layer) = &mut self.state {
-            layer.tls.close(out);
+        if let State::Encrypted(tls) = &mut self.state {
+            tls.close(out);
         }
     }
 }

@@ -130,7 +130,7 @@ impl Turns<'_, '_> {
                 continue;
             }
             let store = &mut self.places[*place].open.store;
-            let died = trial::revived(self.context.sinks, store, None, &trial.store.label);
+            let died = trial::revived(self.context.sinks, store, None, &trial.store.label, done.is_err());
             let died = died.unwrap_or_else(Some).map(|error| of_side(error, self.spec, side, &Part::Check.words()));
             if done.is_ok() || died.is_some() {
                 done = done.and(died.map_or(Ok(()), Err)).and(self.part(side, Part::Check));
@@ -209,7 +209,7 @@ impl Turns<'_, '_> {
                 drive.limit = Limit::DurationNs((self.spec.turn_s * 1e9) as u64);
                 drive.warmup_is_found = false;
                 drive.warmup_ns = (self.spec.warmup_s * 1e9) as u64;
-                Some(PlannedPhase { name: phase.name.clone(), step: Step::Drive(drive) })
+                Some(PlannedPhase { step: Step::Drive(drive), ..phase.clone() })
             }
             _ => Some(phase.clone()),
         };

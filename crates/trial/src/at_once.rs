@@ -8,13 +8,18 @@ use plimsoll_record::data::{About, PhaseEnd, ResultName};
 
 use crate::error::TrialError;
 use crate::phase::TrialRun;
+use crate::sink::Told;
+use crate::steps::load_operations;
+
+/// Operations of a load between two words on how far it is.
+const TOLD_EACH: u64 = 1 << 12;
 
 impl TrialRun<'_, '_> {
     /// Hands all operations of a load over at once. The seconds that it took; `None` where the store is loaded through its
     /// sessions. A ledger takes note that everything was loaded: contents follow from the seed.
     pub(crate) fn load_at_once(
         &mut self,
-        clients: u32,
+        (clients, batch): (u32, u32),
         durability: Durability,
         stream: &Arc<dyn Stream>,
         end: &mut PhaseEnd,
@@ -23,12 +28,16 @@ impl TrialRun<'_, '_> {
         let (started, from_ns) = (Instant::now(), self.context.sinks.clock.now_ns());
         let (mut client, mut cycle, mut operations) = (0, 0, 0_u64);
         let context = &*self.context;
+        let of = load_operations(batch, &*self.workload);
         let taken = self.store.load_at_once(&kinds, durability, &mut |params| {
             while client < clients && !context.is_stopped() {
                 params.clear();
                 if let Some(kind) = stream.op(client, cycle, params) {
                     cycle += 1;
                     operations += 1;
+                    if operations % TOLD_EACH == 0 {
+                        context.sinks.show(&Told::Loading(operations, of));
+                    }
                     return Some(kind);
                 }
                 (client, cycle) = (client + 1, 0);

@@ -9,11 +9,11 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
-use plimsoll_record::data::{About, AnswerCheck, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::error::TrialError;
-use crate::phase::{Driven, TrialRun};
+use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
 /// Clients that read back key by key.
@@ -172,8 +172,8 @@ fn once(trial: &mut TrialRun<'_, '_>, ordinal: u32, stream: &Arc<dyn Stream>) ->
     let listen = move |_, answer: &Answer| drop(tell.send(answer.clone()));
     let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.work_ns);
     let spec = DriveSpec { limit: Limit::Ops(1), op_timeout, ends_on_loss: true, ..trial.spec() };
-    let driven = Driven::measured(ordinal, 1, Durability::Durable, stream, spec);
-    let result = trial.driven(Driven { measured: false, listen: Some(Box::new(listen)), ..driven })?;
+    let driven = Driven::measured(ordinal, 1, Durability::AsConfigured, stream, spec);
+    let result = trial.driven(Driven { measured: false, listen: Some(Listener(Box::new(listen))), ..driven })?;
     if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
         if result.ops == 0 {
@@ -205,12 +205,14 @@ impl TrialRun<'_, '_> {
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),
-                wrong: verdict.wrong(),
+                counts: AnswerCounts {
+                    answers: verdict.answers,
+                    expected: verdict.expected,
+                    got: verdict.got,
+                    missing: verdict.missing,
+                    wrong: verdict.wrong(),
+                },
                 op: verdict.kind_name,
-                answers: verdict.answers,
-                expected: verdict.expected,
-                got: verdict.got,
-                missing: verdict.missing,
                 examples: verdict.examples,
             }))?;
         }

@@ -31,7 +31,7 @@ pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
         fs::create_dir(&place)?;
         let_others_through(&place)
     };
-    make().map_err(|error| TrialError::io(dir, &error))
+    make().map_err(|error| TrialError::writing(dir, &error).next("name a directory that can be written to"))
 }
 
 /// Removes it with all that is in it; no error where there is none.

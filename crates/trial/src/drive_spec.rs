@@ -18,6 +18,9 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         undisturbed: undisturbed(drive),
         warmup: Duration::from_nanos(drive.warmup_ns),
         pace: drive.pace.clone(),
+        think: drive.think,
+        stages: drive.stages.clone(),
+        reconnect: drive.reconnect,
         seed,
         op_timeout: Duration::from_nanos(drive.op_timeout_ns),
         depth: drive.depth,
@@ -64,6 +67,11 @@ pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec)
 /// The operations of a drive. Each place in a pipeline is a client of its own.
 pub(crate) fn mix(drive: &model::Drive) -> StreamSpec {
     StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients.saturating_mul(drive.depth) }
+}
+
+/// Whether operations of the drive are of several steps. What the stream itself refuses is said by who asks it first.
+pub(crate) fn has_steps(drive: &model::Drive, workload: &dyn Workload) -> bool {
+    workload.stream(&mix(drive)).is_ok_and(|stream| stream.steps(0).is_some())
 }
 
 /// A kind that `spec` asks for and that needs an interface which the store does not speak. A workload may have kinds that

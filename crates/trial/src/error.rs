@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Store(StoreErrorKind),
     /// With the recording.
     Recording,
+    /// With the text of a plan: `what` is a drawing of the places that are meant.
+    Plan,
 }
 
 impl TrialError {
@@ -48,6 +50,15 @@ impl TrialError {
             K::NotFound | K::NotADirectory | K::IsADirectory => Self::usage(format!("{place}: {error}")),
             _ => StoreError::io(place, error).into(),
         }
+    }
+
+    /// An operating system's error where `place` was to be written: whatever else it is about, it cannot be written.
+    pub fn writing(place: impl fmt::Display, error: &std::io::Error) -> Self {
+        let mut failed: Self = StoreError::io(place, error).into();
+        if !matches!(failed.kind, ErrorKind::Store(StoreErrorKind::DiskFull | StoreErrorKind::Exhausted)) {
+            failed.kind = ErrorKind::Store(StoreErrorKind::Permission);
+        }
+        failed
     }
 
     /// Adds somebody else's words.
@@ -94,7 +105,7 @@ impl From<RecordError> for TrialError {
     fn from(error: RecordError) -> Self {
         let kind = match error {
             RecordError::DiskFull(_) | RecordError::FileLimit(_) => ErrorKind::Store(StoreErrorKind::DiskFull),
-            RecordError::Permission { .. } => ErrorKind::Store(StoreErrorKind::Permission),
+            RecordError::Permission { .. } | RecordError::Write { .. } => ErrorKind::Store(StoreErrorKind::Permission),
             RecordError::NoPlace => ErrorKind::Store(StoreErrorKind::Usage),
             _ => ErrorKind::Recording,
         };

@@ -31,7 +31,7 @@ pub fn fitted(
 ) -> Result<Option<Trial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
     context.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
-    let durability = trial.drives().next().map_or(Durability::Durable, |(_, drive)| drive.durability);
+    let durability = trial.drives().next().map_or(Durability::AsConfigured, |(_, drive)| drive.durability);
     let mut asking = Asking { context, store, workload, extent: &extent, durability };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
     if context.is_stopped() {
@@ -139,7 +139,7 @@ impl Asking<'_, '_> {
             sessions: self.store.sessions(1, self.durability)?,
             kinds: &kinds,
             stream: Arc::new(Questions(params)),
-            observers: vec![Box::new(Listener { inner: None, listen: Box::new(listen) })],
+            observers: vec![Box::new(Listener(Box::new(listen)))],
             stop: Arc::clone(self.context.spec.stop),
         };
         let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;

@@ -8,6 +8,7 @@
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
 //! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
+//! | `durability` | how durable writes are where nobody said it |
 //! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
 //! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
 //! | `watch`, `written`, `pin` | what goes on beside: what is read of the machine and the store, device bytes, processors for the server |
@@ -19,6 +20,7 @@ mod at_once;
 mod check;
 mod data;
 mod drive_spec;
+mod durability;
 mod error;
 mod found;
 mod line;

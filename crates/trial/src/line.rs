@@ -40,87 +40,83 @@ pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
     }
 }
 
-/// One search on one store.
-pub struct Search<'a> {
-    /// The trial whose drive is held at one rate after the other.
-    pub trial: &'a Trial,
-    /// What is searched for.
-    pub spec: &'a LineSpec,
-    /// What is asked.
-    pub workload: &'a Arc<dyn Workload>,
-    /// Position of the first rung among the run's trials.
-    pub first: u32,
+/// Searches for the load line of `trial`, whose drive is held at one rate after the other, until it is found, the time is
+/// up or the user wants an end. `first` is the position of the first rung among the run's trials. Returns how many rungs
+/// there were.
+///
+/// # Errors
+/// What a rung or the recording failed with.
+pub fn search(
+    context: &mut RunContext<'_>,
+    store: &mut OpenStore,
+    trial: &Trial,
+    workload: &Arc<dyn Workload>,
+    spec: &LineSpec,
+    first: u32,
+) -> Result<u32, TrialError> {
+    context.ledger = None;
+    let start = context.plan.start;
+    let keeps = start != Start::Fresh && trial::goes_on(&**workload);
+    let reads = !writes::asked(trial, &**workload).iter().any(|(_, kind)| kind.writes());
+    let mut driven = 0;
+    let seen = context.witness.as_ref().map(|witness| witness.watch_for(WATCH, context.spec.stop));
+    let finer = seen
+        .filter(|_| !context.is_stopped())
+        .and_then(|seen| line::finer_than_machine(&spec.goals, &|ns| seen.share_above(ns)));
+    if let Some(finer) = finer {
+        context.sinks.show(&Told::Remark(format!("  {finer}")));
+    }
+    let mut search = LineFold::new(spec, &trial.store.label);
+    while !context.is_stopped() {
+        let rung = match search.next() {
+            Next::Rung(rung) => rung.clone(),
+            Next::Done(result) if search.rungs().is_empty() => {
+                return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
+                    .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
+            }
+            Next::Done(result) => {
+                say_result(context, result);
+                break;
+            }
+        };
+        let asked = line::asked_words(&rung);
+        let number = rung.ordinal + 1;
+        let name = format!("{}, load step {number}: {asked} ({})", trial.store.label, rung.purpose.name());
+        context.sinks.show(&Told::Next(name));
+        let mut found = Found { start, data: keeps && driven > 0 };
+        let mut one = of_rung(trial, &rung, search.search().may_last_s(&rung), first + driven);
+        if reads && found.data {
+            // Nothing was written since the store was settled and read back.
+            found.start = Start::AsIs;
+            one.phases.retain(|phase| phase.step != Step::Check);
+        }
+        context.rung = Some(rung.purpose);
+        let done = trial::run(context, store, &one, Arc::clone(workload), found);
+        context.rung = None;
+        done?;
+        driven += 1;
+        let known = search.rungs().len();
+        if let Some((trial, samples, series)) = context.sinks.fold().trial() {
+            search.take(trial, samples, series);
+        }
+        search.rungs().iter().skip(known).for_each(|rung| say_rung(context, rung));
+    }
+    Ok(driven)
 }
 
-impl Search<'_> {
-    /// Drives rungs until the line is found, the time is up or the user wants an end. Returns how many there were.
-    ///
-    /// # Errors
-    /// What a rung or the recording failed with.
-    pub fn run(&self, context: &mut RunContext<'_>, store: &mut OpenStore) -> Result<u32, TrialError> {
-        context.ledger = None;
-        let start = context.plan.start;
-        let keeps = start != Start::Fresh && trial::goes_on(&**self.workload);
-        let reads = !writes::asked(self.trial, &**self.workload).iter().any(|(_, kind)| kind.writes());
-        let mut driven = 0;
-        let seen = context.witness.as_ref().map(|witness| witness.watch_for(WATCH, context.spec.stop));
-        let finer = seen
-            .filter(|_| !context.is_stopped())
-            .and_then(|seen| line::finer_than_machine(&self.spec.goals, &|ns| seen.share_above(ns)));
-        if let Some(finer) = finer {
-            context.sinks.show(&Told::Remark(format!("  {finer}")));
+/// The trial with its drive at the rung's rate, that counts for at most `most_s`.
+fn of_rung(trial: &Trial, rung: &Rung, most_s: f64, ordinal: u32) -> Trial {
+    let number = (rung.ordinal + 1).to_string();
+    let phases = trial.phases.iter().map(|phase| match &phase.step {
+        Step::Drive(drive) => {
+            let (name, step) = (format!("{RUNG}_{number}"), Step::Drive(at(drive, rung, most_s)));
+            PlannedPhase { name, step, ..phase.clone() }
         }
-        let mut search = LineFold::new(self.spec, &self.trial.store.label);
-        while !context.is_stopped() {
-            let rung = match search.next() {
-                Next::Rung(rung) => rung.clone(),
-                Next::Done(result) if search.rungs().is_empty() => {
-                    return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
-                        .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
-                }
-                Next::Done(result) => {
-                    say_result(context, result);
-                    break;
-                }
-            };
-            let asked = line::asked_words(&rung);
-            let number = rung.ordinal + 1;
-            let name = format!("{}, rung {number}: {asked} ({})", self.trial.store.label, rung.purpose.name());
-            context.sinks.show(&Told::Next(name));
-            let mut found = Found { start, data: keeps && driven > 0 };
-            let mut trial = self.rung(&rung, search.search().may_last_s(&rung), self.first + driven);
-            if reads && found.data {
-                // Nothing was written since the store was settled and read back.
-                found.start = Start::AsIs;
-                trial.phases.retain(|phase| phase.step != Step::Check);
-            }
-            context.rung = Some(rung.purpose);
-            let done = trial::run(context, store, &trial, Arc::clone(self.workload), found);
-            context.rung = None;
-            done?;
-            driven += 1;
-            let known = search.rungs().len();
-            if let Some((trial, samples, series)) = context.sinks.fold().trial() {
-                search.take(trial, samples, series);
-            }
-            search.rungs().iter().skip(known).for_each(|rung| say_rung(context, rung));
-        }
-        Ok(driven)
-    }
-
-    /// The trial with its drive at the rung's rate, that counts for at most `most_s`.
-    fn rung(&self, rung: &Rung, most_s: f64, ordinal: u32) -> Trial {
-        let number = (rung.ordinal + 1).to_string();
-        let phases = self.trial.phases.iter().map(|phase| match &phase.step {
-            Step::Drive(drive) => {
-                PlannedPhase { name: format!("{RUNG}_{number}"), step: Step::Drive(at(drive, rung, most_s)) }
-            }
-            _ => phase.clone(),
-        });
-        let mut labels = self.trial.labels.clone();
-        labels.insert(RUNG.to_owned(), number.clone());
-        Trial { ordinal, labels, phases: phases.collect(), ..self.trial.clone() }
-    }
+        _ => phase.clone(),
+    });
+    let mut labels = trial.labels.clone();
+    labels.insert(RUNG.to_owned(), number.clone());
+    Trial { ordinal, labels, phases: phases.collect(), ..trial.clone() }
 }
 
 /// The drive at the rung's rate. What pauses of the machine take from its time is added to it, up to `most_s` in all.
@@ -157,13 +153,9 @@ fn say_rung(context: &RunContext<'_>, view: &RungView) {
     for goal in &view.goals {
         match goal.value {
             Some(value) => {
-                text.push_str(&format!(
-                    ", {} {}",
-                    line::goal_name(goal.what.name()),
-                    number::with_unit(value, &goal.unit)
-                ));
+                text.push_str(&format!(", {} {}", goal.name(), number::with_unit(value, &goal.unit)));
             }
-            None => text.push_str(&format!(", {} not measured", line::goal_name(goal.what.name()))),
+            None => text.push_str(&format!(", {} not measured", goal.name())),
         }
     }
     context.sinks.show(&Told::Remark(text));
@@ -198,6 +190,9 @@ mod tests {
             pin: Vec::new(),
             mix: Vec::new(),
             pace: Pace::Closed,
+            think: None,
+            stages: Vec::new(),
+            reconnect: None,
             warmup_ns: 0,
             warmup_is_found: true,
             limit: Limit::DurationNs(1),

@@ -3,15 +3,17 @@
 
 use plimsoll_analysis::number::{self, count};
 use plimsoll_core::{
-    Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, StreamSpec, Workload,
+    Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, Workload,
 };
 use plimsoll_drive::{INSTANT_WORKERS, worker_addresses};
 use plimsoll_plan::model::{Drive, Plan, Step, Trial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
 
+use crate::drive_spec::has_steps;
 use crate::error::TrialError;
 use crate::open::make_workload;
+use crate::steps::load_depth;
 
 /// The program, its recording and its samplers.
 const OWN_BYTES: u64 = 64 << 20;
@@ -59,34 +61,25 @@ impl Amount {
     }
 }
 
-/// What a run takes at most of each.
+/// What a run takes at most of memory, addresses, threads and file descriptors.
 #[derive(Debug, Clone, Default)]
-pub struct Needs {
-    memory: Amount,
-    addresses: Amount,
-    threads: Amount,
-    descriptors: Amount,
-}
+pub struct Needs([Amount; 4]);
 
 impl Needs {
     /// What the trial takes besides what the others take.
     fn add(&mut self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) {
         for phase in &trial.phases {
-            let crowd = match &phase.step {
-                Step::Load { clients, .. } => Crowd { clients: *clients, depth: 1, workers: 1, drive: None },
-                Step::Drive(drive) => {
-                    Crowd { clients: drive.clients, depth: drive.depth, workers: drive.workers, drive: Some(drive) }
-                }
-                Step::Check => Crowd { clients: 16, depth: 1, workers: 1, drive: None },
+            let (clients, depth, drive) = match &phase.step {
+                Step::Load { clients, batch, .. } => (*clients, load_depth(*batch, workload), None),
+                Step::Drive(drive) => (drive.clients, drive.depth, Some(drive)),
+                Step::Check => (16, 1, None),
                 _ => continue,
             };
+            let clients = (u64::from(clients), u64::from(depth));
             let place = format!("trial {} ({}), phase {}", trial.ordinal + 1, trial.store.label, phase.name);
-            for (all, one) in [&mut self.memory, &mut self.addresses, &mut self.threads, &mut self.descriptors]
-                .into_iter()
-                .zip(crowd.needs(trial, workload, store))
-            {
+            for (all, one) in self.0.iter_mut().zip(amounts(clients, drive, trial, workload, store)) {
                 if one.total() > all.total() {
-                    *all = Amount { place: place.clone(), clients: u64::from(crowd.clients), ..one };
+                    *all = Amount { place: place.clone(), ..one };
                 }
             }
         }
@@ -94,11 +87,12 @@ impl Needs {
 
     /// In one line.
     pub fn line(&self) -> String {
+        let [memory, _, threads, descriptors] = self.0.each_ref().map(Amount::total);
         format!(
             "needs of this machine, about: {} of memory, {} threads, {} file descriptors",
-            bytes(self.memory.total()),
-            count(self.threads.total()),
-            count(self.descriptors.total())
+            bytes(memory),
+            count(threads),
+            count(descriptors)
         )
     }
 
@@ -108,18 +102,19 @@ impl Needs {
     /// What there is too little of, how that was calculated, and what would fit.
     pub fn must_fit(&self) -> Result<(), TrialError> {
         // A server of our own has as many connections, and files of its own.
-        room::raise_descriptors(self.descriptors.total() + 1_024);
+        let [.., descriptors] = &self.0;
+        room::raise_descriptors(descriptors.total() + 1_024);
         self.must_fit_into(&Room::now())
     }
 
     fn must_fit_into(&self, room: &Room) -> Result<(), TrialError> {
-        let sorts: [(_, _, &str, fn(u64) -> String); 4] = [
-            (&self.memory, &room.memory, "memory", bytes),
-            (&self.addresses, &room.addresses, "addresses", bytes),
-            (&self.threads, &room.threads, "threads", count),
-            (&self.descriptors, &room.descriptors, "file descriptors", count),
+        let sorts: [(_, &str, fn(u64) -> String); 4] = [
+            (&room.memory, "memory", bytes),
+            (&room.addresses, "addresses", bytes),
+            (&room.threads, "threads", count),
+            (&room.descriptors, "file descriptors", count),
         ];
-        for (needed, limit, what, shown) in sorts {
+        for (needed, (limit, what, shown)) in self.0.iter().zip(sorts) {
             let Some(limit) = limit.as_ref().filter(|limit| needed.total() > limit.left) else { continue };
             let text = format!(
                 "{} takes about {} {what}, and there are {} (by {})",
@@ -160,78 +155,71 @@ pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, TrialError> {
     Ok(needs)
 }
 
-/// Who drives a phase.
-struct Crowd<'a> {
-    clients: u32,
-    depth: u32,
-    workers: u32,
-    drive: Option<&'a Drive>,
+/// Memory, addresses, threads and file descriptors that so many clients with so many operations in flight each take, those
+/// of a drive or of another phase.
+fn amounts(
+    (clients, depth): (u64, u64),
+    drive: Option<&Drive>,
+    trial: &Trial,
+    workload: &dyn Workload,
+    store: &StoreSpec,
+) -> [Amount; 4] {
+    let session = store.sessions;
+    let times = session.times.map_or(1, |name| trial.store.params.int(name).max(1) as u64);
+    // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
+    let is_blocking = session.shape == SessionShape::Blocking || workload.layout().index == IndexMode::Keyindex;
+    let depth = if is_blocking { 1 } else { depth };
+    let workers = drive.map_or(1, |drive| u64::from(drive.workers));
+    let workers = match session.shape {
+        _ if is_blocking => clients,
+        SessionShape::Wire => workers,
+        _ => clients.min((INSTANT_WORKERS as u64).max(workers)),
+    };
+    let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
+    each += if is_blocking { THREAD_BYTES } else { CLIENT_BYTES };
+    if drive.is_some_and(|drive| has_steps(drive, workload)) {
+        each += STEPS_BYTES;
+    }
+    let sockets = if session.shape == SessionShape::Wire && !is_blocking { workers * WORKER_BYTES } else { 0 };
+    let ledger = ledger_bytes(drive, trial, workload, store, workers);
+    let amount = |fixed, each, parts| Amount { fixed, each, clients, parts, place: String::new() };
+    let fixed = OWN_BYTES + sockets + ledger;
+    let parts = vec![
+        format!("{} clients of {} each: {}", count(clients), bytes(each), bytes(clients.saturating_mul(each))),
+        format!("sockets of the workers: {}", bytes(sockets)),
+        format!("ledger of {} records: {}", count(workload.record_count()), bytes(ledger)),
+        format!("the program itself: {}", bytes(OWN_BYTES)),
+    ];
+    let memory = amount(fixed, each, parts);
+    let thread = STACK_ADDRESSES + worker_addresses(workload.kinds().len());
+    let (of_each, of_workers) = if is_blocking { (thread, 0) } else { (0, workers.saturating_mul(thread)) };
+    let own = fixed.saturating_add(OWN_ADDRESSES);
+    let parts = vec![
+        format!("{} clients of {} each", count(clients), bytes(each + of_each)),
+        format!("stacks and counts of the workers: {}", bytes(of_workers)),
+        format!("everything else: {}", bytes(own)),
+    ];
+    let addresses = amount(own.saturating_add(of_workers), each + of_each, parts);
+    let of_workers = if is_blocking { 0 } else { workers };
+    let part = match is_blocking {
+        true => format!("one for each of {} clients, as {} blocks, and our own", count(clients), store.name),
+        false => format!("{} workers, and our own", count(workers)),
+    };
+    let threads = amount(OWN_THREADS + of_workers, u64::from(is_blocking), vec![part]);
+    let each = u64::from(session.descriptors) * times;
+    let part = format!("{} clients with {each} each, and our own", count(clients));
+    let descriptors = amount(OWN_DESCRIPTORS + of_workers * WORKER_DESCRIPTORS, each, vec![part]);
+    [memory, addresses, threads, descriptors]
 }
 
-impl Crowd<'_> {
-    /// Memory, addresses, threads and file descriptors.
-    fn needs(&self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> [Amount; 4] {
-        let session = store.sessions;
-        let times = session.times.map_or(1, |name| trial.store.params.int(name).max(1) as u64);
-        // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
-        let is_blocking = session.shape == SessionShape::Blocking || workload.layout().index == IndexMode::Keyindex;
-        let (clients, depth) = (u64::from(self.clients), u64::from(self.depth));
-        let workers = match session.shape {
-            _ if is_blocking => clients,
-            SessionShape::Wire => u64::from(self.workers),
-            _ => clients.min((INSTANT_WORKERS as u64).max(u64::from(self.workers))),
-        };
-        let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
-        each += if is_blocking { THREAD_BYTES } else { CLIENT_BYTES };
-        if self.has_steps(workload) {
-            each += STEPS_BYTES;
-        }
-        let sockets = if session.shape == SessionShape::Wire && !is_blocking { workers * WORKER_BYTES } else { 0 };
-        let ledger = self.ledger_bytes(trial, workload, store, workers);
-        let amount = |fixed, each, parts| Amount { fixed, each, clients, parts, place: String::new() };
-        let fixed = OWN_BYTES + sockets + ledger;
-        let parts = vec![
-            format!("{} clients of {} each: {}", count(clients), bytes(each), bytes(clients.saturating_mul(each))),
-            format!("sockets of the workers: {}", bytes(sockets)),
-            format!("ledger of {} records: {}", count(workload.record_count()), bytes(ledger)),
-            format!("the program itself: {}", bytes(OWN_BYTES)),
-        ];
-        let memory = amount(fixed, each, parts);
-        let thread = STACK_ADDRESSES + worker_addresses(workload.kinds().len());
-        let (of_each, of_workers) = if is_blocking { (thread, 0) } else { (0, workers.saturating_mul(thread)) };
-        let own = fixed.saturating_add(OWN_ADDRESSES);
-        let parts = vec![
-            format!("{} clients of {} each", count(clients), bytes(each + of_each)),
-            format!("stacks and counts of the workers: {}", bytes(of_workers)),
-            format!("everything else: {}", bytes(own)),
-        ];
-        let addresses = amount(own.saturating_add(of_workers), each + of_each, parts);
-        let of_workers = if is_blocking { 0 } else { workers };
-        let part = match is_blocking {
-            true => format!("one for each of {} clients, as {} blocks, and our own", count(clients), store.name),
-            false => format!("{} workers, and our own", count(workers)),
-        };
-        let threads = amount(OWN_THREADS + of_workers, u64::from(is_blocking), vec![part]);
-        let each = u64::from(session.descriptors) * times;
-        let part = format!("{} clients with {each} each, and our own", count(clients));
-        let descriptors = amount(OWN_DESCRIPTORS + of_workers * WORKER_DESCRIPTORS, each, vec![part]);
-        [memory, addresses, threads, descriptors]
+fn ledger_bytes(drive: Option<&Drive>, trial: &Trial, workload: &dyn Workload, store: &StoreSpec, workers: u64) -> u64 {
+    if !store.keeps_data || workload.truth().is_none() || !trial.loads() {
+        return 0;
     }
-
-    fn has_steps(&self, workload: &dyn Workload) -> bool {
-        let mix = self.drive.map(|drive| StreamSpec::Mix { mix: drive.mix.clone(), clients: 1 });
-        mix.is_some_and(|mix| workload.stream(&mix).is_ok_and(|stream| stream.steps(0).is_some()))
-    }
-
-    fn ledger_bytes(&self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec, workers: u64) -> u64 {
-        if !store.keeps_data || workload.truth().is_none() || !trial.loads() {
-            return 0;
-        }
-        let scans =
-            |name: &str| workload.kinds().iter().any(|kind| kind.name == name && kind.call == Call::Kv(KvCall::Scan));
-        let scans = self.drive.is_some_and(|drive| drive.mix.iter().any(|(kind, share)| *share > 0 && scans(kind)));
-        Ledger::bytes(workload, workers, scans)
-    }
+    let scans =
+        |name: &str| workload.kinds().iter().any(|kind| kind.name == name && kind.call == Call::Kv(KvCall::Scan));
+    let scans = drive.is_some_and(|drive| drive.mix.iter().any(|(kind, share)| *share > 0 && scans(kind)));
+    Ledger::bytes(workload, workers, scans)
 }
 
 /// Sets in `plan` how many sessions its own servers have to take, where that is more than they take by default.

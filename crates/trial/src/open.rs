@@ -14,6 +14,7 @@ use plimsoll_record::data::{EventClass, Level};
 use crate::ab;
 use crate::data;
 use crate::drive_spec;
+use crate::durability;
 use crate::error::TrialError;
 use crate::found;
 use crate::needs::needs;
@@ -94,7 +95,7 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     if let Target::Private { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir)
             .and_then(|()| data::let_others_through(data_dir))
-            .map_err(|error| TrialError::io(data_dir.display(), &error))?;
+            .map_err(|error| TrialError::writing(data_dir.display(), &error))?;
     }
     let store = plimsoll_lab::open(kind, options, &mut |text| context.sinks.show(&Told::Note(text.to_owned())))?;
     Ok(Open { store_use: store_use.clone(), store, waits })
@@ -150,7 +151,10 @@ pub fn fitted(
     let workload = make_workload(context.catalogue, trial)?;
     let as_is = trial.takes_as_is(context.plan.start);
     store.set_read_only(as_is && !context.plan.allow_writes);
+    let set = durability::found(context, store, trial, &*workload)?;
+    let trial = set.as_ref().unwrap_or(trial);
     let fitted = if as_is { found::fitted(context, store, trial, &workload)? } else { None };
+    let fitted = fitted.or_else(|| set.clone());
     let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(context.catalogue, fitted))?;
     Ok((fitted, workload))
 }
@@ -164,11 +168,5 @@ pub fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn Wor
         .workload(&trial.workload.name)
         .ok_or_else(|| TrialError::usage(format!("there is no workload `{}`", trial.workload.name)))?;
     let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
-    made.map(Arc::from).map_err(|error| {
-        let told = TrialError::usage(error.what);
-        match error.help {
-            Some(help) => told.next(help),
-            None => told,
-        }
-    })
+    made.map(Arc::from).map_err(|error| TrialError { next: error.help, ..TrialError::usage(error.what) })
 }

@@ -108,8 +108,8 @@ pub struct Driven {
     pub measured: bool,
     /// Whether the ledger takes what is read for what the store holds.
     pub reads_back: bool,
-    /// Who hears the answers besides; with one client only.
-    pub listen: Option<Listen>,
+    /// Who hears the answers, of what is not measured; with one client only.
+    pub listen: Option<Listener>,
 }
 
 impl Driven {
@@ -127,40 +127,13 @@ impl Driven {
 }
 
 /// Hears every answer, in order.
-pub type Listen = Box<dyn FnMut(Outcome, &Answer) + Send>;
-
-/// Passes on to the ledger's observer, and lets somebody else listen.
-pub struct Listener {
-    /// The ledger's, where it looks on.
-    pub inner: Option<Box<dyn Observer>>,
-    /// The other.
-    pub listen: Listen,
-}
+pub struct Listener(pub Box<dyn FnMut(Outcome, &Answer) + Send>);
 
 impl Observer for Listener {
-    fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
-        if let Some(inner) = &mut self.inner {
-            inner.sent(ticket, at_ns, client, cycle, op);
-        }
-    }
+    fn sent(&mut self, _: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
 
-    fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
-        if let Some(inner) = &mut self.inner {
-            inner.finished(ticket, at_ns, outcome, answer);
-        }
-        (self.listen)(outcome, answer);
-    }
-
-    fn step_sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
-        if let Some(inner) = &mut self.inner {
-            inner.step_sent(ticket, at_ns, client, cycle, op);
-        }
-    }
-
-    fn step_finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
-        if let Some(inner) = &mut self.inner {
-            inner.step_finished(ticket, at_ns, outcome, answer);
-        }
+    fn finished(&mut self, _: Ticket, _: u64, outcome: Outcome, answer: &Answer) {
+        (self.0)(outcome, answer);
     }
 }
 
@@ -182,7 +155,7 @@ impl TrialRun<'_, '_> {
             _ => Vec::new(),
         };
         if let Some(listen) = driven.listen {
-            observers = vec![Box::new(Listener { inner: observers.pop(), listen })];
+            observers = vec![Box::new(listen)];
         }
         let Self { context, probe, ledger, workload, trial, .. } = self;
         let (sinks, slice) = (context.sinks, context.slice());
@@ -218,7 +191,7 @@ impl TrialRun<'_, '_> {
                 thread
                     .spawn_scoped(scope, move || {
                         let watch = Watch { sinks, label: &trial.store.label, slice };
-                        let counters = StoreCounters::new(watch, probe, trial.ordinal);
+                        let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
                         watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
                     })
                     .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
@@ -266,7 +239,9 @@ impl TrialRun<'_, '_> {
         match result.errors.first() {
             None => Ok(()),
             Some(error) => Err(TrialError::new(
-                if self.store.spec().full_disk.contains(&error.code.as_str()) {
+                if self.store.spec().full_disk.contains(&error.code.as_str())
+                    || error.message.contains("No space left on device")
+                {
                     StoreErrorKind::DiskFull
                 } else {
                     StoreErrorKind::Store

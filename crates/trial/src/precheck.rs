@@ -1,9 +1,10 @@
 //! What can be known to go wrong before anything is started or filled.
 
-use plimsoll_core::{StoreSpec, StreamSpec, Workload};
+use plimsoll_core::{SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{Plan, Start, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+use crate::drive_spec::has_steps;
 use crate::error::TrialError;
 
 /// Refuses what `plan` asks of the machine and cannot be had from it.
@@ -44,10 +45,18 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
              that holds the data",
         ));
     }
+    for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
+        if store.sessions.shape != SessionShape::Wire {
+            let what = format!("phase {name}: {} has no connections that could be opened anew", store.name);
+            return Err(TrialError::usage(what).next("leave out `reconnect`"));
+        }
+    }
     for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
-        let mix = StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients };
-        // What the stream itself refuses is said by who asks it first.
-        if workload.stream(&mix).is_ok_and(|stream| stream.steps(0).is_some()) {
+        if drive.reconnect.is_some() {
+            let what = format!("phase {name}: a connection with a depth of {} is not opened anew", drive.depth);
+            return Err(TrialError::usage(what).next("use a depth of 1, or leave out `reconnect`"));
+        }
+        if has_steps(drive, workload) {
             let what = format!(
                 "phase {name}: a depth of {} would mix the steps of several operations (transactions, scripts) in one \
                  session",
@@ -69,11 +78,8 @@ fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
     let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
     match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
         None => Ok(()),
-        Some(missing) => Err(TrialError::usage(format!("`{key}`: there is no processor {missing} here"))
-            .next(format!("this program may use: {}", words(&there)))),
+        Some(missing) => Err(TrialError::usage(format!("`{key}`: there is no processor {missing} here")).next(
+            format!("this program may use: {}", there.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+        )),
     }
-}
-
-fn words(numbers: &[usize]) -> String {
-    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }

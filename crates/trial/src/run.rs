@@ -41,6 +41,8 @@ pub struct RunSpec<'a> {
     pub stop: &'a Arc<AtomicBool>,
     /// How the run was asked for, without credentials.
     pub command_line: Vec<String>,
+    /// The user's word for the run; empty without one.
+    pub tag: &'a str,
     /// What is known of the machine besides what is read here, by name.
     pub environment: Vec<(String, String)>,
 }
@@ -163,8 +165,7 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
         if let Some(spec) = &line {
-            let search = line::Search { trial, spec, workload: &workload, first: rungs };
-            rungs += search.run(context, store)?;
+            rungs += line::search(context, store, trial, &workload, spec, rungs)?;
             continue;
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
@@ -187,16 +188,17 @@ fn trial_name(plan: &Plan, trial: &Trial) -> String {
 /// Removes the data of runs whose Plimsoll was killed; their recordings stay. What cannot be removed is left for
 /// the next time.
 fn sweep(runs_dir: &Path, sink: &dyn Sink) {
-    for run in plimsoll_record::list(runs_dir).unwrap_or_default() {
-        let data = run.path.join("data");
-        if plimsoll_record::is_live(&run.path) || data.symlink_metadata().is_err() {
+    for id in plimsoll_record::ids(runs_dir).unwrap_or_default().into_iter().rev() {
+        let path = runs_dir.join(&id);
+        let data = path.join("data");
+        if plimsoll_record::is_live(&path) || data.symlink_metadata().is_err() {
             continue;
         }
         for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
-        if data::remove(&run.path).is_ok() {
-            sink.take(&Told::Notice(format!("removed the data that the killed run {} had left", run.id)));
+        if data::remove(&path).is_ok() {
+            sink.take(&Told::Notice(format!("removed the data that the killed run {id} had left")));
         }
     }
 }
@@ -220,6 +222,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
             ab: spec.ab.cloned(),
         },
         command_line: spec.command_line.clone(),
+        tag: spec.tag.to_owned(),
         seed: plan.trials.first().map_or(0, |trial| trial.seed),
         slice_ns: plan.slice_ns,
         started_wall_ns,

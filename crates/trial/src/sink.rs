@@ -38,6 +38,8 @@ pub enum Told {
         /// Whether it counts.
         measured: bool,
     },
+    /// The load that goes on: how many of its operations have ended, and of how many. Those that slices tell of besides come on top.
+    Loading(u64, u64),
     /// A series of which something was read, and its position; again in each phase that reads it.
     Series(u32, Series),
     /// What samplers, or the store's own counters, read.
@@ -106,7 +108,7 @@ impl Sinks<'_> {
             Told::Ledger(check) => recorder.ledger_check(check),
             // The recorder knows of these already, or they are for who looks on.
             Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } => Ok(()),
-            Told::Next(_) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) => Ok(()),
+            Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) => Ok(()),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
-use plimsoll_core::{Answer, Cold, Durability, OpKind, SeriesKind, Stream, StreamSpec, ValueBuf, waits};
-use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
+use plimsoll_core::{
+    Call, Cold, Durability, OpKind, SeriesKind, Sessions, Stream, StreamSpec, ValueBuf, Workload, waits,
+};
+use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
@@ -17,6 +18,10 @@ use crate::error::TrialError;
 use crate::line::RUNG;
 use crate::phase::{Driven, TrialRun};
 use crate::pin;
+use crate::sink::Told;
+
+/// Sessions over which a load goes at least, where each of them takes several operations at a time.
+const LOAD_SESSIONS: u32 = 4;
 
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
@@ -67,44 +72,24 @@ impl TrialRun<'_, '_> {
         durability: Durability,
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
-        let written = self.written_bytes();
+        let mut written = self.written_bytes();
         let making = Instant::now();
         self.store.create(self.workload.layout())?;
-        if filled_by_statements(&*self.workload) {
-            self.store.after_load(self.workload.layout())?;
-            return self.end_load(making.elapsed().as_secs_f64(), durability, written, end);
+        let mut seconds = making.elapsed().as_secs_f64();
+        if !filled_by_statements(&*self.workload) {
+            let (clients, depth) = match load_depth(batch, &*self.workload) {
+                1 => (clients, 1),
+                depth => spread(clients, depth.min(self.depth_max(durability)?)),
+            };
+            let stream = self.stream(&StreamSpec::Load { batch, clients: clients.saturating_mul(depth) })?;
+            written = self.written_bytes();
+            let inserting = self.insert(ordinal, (clients, depth), batch, durability, &stream, end)?;
+            let Some(inserting) = inserting else { return Ok(()) };
+            seconds = inserting;
         }
-        let stream = self.stream(&StreamSpec::Load { batch, clients })?;
-        let written = self.written_bytes();
-        if let Some(mut seconds) = self.load_at_once(clients, durability, &stream, end)? {
-            let finishing = Instant::now();
-            self.store.after_load(self.workload.layout())?;
-            seconds += finishing.elapsed().as_secs_f64();
-            return self.end_load(seconds, durability, written, end);
-        }
-        let op_timeout = Duration::from_nanos(self.context.plan.timeouts.load_ns);
-        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..self.spec() };
-        let result = self.driven(Driven::measured(ordinal, clients, durability, &stream, spec))?;
-        self.push_totals(end, &result);
-        if self.context.is_stopped() {
-            return Ok(());
-        }
-        self.must_have_succeeded("load", &result)?;
         let finishing = Instant::now();
         self.store.after_load(self.workload.layout())?;
-        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
-        let seconds = (result.end_ns - result.start_ns) as f64 / 1e9 + finishing.elapsed().as_secs_f64();
-        self.end_load(seconds, durability, written, end)
-    }
-
-    /// The one sync of `at-end`, and what the load came to.
-    fn end_load(
-        &mut self,
-        mut seconds: f64,
-        durability: Durability,
-        written: Option<u64>,
-        end: &mut PhaseEnd,
-    ) -> Result<(), TrialError> {
+        seconds += finishing.elapsed().as_secs_f64();
         if durability == Durability::AtEnd {
             let syncing = Instant::now();
             self.store.sync()?;
@@ -121,6 +106,41 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
+    /// Operations that a session of the store takes at a time.
+    fn depth_max(&mut self, durability: Durability) -> Result<u32, TrialError> {
+        Ok(match self.store.sessions(1, durability)? {
+            Sessions::Wire(sessions) => sessions.first().map_or(1, |client| client.session.depth_max()),
+            _ => 1,
+        })
+    }
+
+    /// Inserts what a load inserts, by so many clients with so many operations in flight each. The seconds that it took;
+    /// `None` where the user wanted an end meanwhile.
+    fn insert(
+        &mut self,
+        ordinal: u32,
+        (clients, depth): (u32, u32),
+        batch: u32,
+        durability: Durability,
+        stream: &Arc<dyn Stream>,
+        end: &mut PhaseEnd,
+    ) -> Result<Option<f64>, TrialError> {
+        self.context.sinks.show(&Told::Loading(0, load_operations(batch, &*self.workload)));
+        if let Some(seconds) = self.load_at_once((clients * depth, batch), durability, stream, end)? {
+            return Ok(Some(seconds));
+        }
+        let op_timeout = Duration::from_nanos(self.context.plan.timeouts.load_ns);
+        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, depth, ..self.spec() };
+        let result = self.driven(Driven::measured(ordinal, clients, durability, stream, spec))?;
+        self.push_totals(end, &result);
+        if self.context.is_stopped() {
+            return Ok(None);
+        }
+        self.must_have_succeeded("load", &result)?;
+        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
+        Ok(Some((result.end_ns - result.start_ns) as f64 / 1e9))
+    }
+
     fn ask(
         &mut self,
         ordinal: u32,
@@ -132,19 +152,13 @@ impl TrialRun<'_, '_> {
         let stream = self.stream(&StreamSpec::One { kind: op.to_owned(), clients: 1 })?;
         let mut params = ValueBuf::new();
         let Some(kind) = stream.op(0, 0, &mut params) else { return Ok(()) };
-        let (tell, rows) = channel();
-        let listen = move |_, answer: &Answer| {
-            // Whoever hears it is there until the phase ends.
-            let _ = tell.send(answer.rows);
-        };
         let spec = DriveSpec {
             limit: Limit::Ops(u64::from(count)),
             op_timeout: Duration::from_nanos(op_timeout_ns),
             keep_each: true,
             ..self.spec()
         };
-        let asked = Driven::measured(ordinal, 1, Durability::Durable, &stream, spec);
-        let result = self.driven(Driven { listen: Some(Box::new(listen)), ..asked })?;
+        let result = self.driven(Driven::measured(ordinal, 1, Durability::AsConfigured, &stream, spec))?;
         let mut each = result.each.clone();
         each.sort_by_key(|op| op.sent_ns);
         let asked = each.iter().map(|op| Asked {
@@ -152,7 +166,7 @@ impl TrialRun<'_, '_> {
             start_ns: op.sent_ns,
             end_ns: op.end_ns,
             outcome: op.outcome,
-            rows: rows.try_recv().unwrap_or(0),
+            rows: op.rows,
         });
         end.asked = asked.collect();
         self.push_totals(end, &result);
@@ -181,7 +195,10 @@ impl TrialRun<'_, '_> {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
-        for (subject, ended) in self.cycles_unless_stopped()? {
+        // Nothing when nobody waits for its answer any more.
+        let counted =
+            self.cycles().or_else(|error| if error.is_interrupt() { Ok(BTreeMap::new()) } else { Err(error) });
+        for (subject, ended) in counted? {
             let value = (ended - cycles.get(&subject).copied().unwrap_or(0.0)).max(0.0);
             end.results.push(PhaseResult { name: ResultName::Cycles, subject, value, n: 1 });
         }
@@ -206,6 +223,18 @@ impl TrialRun<'_, '_> {
         end.push(ResultName::Unfinished, result.unfinished as f64);
         end.push(ResultName::LostConnections, result.lost_connections as f64);
         end.push(ResultName::EndedConnections, result.ended_connections as f64);
+        end.push(ResultName::FailedConnects, result.failed_connects as f64);
+        if let Some(connects) = &result.connects {
+            end.push(ResultName::Connects, connects.len() as f64);
+            let times = [
+                (ResultName::ConnectMean, connects.mean() as u64),
+                (ResultName::ConnectP50, connects.value_at_quantile(0.5)),
+                (ResultName::ConnectP95, connects.value_at_quantile(0.95)),
+                (ResultName::ConnectP99, connects.value_at_quantile(0.99)),
+            ];
+            let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: connects.len() };
+            end.results.extend(times.map(result));
+        }
         if result.lag.n > 0 {
             let lag = [
                 (ResultName::LagP50, result.lag.p50_ns),
@@ -267,14 +296,6 @@ impl TrialRun<'_, '_> {
         Ok(sums)
     }
 
-    /// The same; nothing when nobody waits for its answer any more.
-    fn cycles_unless_stopped(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
-        match self.cycles() {
-            Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
-            counted => counted,
-        }
-    }
-
     fn stream(&self, spec: &StreamSpec) -> Result<Arc<dyn Stream>, TrialError> {
         self.workload.stream(spec).map(Arc::from).map_err(TrialError::usage)
     }
@@ -291,6 +312,10 @@ impl TrialRun<'_, '_> {
             let _ = self.context.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);
         };
         for error in &result.errors {
+            if error.code != waits::STOPPED {
+                let (subject, value) = (error.code.clone(), error.count as f64);
+                end.results.push(PhaseResult { name: ResultName::ErrorCode, subject, value, n: 1 });
+            }
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
             tell(Level::Warning, EventClass::ErrorCode, error.code.clone(), text);
         }
@@ -328,6 +353,37 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), T
     Ok(())
 }
 
+/// Operations that each client of a load is to have in flight: where one cannot take `batch` records, that many go out
+/// together.
+pub fn load_depth(batch: u32, workload: &dyn Workload) -> u32 {
+    match load_call(workload) {
+        Some(Call::Kv(_)) => batch.clamp(1, DEPTH_MAX),
+        _ => 1,
+    }
+}
+
+/// Operations of a load, where those that can take `batch` records each do.
+pub fn load_operations(batch: u32, workload: &dyn Workload) -> u64 {
+    let records = workload.record_count();
+    match load_call(workload) {
+        Some(Call::Kv(_) | Call::Ldap(_)) => records,
+        _ => records.div_ceil(u64::from(batch.max(1))),
+    }
+}
+
+fn load_call(workload: &dyn Workload) -> Option<Call> {
+    let stream = workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).ok()?;
+    let kind = stream.op(0, 0, &mut ValueBuf::new())?;
+    workload.kinds().get(usize::from(kind)).map(|kind| kind.call.clone())
+}
+
+/// Sessions of a load and operations that each has in flight, as many in all as `clients` with `depth` each: a server takes
+/// only so much of one connection at a time, and one sync may serve what came over several.
+fn spread(clients: u32, depth: u32) -> (u32, u32) {
+    let sessions = clients.max(LOAD_SESSIONS.min(depth));
+    (sessions, clients.saturating_mul(depth).div_ceil(sessions))
+}
+
 /// Why a store whose files should have left the page cache is not cold: more than one byte in a hundred stayed.
 /// That is so on a file system that lives in memory, from which nothing can be dropped.
 fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
@@ -343,7 +399,14 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::still_warm;
+    use super::{spread, still_warm};
+
+    #[test]
+    fn a_load_goes_over_a_few_sessions_where_they_take_several_operations() {
+        for (asked, goes) in [((1, 1), (1, 1)), ((1, 1_000), (4, 250)), ((3, 100), (4, 75)), ((8, 10), (8, 10))] {
+            assert_eq!(spread(asked.0, asked.1), goes, "{asked:?}");
+        }
+    }
 
     #[test]
     fn files_that_stay_in_memory_are_not_cold() {

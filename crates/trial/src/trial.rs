@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll_core::{ParamValue, Setting, Store, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Start, Step};
-use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, Purpose, TrialHeader};
+use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
 use crate::drive_spec::nothing_to_load;
@@ -162,6 +162,7 @@ fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, S
 }
 
 /// Starts a server of our own again where it has died, and records that; how it died, or `None` where it has not.
+/// `has_failed`: something on it has.
 ///
 /// # Errors
 /// It cannot be started again, or that cannot be recorded.
@@ -170,8 +171,9 @@ pub fn revived(
     store: &mut OpenStore,
     trial: Option<u32>,
     label: &str,
+    has_failed: bool,
 ) -> Result<Option<TrialError>, TrialError> {
-    let Some(ended) = store.revive()? else { return Ok(None) };
+    let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
     let text = format!("{ended}; it was started again, for what it had acknowledged to be looked for");
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
     Ok(Some(ended.into()))
@@ -183,11 +185,12 @@ impl TrialRun<'_, '_> {
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
-            let died = if matches!(phase.step, Step::Check) { self.revive().err() } else { None };
+            let died = if matches!(phase.step, Step::Check) { self.revive(failed.is_some()).err() } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
             }
-            failed = failed.or(died);
+            // That it died is why operations failed.
+            failed = died.or(failed);
             let done = self.phase(ordinal as u32, phase);
             failed = failed.or(done.err());
             if self.context.is_stopped() {
@@ -198,11 +201,9 @@ impl TrialRun<'_, '_> {
     }
 
     /// How a server of our own has died, which runs again now if it can.
-    fn revive(&mut self) -> Result<(), TrialError> {
-        let Some(ended) = revived(self.context.sinks, self.store, Some(self.trial.ordinal), &self.trial.store.label)?
-        else {
-            return Ok(());
-        };
+    fn revive(&mut self, has_failed: bool) -> Result<(), TrialError> {
+        let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
+        let Some(ended) = revived(self.context.sinks, self.store, trial, label, has_failed)? else { return Ok(()) };
         self.server_is_new()?;
         Err(ended)
     }
@@ -221,19 +222,14 @@ impl TrialRun<'_, '_> {
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.context.sinks.show(&Told::Notice(text.clone()));
-            return Ok(self.context.sinks.tell(Told::Event(self.of_store(text)))?);
+            let (sinks, store) = (self.context.sinks, &self.trial.store.label);
+            return Ok(sinks.event(Some(self.trial.ordinal), Level::Info, EventClass::Store, store, text)?);
         }
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
+        self.promise(&phase.step, &mut end)?;
         let sinks = self.context.sinks;
-        let header = PhaseHeader {
-            trial: self.trial.ordinal,
-            ordinal,
-            name: phase.name.clone(),
-            start_ns: sinks.clock.now_ns(),
-            ..header(&phase.step, self.context.rung)
-        };
-        sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
+        sinks.tell(Told::BeginPhase(self.header(ordinal, phase), duration(&phase.step)))?;
         let result = self.step(ordinal, phase, &mut end);
         end.end_ns = sinks.clock.now_ns();
         // That nobody waited for the store any more is no error of the phase's: the user wanted its end.
@@ -248,6 +244,34 @@ impl TrialRun<'_, '_> {
         Ok(recorded?)
     }
 
+    /// What a recording says of a phase before it is done. What a rung is for is said of drives only.
+    fn header(&self, ordinal: u32, phase: &model::PlannedPhase) -> PhaseHeader {
+        let drive = match &phase.step {
+            Step::Drive(drive) => Some(drive),
+            _ => None,
+        };
+        let (durability, clients) = match &phase.step {
+            Step::Load { clients, durability, .. } => (Some(*durability), *clients),
+            Step::Drive(drive) => (Some(drive.durability), drive.clients),
+            Step::Ask { .. } | Step::Check => (None, 1),
+            Step::Settle | Step::Cold | Step::Restart => (None, 0),
+        };
+        PhaseHeader {
+            trial: self.trial.ordinal,
+            ordinal,
+            name: phase.name.clone(),
+            kind: phase.step.kind(),
+            rung: self.context.rung.filter(|_| drive.is_some()),
+            durability,
+            clients,
+            workers: drive.map_or(0, |drive| drive.workers),
+            rate_per_s: drive.and_then(|drive| drive.pace.rate()?.constant()),
+            stages: drive.map_or(Vec::new(), |drive| drive.all_stages().to_vec()),
+            finds_warmup: drive.is_some_and(|drive| drive.warmup_is_found),
+            start_ns: self.context.sinks.clock.now_ns(),
+        }
+    }
+
     /// The store's own tidying before the first operation that counts.
     fn settle_first(&mut self) -> Result<(), TrialError> {
         self.to_settle = false;
@@ -257,21 +281,15 @@ impl TrialRun<'_, '_> {
         self.store.settle()?;
         let until_ns = sinks.clock.now_ns();
         let text = format!("settled before the first operation, {:.1} s", (until_ns - from_ns) as f64 / 1e9);
-        Ok(sinks.tell(Told::Event(Event { from_ns, until_ns, ..self.of_store(text) }))?)
-    }
-
-    /// What is to be known of the store, now.
-    fn of_store(&self, text: String) -> Event {
-        let now_ns = self.context.sinks.clock.now_ns();
-        Event {
-            from_ns: now_ns,
-            until_ns: now_ns,
+        Ok(sinks.tell(Told::Event(Event {
+            from_ns,
+            until_ns,
             trial: Some(self.trial.ordinal),
             level: Level::Info,
             class: EventClass::Store,
             subject: self.trial.store.label.clone(),
             text,
-        }
+        }))?)
     }
 }
 
@@ -280,39 +298,6 @@ fn start_words(start: Start, to_settle: bool) -> &'static str {
     match (start, to_settle) {
         (Start::Fresh, true) => "fresh, settled",
         (start, _) => start.name(),
-    }
-}
-
-/// What a recording says of a step before it is done. What a rung is for is said of drives only.
-fn header(step: &Step, rung: Option<Purpose>) -> PhaseHeader {
-    let plain = PhaseHeader {
-        trial: 0,
-        ordinal: 0,
-        name: String::new(),
-        kind: step.kind(),
-        rung: None,
-        durability: None,
-        clients: 0,
-        workers: 0,
-        rate_per_s: None,
-        finds_warmup: false,
-        start_ns: 0,
-    };
-    match step {
-        Step::Load { clients, durability, .. } => {
-            PhaseHeader { durability: Some(*durability), clients: *clients, ..plain }
-        }
-        Step::Drive(drive) => PhaseHeader {
-            rung,
-            durability: Some(drive.durability),
-            clients: drive.clients,
-            workers: drive.workers,
-            rate_per_s: drive.pace.rate().and_then(model::Rate::constant),
-            finds_warmup: drive.warmup_is_found,
-            ..plain
-        },
-        Step::Ask { .. } | Step::Check => PhaseHeader { clients: 1, ..plain },
-        Step::Settle | Step::Cold | Step::Restart => plain,
     }
 }
 

@@ -104,17 +104,14 @@ impl Watch<'_> {
 
 /// What a store counts of its own work, as a source. That it could not be asked is said once.
 pub struct StoreCounters<'a> {
-    watch: Watch<'a>,
-    probe: &'a mut Probe,
-    trial: u32,
-    has_failed: bool,
-}
-
-impl<'a> StoreCounters<'a> {
-    /// Those that `probe` reads in the trial at that position.
-    pub fn new(watch: Watch<'a>, probe: &'a mut Probe, trial: u32) -> Self {
-        Self { watch, probe, trial, has_failed: false }
-    }
+    /// Whom to tell, and of which store.
+    pub watch: Watch<'a>,
+    /// What reads them.
+    pub probe: &'a mut Probe,
+    /// Position of the trial.
+    pub trial: u32,
+    /// That it could not be asked has been said.
+    pub has_failed: bool,
 }
 
 impl Sampler for StoreCounters<'_> {

@@ -2,7 +2,7 @@
 //! unless it was allowed.
 
 use plimsoll_core::shown::{clean, short};
-use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, sql};
+use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, command, sql};
 use plimsoll_plan::model::{Plan, Step, Trial};
 
 use crate::error::TrialError;
@@ -43,10 +43,15 @@ pub fn allowed(
             }
         }
     }
+    if !as_is && is_users && store.dialect.is_none() {
+        for statement in &workload.layout().statements {
+            add(Some("`setup`".to_owned()), shown(&statement.text));
+        }
+    }
     for (position, kind) in asked(trial, workload) {
         let changes_theirs = match (&kind.call, as_is) {
             (Call::Sql(text) | Call::SqlRow(text), true) => !sql::only_reads(text, store.dialect),
-            (Call::Http(_), _) | (_, true) => kind.writes(),
+            (Call::Http(_) | Call::Command(_), _) | (_, true) => kind.writes(),
             (Call::Sql(text) | Call::SqlRow(text), false) => is_users && !sql::stays_in_schema(text, store.dialect),
             (Call::SqlText, false) => true,
             _ => false,
@@ -113,6 +118,7 @@ fn words(kind: &OpKind, trial: &Trial, workload: &dyn Workload) -> String {
     match &kind.call {
         Call::Sql(text) | Call::SqlRow(text) => shown(text),
         Call::SqlText => format!("{name} (its text is only made when it is sent)"),
+        Call::Command(words) => short(&clean(&command::shown(words))).into_owned(),
         Call::Kv(call) => {
             let mut key = plimsoll_core::ValueBuf::new();
             if let Some(truth) = workload.truth() {
@@ -123,6 +129,7 @@ fn words(kind: &OpKind, trial: &Trial, workload: &dyn Workload) -> String {
             format!("{name}, which {verb} keys{like}")
         }
         Call::Ldap(_) => format!("{name} of entries {}", trial.workload.params.text("dn")),
+        Call::Http(call) if call.target.0.is_empty() => format!("{name}: {} to the URL", call.method),
         Call::Http(call) => format!("{name}: {} {}", call.method, call.target),
         Call::Records { .. } | Call::Nothing | Call::Steps => format!("{name} of records"),
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ledger::Ledger;
 use crate::log::{ALIEN, Effect, Interval, NEVER, NO_STAMP, Row, is_absent};
 use crate::readback::{IndexAnswer, ReadBack};
-use crate::records::{Always, Records};
+use crate::records::Records;
 use crate::verdict::LedgerVerdict;
 use crate::words::{Examples, Words, claim, claimed};
 
@@ -109,7 +109,7 @@ impl Audit<'_> {
     fn is_borne_out(&self, id: u32, row: Option<Row>) -> Result<bool, Wrong> {
         let records = &self.ledger.records;
         let Some(row) = row else {
-            if records.presence(id, Interval::END) == Always::Yes {
+            if records.presence(id, Interval::END) == Ok(true) {
                 return Err(Wrong::Absent);
             }
             let deletes = records.alive_in_the_end(id).filter(|state| is_absent(state.stamp));

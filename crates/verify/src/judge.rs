@@ -11,7 +11,8 @@ use plimsoll_core::{Outcome, Value, Workload};
 use crate::field::Field;
 use crate::log::{ALIEN, Event, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
-use crate::records::{Always, Look, Records};
+use crate::records::{Open, Records};
+use crate::state::Look;
 use crate::verdict::AnswerVerdict;
 use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 
@@ -30,6 +31,12 @@ pub(crate) enum Why {
     Forgotten,
 }
 
+impl From<Open> for Why {
+    fn from(Open(number): Open) -> Self {
+        Why::Open(number)
+    }
+}
+
 /// An answer that cannot be judged yet.
 struct Waiting {
     event: Event,
@@ -46,6 +53,16 @@ struct Shown {
     kind: u16,
     count: u64,
     some: Vec<(Event, Row)>,
+}
+
+/// An answer to be judged: its records, the bounds of a question that has them, and the time up to which everything has
+/// been told.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered<'a> {
+    pub event: &'a Event,
+    pub rows: &'a [Row],
+    pub bounds: &'a [Field; 2],
+    pub told_ns: u64,
 }
 
 /// What a row of an answer is worth.
@@ -152,10 +169,10 @@ impl Judge {
         self.aliens.clear();
     }
 
-    /// Holds an answer against the records, or keeps it until more is known. `bounds` are those of a question that has
-    /// them, `told_ns` is the time up to which everything has been told.
-    pub fn take(&mut self, records: &mut Records, event: &Event, rows: &[Row], bounds: &[Field; 2], told_ns: u64) {
-        let Err(why) = self.hear(records, event, rows, bounds, told_ns) else { return };
+    /// Holds an answer against the records, or keeps it until more is known.
+    pub fn take(&mut self, records: &mut Records, answered: Answered<'_>) {
+        let Err(why) = self.hear(records, answered) else { return };
+        let Answered { event, rows, bounds, .. } = answered;
         let write = match why {
             Why::Open(number) => Some((number, records.state(number).stamp)),
             _ => None,
@@ -177,7 +194,7 @@ impl Judge {
             } else {
                 let Waiting { event, rows, bounds, .. } = waiting;
                 self.waiting_rows -= rows.len();
-                self.take(records, &event, &rows, &bounds, told_ns);
+                self.take(records, Answered { event: &event, rows: &rows, bounds: &bounds, told_ns });
             }
         }
     }
@@ -194,43 +211,31 @@ impl Judge {
     }
 
     /// When an answer cannot be judged nothing is counted.
-    fn hear(
-        &mut self,
-        records: &mut Records,
-        event: &Event,
-        rows: &[Row],
-        bounds: &[Field; 2],
-        told_ns: u64,
-    ) -> Result<(), Why> {
+    fn hear(&mut self, records: &mut Records, answered: Answered<'_>) -> Result<(), Why> {
+        let event = answered.event;
         if event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {
             self.tally(event.phase, event.kind).0.unanswered += 1;
             return Ok(());
         }
         let watch = self.watches[usize::from(event.kind)];
         let findings = match watch {
-            Watch::Range => self.range(records, event, rows, told_ns)?,
-            Watch::Find { field } => self.set(records, event, rows, told_ns, Some((field, bounds)))?,
-            Watch::All => self.set(records, event, rows, told_ns, None)?,
-            _ => return self.one(records, event, rows, told_ns, watch.writes()),
+            Watch::Range => self.range(records, answered)?,
+            Watch::Find { field } => self.set(records, answered, Some(field))?,
+            Watch::All => self.set(records, answered, None)?,
+            _ => return self.one(records, answered, watch.writes()),
         };
-        self.count_several(records, event, rows, findings);
+        self.count_several(records, event, answered.rows, findings);
         Ok(())
     }
 
     /// The answer to a question for one record by its key.
-    fn one(
-        &mut self,
-        records: &mut Records,
-        event: &Event,
-        rows: &[Row],
-        told_ns: u64,
-        is_write: bool,
-    ) -> Result<(), Why> {
+    fn one(&mut self, records: &mut Records, answered: Answered<'_>, is_write: bool) -> Result<(), Why> {
+        let Answered { event, rows, .. } = answered;
         let at = Interval::of(event);
         // First, for what an answer shows has been seen, whenever it is judged.
         let mut worth = Ok(Worth::Right);
         for (place, row) in rows.iter().enumerate() {
-            let of_row = self.worth(records, *row, event, told_ns);
+            let of_row = self.worth(records, *row, answered);
             if place == 0 {
                 worth = of_row;
             }
@@ -239,10 +244,7 @@ impl Judge {
             records.see_absence(event.id, event.sent_ns, event.finished_ns);
         }
         let worth = worth?;
-        let is_present = match records.presence(event.id, at) {
-            Always::Open(number) => return Err(Why::Open(number)),
-            presence => presence == Always::Yes,
-        };
+        let is_present = records.presence(event.id, at)?;
         let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
         verdict.answers += 1;
         verdict.got += u64::from(event.row_count);
@@ -273,22 +275,16 @@ impl Judge {
     }
 
     /// The answer to a question for all records whose field is within bounds, or for all there are.
-    fn set(
-        &mut self,
-        records: &mut Records,
-        event: &Event,
-        rows: &[Row],
-        told_ns: u64,
-        question: Option<(u16, &[Field; 2])>,
-    ) -> Result<Findings, Why> {
+    fn set(&mut self, records: &mut Records, answered: Answered<'_>, field: Option<u16>) -> Result<Findings, Why> {
+        let Answered { event, rows, bounds, .. } = answered;
         let at = Interval::of(event);
-        let mut findings = Findings { worths: self.worths(records, event, rows, told_ns)?, ..Findings::default() };
+        let mut findings = Findings { worths: self.worths(records, answered)?, ..Findings::default() };
         if at.from_ns < records.retired_before_ns {
             return Err(Why::Forgotten);
         }
-        let is_asked = |records: &Records, number: u32, stamp: i64| match question {
+        let is_asked = |records: &Records, number: u32, stamp: i64| match field {
             None => !is_absent(stamp),
-            Some((field, bounds)) => records.contents.matches(number, field, bounds),
+            Some(field) => records.contents.matches(number, field, bounds),
         };
         let record_count = records.len().max(self.workload.record_count() as usize);
         self.given.next_question(record_count);
@@ -307,32 +303,31 @@ impl Judge {
                 _ => {}
             }
         }
-        let candidates = match question {
-            Some((field, bounds)) => records.contents.matching(field, bounds),
+        let candidates = match field {
+            Some(field) => records.contents.matching(field, bounds),
             None => (0..record_count as u32).collect(),
         };
         for id in candidates {
-            let always = match question {
-                Some(_) => records.always(id, at, |number, state| is_asked(records, number, state.stamp)),
-                None => records.presence(id, at),
+            let has_to_be = match field {
+                Some(_) => records.always(id, at, |number, state| is_asked(records, number, state.stamp))?,
+                None => records.presence(id, at)?,
             };
-            match always {
-                Always::Yes => findings.expect(id, &self.given),
-                Always::No => {}
-                Always::Open(number) => return Err(Why::Open(number)),
+            if has_to_be {
+                findings.expect(id, &self.given);
             }
         }
         Ok(findings)
     }
 
     /// What each row is worth. All are looked at, whenever the answer is judged.
-    pub fn worths(&self, records: &mut Records, event: &Event, rows: &[Row], told_ns: u64) -> Result<Vec<Worth>, Why> {
-        let worths: Vec<_> = rows.iter().map(|row| self.worth(records, *row, event, told_ns)).collect();
+    pub fn worths(&self, records: &mut Records, answered: Answered<'_>) -> Result<Vec<Worth>, Why> {
+        let worths: Vec<_> = answered.rows.iter().map(|row| self.worth(records, *row, answered)).collect();
         worths.into_iter().collect()
     }
 
     /// What `row` is worth in this answer.
-    fn worth(&self, records: &mut Records, row: Row, event: &Event, told_ns: u64) -> Result<Worth, Why> {
+    fn worth(&self, records: &mut Records, row: Row, answered: Answered<'_>) -> Result<Worth, Why> {
+        let Answered { event, told_ns, .. } = answered;
         let at = Interval::of(event);
         // Everything has been told that was sent until the answer came.
         let is_told = at.to_ns < told_ns || told_ns == NEVER;

@@ -14,7 +14,7 @@ use plimsoll_core::{KindId, Observer, Outcome, Stream, Truth, ValueBuf, Version,
 
 use crate::field::Field;
 use crate::inbox::{Inbox, Write};
-use crate::judge::Judge;
+use crate::judge::{Answered, Judge};
 use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
 use crate::readback::{ReadBack, key_position};
 use crate::records::Records;
@@ -254,15 +254,15 @@ impl Ledger {
             return;
         }
         if watch == Watch::Value || watch.writes() {
-            let rows = &value[..rows.min(1)];
-            return self.judge.take(&mut self.records, &event, rows, &NO_BOUNDS, told_ns);
+            let answered = Answered { event: &event, rows: &value[..rows.min(1)], bounds: &NO_BOUNDS, told_ns };
+            return self.judge.take(&mut self.records, answered);
         }
         let rows: Vec<Row> = inbox.rows.drain(..rows.min(inbox.rows.len())).collect();
         let bounds = match watch {
             Watch::Find { .. } => inbox.bounds.pop_front().unwrap_or(NO_BOUNDS),
             _ => NO_BOUNDS,
         };
-        self.judge.take(&mut self.records, &event, &rows, &bounds, told_ns);
+        self.judge.take(&mut self.records, Answered { event: &event, rows: &rows, bounds: &bounds, told_ns });
     }
 
     /// Goes on with the next trial on the same data: what each record can be is kept, and nothing else. `None` where
@@ -353,157 +353,5 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_core::{Answer, Op, Outcome, ParamType, ParamValue, Params, Stream, StreamSpec, Ticket, ValueBuf};
-
-    use super::*;
-    use crate::ReadBack;
-
-    fn coupons(records: i64) -> Arc<dyn Workload> {
-        let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "coupons").unwrap();
-        let mut params = Params::default();
-        for param in spec.params {
-            let value = match param.param_type {
-                ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
-                _ => ParamValue::Text(param.default.into()),
-            };
-            params.0.insert(param.name.into(), value);
-        }
-        params.0.insert("records".into(), ParamValue::Int(records));
-        Arc::from((spec.make)(11, &params, &[]).expect("coupons take these parameters"))
-    }
-
-    fn load(workload: &dyn Workload) -> Box<dyn Stream> {
-        workload.stream(&StreamSpec::Load { batch: 10, clients: 1 }).unwrap()
-    }
-
-    /// Sends and finishes all of `stream`; the store holds everything.
-    fn run(observer: &mut dyn Observer, stream: &dyn Stream, outcome: impl Fn(u64) -> Option<Outcome>) {
-        let mut params = ValueBuf::new();
-        for cycle in 0.. {
-            params.clear();
-            let Some(kind) = stream.op(0, cycle, &mut params) else { break };
-            let op = Op::new(kind, params.values());
-            observer.sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
-            if let Some(outcome) = outcome(cycle) {
-                observer.finished(Ticket(0), cycle * 10_000 + 5_000, outcome, &Answer::default());
-            }
-        }
-    }
-
-    fn everything(workload: &Arc<dyn Workload>) -> ReadBack {
-        let mut all = Answer { columns: 8, ..Answer::default() };
-        for id in 0..workload.record_count() {
-            workload.truth().unwrap().row(id, plimsoll_core::Version::Loaded, &mut all.values);
-        }
-        let mut found = ReadBack::new(workload.clone());
-        found.add_records(&all);
-        found
-    }
-
-    #[test]
-    fn what_was_loaded_and_is_there_is_borne_out() {
-        let workload = coupons(1_000);
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        let mut observers = ledger.observers(0, 1, 1);
-        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-        drop(observers);
-        ledger.drain();
-        let verdict = ledger.verdict(&everything(&workload));
-        assert_eq!((verdict.acknowledged, verdict.borne_out, verdict.read_back), (1_000, 1_000, 1_000));
-        assert_eq!(verdict.loss_upper_bound, Some(0.003));
-        assert!(verdict.is_kept());
-        assert_eq!(
-            verdict.sentence(),
-            "All 1,000 acknowledged writes are there (95 % sure: fewer than 1 in 333 lost)."
-        );
-    }
-
-    #[test]
-    fn an_operation_that_was_never_finished_is_unknown() {
-        let workload = coupons(100);
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        let mut observers = ledger.observers(0, 1, 1);
-        run(&mut *observers[0], &*load(&*workload), |cycle| (cycle != 3 && cycle != 9).then_some(Outcome::Ok));
-        drop(observers);
-        ledger.drain();
-        let verdict = ledger.verdict(&everything(&workload));
-        assert_eq!((verdict.acknowledged, verdict.unknown), (80, 20));
-        assert!(verdict.is_kept(), "{verdict:#?}");
-        let verdict = ledger.verdict(&ReadBack::new(workload));
-        assert_eq!(verdict.lost, 80);
-    }
-
-    #[test]
-    fn a_ledger_that_is_not_drained_says_that_it_is_incomplete() {
-        let workload = coupons(10_000);
-        let mut ledger = Ledger::with_rings(workload.clone(), (1 << 9, 1 << 9)).unwrap();
-        let mut observers = ledger.observers(0, 1, 1);
-        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-        drop(observers);
-        ledger.drain();
-        let verdict = ledger.verdict(&everything(&workload));
-        assert!(!verdict.is_kept() && verdict.sentence().contains("incomplete"), "{}", verdict.sentence());
-        assert_eq!(verdict.loss_upper_bound, None);
-    }
-
-    #[test]
-    fn a_ledger_that_is_drained_keeps_everything_in_little_room() {
-        let workload = coupons(10_000);
-        let mut ledger = Ledger::with_rings(workload.clone(), (1 << 9, 1 << 9)).unwrap();
-        let mut observers = ledger.observers(0, 1, 1);
-        let stream = load(&*workload);
-        let mut params = ValueBuf::new();
-        for cycle in 0..1_000 {
-            params.clear();
-            let kind = stream.op(0, cycle, &mut params).unwrap();
-            observers[0].sent(Ticket(0), cycle, 0, cycle, &Op::new(kind, params.values()));
-            observers[0].finished(Ticket(0), cycle, Outcome::Ok, &Answer::default());
-            if cycle % 7 == 0 {
-                ledger.drain();
-            }
-        }
-        drop(observers);
-        ledger.drain();
-        let verdict = ledger.verdict(&everything(&workload));
-        assert!(verdict.is_kept(), "{verdict:#?}");
-        assert_eq!(verdict.acknowledged, 10_000);
-    }
-
-    #[test]
-    fn what_was_loaded_by_nobodys_operation_is_looked_for_too() {
-        let workload = coupons(1_000);
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        ledger.loaded(2_000, 5_000_000);
-        let verdict = ledger.verdict(&everything(&workload));
-        assert_eq!((verdict.acknowledged, verdict.borne_out), (1_000, 1_000));
-        assert!(verdict.is_kept(), "{verdict:#?}");
-        let verdict = ledger.verdict(&ReadBack::new(workload));
-        assert_eq!((verdict.lost, verdict.lost_window_ns), (1_000, Some((5_000_000, 5_000_000))));
-    }
-
-    #[test]
-    fn workers_still_at_work_make_the_ledger_incomplete() {
-        let workload = coupons(10);
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        let observers = ledger.observers(0, 2, 1);
-        ledger.drain();
-        assert!(ledger.gap().unwrap().contains("2 workers"));
-        drop(observers);
-        ledger.drain();
-        assert_eq!(ledger.gap(), None);
-    }
-
-    #[test]
-    fn a_ticket_out_of_range_makes_the_ledger_incomplete() {
-        let workload = coupons(10);
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        let mut observers = ledger.observers(0, 1, 4);
-        let mut params = ValueBuf::new();
-        let kind = load(&*workload).op(0, 0, &mut params).unwrap();
-        observers[0].sent(Ticket(4), 0, 0, 0, &Op::new(kind, params.values()));
-        drop(observers);
-        ledger.drain();
-        assert!(ledger.gap().is_some());
-    }
-}
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -28,7 +28,7 @@
 //! | [`ledger`] | [`Ledger`]: gathers from all workers, judges while the phase runs, and forgets what can matter no more |
 //! | `witness` | the worker's side, without waiting or allocating |
 //! | `ring`, `inbox` | notes between a worker and the ledger; what one worker has noted, in order |
-//! | `records`, `contents` | what each record can be from now on; what its states hold |
+//! | `records`, `state`, `contents` | what each record can be from now on; one of its states; what they hold |
 //! | `past` | what is remembered of what it was |
 //! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
@@ -50,6 +50,7 @@ mod past;
 mod range;
 mod records;
 mod ring;
+mod state;
 #[cfg(test)]
 mod tests;
 mod witness;

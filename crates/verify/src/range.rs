@@ -9,9 +9,9 @@ use std::ops::Bound;
 
 use plimsoll_core::{Value, ValueBuf, Workload};
 
-use crate::judge::{Findings, Judge, Place, Why, Worth};
+use crate::judge::{Answered, Findings, Judge, Place, Why, Worth};
 use crate::log::{Event, Interval, Row};
-use crate::records::{Always, Records};
+use crate::records::Records;
 use crate::words::Words;
 
 /// The records in the order of their keys.
@@ -30,8 +30,9 @@ fn key(workload: &dyn Workload, id: u32) -> Box<[u8]> {
 }
 
 impl Judge {
-    pub fn range(&mut self, records: &mut Records, event: &Event, rows: &[Row], told_ns: u64) -> Result<Findings, Why> {
-        let worths = self.worths(records, event, rows, told_ns)?;
+    pub fn range(&mut self, records: &mut Records, answered: Answered<'_>) -> Result<Findings, Why> {
+        let Answered { event, rows, .. } = answered;
+        let worths = self.worths(records, answered)?;
         let record_count = records.len().max(self.workload.record_count() as usize);
         // Records that have come since.
         for id in self.order.len()..record_count {
@@ -93,10 +94,8 @@ impl Judge {
             if wanting == 0 && end.is_none_or(|end| **key > *end) {
                 break;
             }
-            match records.presence(*id, at) {
-                Always::No => {}
-                Always::Open(number) => return Err(Why::Open(number)),
-                Always::Yes => findings.expect(*id, &self.given),
+            if records.presence(*id, at)? {
+                findings.expect(*id, &self.given);
             }
             if wanting > 0 && findings.missing.len() == wanting {
                 break;

@@ -21,6 +21,11 @@ use plimsoll_core::{Outcome, Version, Workload};
 use crate::contents::Contents;
 use crate::log::{Effect, Interval, NEVER, Row, Watch, is_absent};
 use crate::past::Past;
+use crate::state::{Before, Look, Stage, State, is_ended, later};
+
+/// It depends on what becomes of the open write with this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Open(pub u32);
 
 /// In place of a state's number: there are no more.
 const NO_MORE: u32 = u32::MAX;
@@ -43,90 +48,6 @@ struct Head {
 
 impl Head {
     const UNTOUCHED: Head = Head { first: NO_MORE, acknowledged: 0, came_ns: NEVER, born_ns: NEVER };
-}
-
-/// What has become of a write so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Its answer may come yet.
-    Open,
-    Acknowledged,
-    Unknown,
-}
-
-/// A state that a record can have.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct State {
-    pub sent_ns: u64,
-    /// By this time it has happened; [`NEVER`] when that is not known.
-    done_ns: u64,
-    /// When the first answer that shows it arrived.
-    seen_ns: u64,
-    pub stamp: i64,
-    /// The state of the same record before.
-    next: u32,
-    stage: Stage,
-    /// Another write with the same stamp is known, or it is a delete: nobody can tell which of them is seen.
-    has_twin: bool,
-    /// Answers have shown it while it was open.
-    pub is_shown: bool,
-}
-
-/// What a record that an answer has is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// A state that could be alive.
-    Alive,
-    /// The same, unless the write with this number is refused yet.
-    AliveUnlessRefused(u32),
-    /// That depends on what becomes of the open write with this number, and on more than whether it is refused.
-    Open(u32),
-    /// It had ended before the question was asked.
-    Stale(u32),
-    /// No state that is known now.
-    Gone,
-}
-
-/// Whether a record was as asked for at each moment of an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Always {
-    Yes,
-    /// It can have been otherwise.
-    No,
-    /// That depends on what becomes of the open write with this number.
-    Open(u32),
-}
-
-/// What ends the states of a record before some time: when it was sent, and its state's number.
-#[derive(Debug, Default, Clone, Copy)]
-struct Before {
-    /// Of the writes that had happened by then, the one sent last.
-    last: Option<(u64, u32)>,
-    /// Of those that are open and had been seen by then, which have happened unless they are acknowledged later.
-    maybe: Option<(u64, u32)>,
-}
-
-impl Before {
-    /// Takes the state with this number into account, the one told last first.
-    #[inline]
-    fn add(&mut self, number: u32, state: &State, from_ns: u64) {
-        if state.done_ns < from_ns {
-            self.last = later(self.last, state.sent_ns, number);
-        } else if state.may_have_happened(from_ns) {
-            self.maybe = later(self.maybe, state.sent_ns, number);
-        }
-    }
-}
-
-/// The one sent last of `last` and the state with this number; of two sent at the same time, the one before it in its list,
-/// which was told later.
-fn later(last: Option<(u64, u32)>, sent_ns: u64, number: u32) -> Option<(u64, u32)> {
-    last.filter(|(other_ns, _)| *other_ns >= sent_ns).or(Some((sent_ns, number)))
-}
-
-/// Whether the state with this number, which had happened by `done_ns`, was ended by that write.
-fn is_ended(number: u32, done_ns: u64, by: Option<(u64, u32)>) -> bool {
-    done_ns < NEVER && by.is_some_and(|(sent_ns, by)| sent_ns >= done_ns && by != number)
 }
 
 /// All records.
@@ -346,21 +267,21 @@ impl Records {
 
     /// Whether the record was there at each moment of `at`.
     #[inline]
-    pub fn presence(&self, id: u32, at: Interval) -> Always {
+    pub fn presence(&self, id: u32, at: Interval) -> Result<bool, Open> {
         match self.heads.get(id as usize) {
-            Some(head) if head.born_ns < at.from_ns && !self.has_deletes => Always::Yes,
+            Some(head) if head.born_ns < at.from_ns && !self.has_deletes => Ok(true),
             _ => self.always(id, at, |_, state| !is_absent(state.stamp)),
         }
     }
 
     /// Whether each state of the record that can have been alive at some moment of `at` is as asked for. The empty store
     /// is not.
-    pub fn always(&self, id: u32, at: Interval, is_so: impl Fn(u32, &State) -> bool) -> Always {
-        let Some(head) = self.heads.get(id as usize) else { return Always::No };
+    pub fn always(&self, id: u32, at: Interval, is_so: impl Fn(u32, &State) -> bool) -> Result<bool, Open> {
+        let Some(head) = self.heads.get(id as usize) else { return Ok(false) };
         let before = self.before(id, at.from_ns);
         let mut open = None;
         if head.born_ns >= at.from_ns {
-            let Some((_, number)) = before.maybe else { return Always::No };
+            let Some((_, number)) = before.maybe else { return Ok(false) };
             open = Some(number);
         }
         for (number, state) in self.states_of(id) {
@@ -368,12 +289,12 @@ impl Records {
                 continue;
             }
             match state.look(number, &before) {
-                Look::Alive => return Always::No,
+                Look::Alive => return Ok(false),
                 Look::AliveUnlessRefused(number) | Look::Open(number) => open = Some(number),
                 Look::Stale(_) | Look::Gone => {}
             }
         }
-        open.map_or(Always::Yes, Always::Open)
+        open.map_or(Ok(true), |number| Err(Open(number)))
     }
 
     /// The state that stood when the question was asked, as far as is known.
@@ -522,36 +443,6 @@ impl Records {
             self.acknowledged += u64::from(acknowledged);
             self.unknown += unknown;
             self.heads[id as usize].acknowledged = acknowledged;
-        }
-    }
-}
-
-impl State {
-    pub fn effect(&self) -> Effect {
-        Effect {
-            sent_ns: self.sent_ns,
-            done_ns: self.done_ns,
-            stamp: self.stamp,
-            is_acknowledged: self.stage == Stage::Acknowledged,
-            is_seen: self.seen_ns < NEVER,
-        }
-    }
-
-    /// It has been seen by `at_ns`, and so has happened by then unless it is acknowledged later.
-    fn may_have_happened(&self, at_ns: u64) -> bool {
-        self.stage == Stage::Open && !self.has_twin && self.seen_ns < at_ns
-    }
-
-    /// What the state with this number is, by what ends its record's.
-    fn look(&self, number: u32, before: &Before) -> Look {
-        let ended = |done_ns, by| is_ended(number, done_ns, by);
-        let seen_ns = if self.has_twin { NEVER } else { self.seen_ns };
-        match (self.stage, before.maybe) {
-            (Stage::Open, maybe) if ended(seen_ns, before.last) || ended(seen_ns, maybe) => Look::Open(number),
-            (Stage::Open, _) => Look::AliveUnlessRefused(number),
-            _ if ended(self.done_ns, before.last) => Look::Stale(number),
-            (_, Some((_, by))) if ended(self.done_ns, before.maybe) => Look::Open(by),
-            _ => Look::Alive,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What is said of a trial: how its answers compare with the truth, and what became of what was acknowledged.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use plimsoll_core::shown::count;
 
@@ -128,24 +127,18 @@ impl LedgerVerdict {
 
     /// The verdict in one sentence.
     pub fn sentence(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for LedgerVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(gap) = &self.gap {
-            return write!(f, "The ledger is incomplete and vouches for nothing: {gap}.");
+            return format!("The ledger is incomplete and vouches for nothing: {gap}.");
         }
         if self.is_kept() {
-            write!(f, "All {} acknowledged writes are there", count(self.acknowledged))?;
+            let mut sentence = format!("All {} acknowledged writes are there", count(self.acknowledged));
             if let Some(bound) = self.loss_upper_bound {
-                write!(f, " (95 % sure: fewer than 1 in {} lost)", count((1.0 / bound) as u64))?;
+                sentence += &format!(" (95 % sure: fewer than 1 in {} lost)", count((1.0 / bound) as u64));
             }
             if self.unknown > 0 {
-                write!(f, "; of {} the outcome is unknown", count(self.unknown))?;
+                sentence += &format!("; of {} the outcome is unknown", count(self.unknown));
             }
-            return f.write_str(".");
+            return sentence + ".";
         }
         let mut parts = Vec::new();
         if self.lost > 0 {
@@ -156,6 +149,6 @@ impl fmt::Display for LedgerVerdict {
             parts.push(part);
         }
         parts.extend(self.disagreements().map(|(_, n, what)| format!("{} records {what}", count(n))));
-        write!(f, "{}.", parts.join("; "))
+        parts.join("; ") + "."
     }
 }

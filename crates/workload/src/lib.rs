@@ -9,11 +9,11 @@
 //! |---|---|
 //! | [`coupons`] | records with one indexed field, found by a condition: what does an index cost and bring? |
 //! | [`kv`] | YCSB's core workloads: values under keys, some more popular than others |
-//! | [`http`] | requests: paths of an HTTP server, in shares |
-//! | [`ldap`] | a directory's people: searched, compared, changed, added and deleted |
-//! | [`nothing`] | operations that do nothing: what the generator itself costs |
-//! | [`tpcb`] | pgbench's built-in scripts on its tables; `select`, the one of them that only reads, by its own name |
-//! | [`oltp`] | sysbench's OLTP operations on its tables |
+//! | `http` | requests: paths of an HTTP server, in shares |
+//! | `ldap` | a directory's people: searched, compared, changed, added and deleted |
+//! | `nothing` | operations that do nothing: what the generator itself costs |
+//! | `tpcb` | pgbench's built-in scripts on its tables; `select`, the one of them that only reads, by its own name |
+//! | `oltp` | sysbench's OLTP operations on its tables |
 //! | [`script`] | the user's own scripts, in pgbench's language |
 //! | `shares` | which of a workload's kinds a phase asks for, and which of them is next |
 //! | [`scramble`] | the seeded bijections and the hash that the others are made of |
@@ -21,16 +21,16 @@
 //! To add one: a file beside these, and a line in [`all`].
 
 pub mod coupons;
-pub mod http;
+mod http;
 pub mod kv;
-pub mod ldap;
-pub mod nothing;
+mod ldap;
+mod nothing;
 mod numbers;
-pub mod oltp;
+mod oltp;
 pub mod scramble;
 pub mod script;
 mod shares;
-pub mod tpcb;
+mod tpcb;
 
 use plimsoll_core::WorkloadSpec;
 
@@ -43,6 +43,7 @@ pub fn all() -> Vec<WorkloadSpec> {
         tpcb::spec(),
         oltp::spec(),
         script::spec(),
+        script::commands_spec(),
         http::spec(),
         ldap::spec(),
         nothing::spec(),
@@ -64,10 +65,30 @@ mod tests {
     }
 
     #[test]
+    fn a_preset_is_of_kinds_and_values_that_its_workload_has_and_its_name_is_taken_once() {
+        let all = super::all();
+        let mut names: Vec<_> = all.iter().flat_map(plimsoll_core::WorkloadSpec::names).collect();
+        for spec in &all {
+            for preset in spec.presets {
+                let known = |(kind, share): &(&str, u32)| spec.kinds.contains(kind) && *share > 0;
+                assert!(!preset.mix.is_empty() && preset.mix.iter().all(known), "{preset:?}");
+                for (name, value) in preset.params {
+                    let param = spec.params.iter().find(|param| param.name == *name).expect("a parameter of it");
+                    assert!(matches!(param.param_type, ParamType::OneOf(words) if words.contains(value)), "{preset:?}");
+                }
+            }
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
     fn a_spec_lists_the_kinds_and_interfaces_that_its_workload_has() {
         for spec in super::all() {
-            let own = Script { name: "own".into(), weight: 1, text: "SELECT 1".into(), file: None };
-            let scripts = if spec.takes_scripts { vec![own] } else { Vec::new() };
+            let own = Script { name: "own".into(), weight: 1, text: "SELECT 1".into(), ..Script::default() };
+            let scripts = if spec.takes_scripts() { vec![own] } else { Vec::new() };
             let workload = (spec.make)(1, &defaults(spec.params), &scripts).expect("made of its defaults");
             let names: Vec<_> =
                 workload.kinds().iter().filter(|kind| kind.step_of.is_none()).map(|kind| kind.name.as_str()).collect();

@@ -13,9 +13,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "operations that do nothing, to measure the generator itself",
         interfaces: &[],
         dialects: &[],
-        takes_scripts: false,
         kinds: &KINDS,
         params: &[],
+        presets: &[],
         make: |_, _, _| Ok(Box::new(Nothing { kinds: [OpKind::new(KINDS[0], Call::Nothing, &[])] })),
     }
 }

@@ -28,11 +28,11 @@ pub(crate) fn shares(
     for (name, share) in mix.iter().filter(|(_, share)| *share > 0) {
         let Some(kind) = names.iter().position(|known| known.as_ref() == name) else {
             let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-            return Err(format!("`{workload}` has no kind `{name}`, only {}", names.join(", ")));
+            return Err(format!("`{workload}` has no operation type `{name}`, only {}", names.join(", ")));
         };
         shares.push((kind as KindId, *share));
     }
-    if shares.is_empty() { Err("the mix gives no kind a share".to_owned()) } else { Ok(shares) }
+    if shares.is_empty() { Err("the mix gives no operation type a share".to_owned()) } else { Ok(shares) }
 }
 
 /// Kinds drawn by lot, each operation by itself.
@@ -81,7 +81,7 @@ mod tests {
     fn a_mix_without_a_kind_or_with_an_unknown_one_is_refused() {
         assert_eq!(of(&[("write", 3), ("read", 0)]).unwrap(), [(1, 3)]);
         assert!(of(&[("read", 0)]).unwrap_err().contains("share"));
-        assert_eq!(of(&[("scan", 1)]).unwrap_err(), "`toy` has no kind `scan`, only read, write");
+        assert_eq!(of(&[("scan", 1)]).unwrap_err(), "`toy` has no operation type `scan`, only read, write");
         assert!(shares("toy", &KINDS, &StreamSpec::Load { batch: 1, clients: 1 }).unwrap_err().contains("load"));
     }
 

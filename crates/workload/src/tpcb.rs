@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, Params, Script, Statement, Stream, StreamSpec,
+    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, Params, Preset, Script, Statement, Stream, StreamSpec,
     Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::numbers::from_1_to;
-use crate::script::{Compiled, MAX_TRIES, Source};
+use crate::script::{Compiled, Language, MAX_TRIES, Source};
 
 /// Accounts to a unit of scale.
 const ACCOUNTS_PER_SCALE: u64 = 100_000;
@@ -34,7 +34,9 @@ const SELECT_ONLY: &str =
     "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
 
 const TPCB: &str = "tpcb";
+const SIMPLE_UPDATE: &str = "simple_update";
 const SELECT: &str = "select";
+const TPCB_LIKE: &str = "pgbench's built-in script tpcb-like, which it runs by default";
 
 const PARAMS: &[ParamSpec] = &[
     ParamSpec::int("scale", 1..=20_000, "1", "100,000 accounts each, as pgbench's --scale"),
@@ -47,6 +49,15 @@ const PARAMS: &[ParamSpec] = &[
     MAX_TRIES,
 ];
 
+/// pgbench's built-in scripts by their names.
+const PRESETS: &[Preset] = &[
+    Preset::of(TPCB, TPCB_LIKE, &[(TPCB, 1)]),
+    Preset::of("tpcb-like", TPCB_LIKE, &[(TPCB, 1)]),
+    Preset::of("simple-update", "pgbench's built-in script of that name (-N)", &[(SIMPLE_UPDATE, 1)]),
+];
+const SELECT_ONLY_PRESET: &[Preset] =
+    &[Preset::of("select-only", "pgbench's built-in script of that name (-S)", &[(SELECT, 1)])];
+
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -54,9 +65,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "pgbench's built-in scripts: tpcb-like, simple-update, select-only",
         interfaces: &[Interface::Sql],
         dialects: &[Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite],
-        takes_scripts: false,
-        kinds: &[TPCB, "simple_update", SELECT],
+        kinds: &[TPCB, SIMPLE_UPDATE, SELECT],
         params: PARAMS,
+        presets: PRESETS,
         make: |seed, params, _| Ok(Box::new(Tpcb::new(TPCB, seed, params)?)),
     }
 }
@@ -67,6 +78,7 @@ pub fn select() -> WorkloadSpec {
         name: SELECT,
         summary: "pgbench -S: one account's balance by primary key",
         kinds: &[SELECT],
+        presets: SELECT_ONLY_PRESET,
         make: |seed, params, _| Ok(Box::new(Tpcb::new(SELECT, seed, params)?)),
         ..spec()
     }
@@ -83,34 +95,29 @@ impl Tpcb {
     /// The workload `name`: all scripts, or the one of that name.
     fn new(name: &'static str, seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let scale = params.int("scale").max(1) as u64;
-        let script =
-            |name: &str, parts: &[&str]| Script { name: name.to_owned(), weight: 1, text: parts.concat(), file: None };
+        let script = |name: &str, parts: &[&str]| Script {
+            name: name.to_owned(),
+            weight: 1,
+            text: parts.concat(),
+            ..Script::default()
+        };
         let scripts = [
             script(TPCB, &[VARIABLES, BEGIN, ACCOUNT, TELLER_AND_BRANCH, HISTORY]),
-            script("simple_update", &[VARIABLES, BEGIN, ACCOUNT, HISTORY]),
+            script(SIMPLE_UPDATE, &[VARIABLES, BEGIN, ACCOUNT, HISTORY]),
             script(SELECT, &[SELECT_ONLY]),
         ];
         let source = Source {
             seed,
             scale: scale as i64,
             defines: Vec::new(),
+            columns: Vec::new(),
             tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
-            as_text: false,
+            language: Language::Sql,
             finds_rows: true,
             scripts: if name == TPCB { &scripts } else { &scripts[2..] },
         };
-        // The scripts are ours: a mistake in them is found by the tests.
-        let compiled = Compiled::new(&source).map_err(|(_, mistake)| WorkloadError {
-            what: mistake.what,
-            place: None,
-            help: mistake.help,
-        })?;
-        Ok(Self {
-            name,
-            accounts: scale * ACCOUNTS_PER_SCALE,
-            layout: layout(scale, params.int("fillfactor").clamp(10, 100)),
-            compiled: Arc::new(compiled),
-        })
+        let layout = layout(scale, params.int("fillfactor").clamp(10, 100));
+        Ok(Self { name, accounts: scale * ACCOUNTS_PER_SCALE, layout, compiled: Compiled::shared(&source)? })
     }
 }
 
@@ -171,7 +178,7 @@ impl Workload for Tpcb {
     }
 
     fn kinds(&self) -> &[OpKind] {
-        self.compiled.kinds()
+        &self.compiled.kinds
     }
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {

@@ -109,7 +109,7 @@ impl Flushes {
             by_work: true,
             words: format!(
                 "max_memtable_size is {} KiB: at this pace a memtable is full, and flushed, every {seconds:.3} s. A smaller \
-                 one (memtable) brings a flush into shorter rungs",
+                 one (memtable) brings a flush into shorter load steps",
                 memtable_bytes >> 10
             ),
         })

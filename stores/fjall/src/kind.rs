@@ -50,17 +50,20 @@ impl StoreKind for FjallKind {
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let data_dir = options.target.data_dir()?;
-        let size = |name: &str, default| match options.params.int(name) {
-            0 => Ok(default),
-            bytes => {
-                u64::try_from(bytes).map_err(|_| StoreError::usage(format!("fjall: a {name} of {bytes} bytes is none")))
-            }
+        let size = |name: &str, default| match options.params.0.get(name) {
+            None => Ok(default),
+            Some(_) => u64::try_from(options.params.int(name)).ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
+                let what = format!("fjall does not work with a {name} of 0 bytes");
+                StoreError::usage(what).next(format!("Leave `{name}` out, or give it more, for example {name}=1MiB."))
+            }),
         };
         let default = Sizes::default();
         let sizes = Sizes {
             cache_bytes: size("cache", default.cache_bytes)?,
             memtable_bytes: size("memtable", default.memtable_bytes)?,
         };
-        Ok(Box::new(FjallStore::open(data_dir, sizes)?.with_waits(options.waits)))
+        let mut store = FjallStore::open(data_dir, sizes)?;
+        store.waits = options.waits;
+        Ok(Box::new(store))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fjall::{Database, Keyspace, PersistMode, Readable, Snapshot, UserValue};
 use plimsoll_core::{Durability, Kv, KvCapabilities, KvError, StoreError, WriteBatch};
-use plimsoll_keyindex::keyspace::INDEX_ROLE;
+use plimsoll_keyindex::keyspace::{INDEX_ROLE, parts};
 
 use crate::errors::kv_error;
 use crate::group::GroupCommit;
@@ -25,32 +25,17 @@ impl Keyspaces {
     fn of(&self, key: &[u8]) -> &Keyspace {
         if key.first() == Some(&INDEX_ROLE) { &self.index } else { &self.records }
     }
-
-    /// The keyspaces with the range of keys that each has, in key order.
-    fn in_order(&self) -> [(&Keyspace, &'static [u8], Option<&'static [u8]>); 3] {
-        const INDEX_LOW: &[u8] = &[INDEX_ROLE];
-        const INDEX_HIGH: &[u8] = &[INDEX_ROLE + 1];
-        [
-            (&self.records, &[], Some(INDEX_LOW)),
-            (&self.index, INDEX_LOW, Some(INDEX_HIGH)),
-            (&self.records, INDEX_HIGH, None),
-        ]
-    }
 }
 
 /// One connection to a fjall database. Reads see a snapshot each: fjall's reads without one show parts of
 /// a batch that is just being applied.
 pub struct FjallKv {
-    keyspaces: Keyspaces,
-    group: Arc<GroupCommit>,
-    durability: Durability,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) group: Arc<GroupCommit>,
+    pub(crate) durability: Durability,
 }
 
 impl FjallKv {
-    pub(crate) fn new(keyspaces: Keyspaces, group: Arc<GroupCommit>, durability: Durability) -> Self {
-        FjallKv { keyspaces, group, durability }
-    }
-
     fn snapshot(&self) -> Snapshot {
         self.keyspaces.db.snapshot()
     }
@@ -74,7 +59,8 @@ impl FjallKv {
                 let writes = writes.map(|(key, value)| (keyspaces.of(key).clone(), key.into(), value.map(Into::into)));
                 return self.group.commit(&keyspaces.db, writes);
             }
-            Durability::Buffered => Some(PersistMode::Buffer),
+            // fjall's own default, too.
+            Durability::Buffered | Durability::AsConfigured => Some(PersistMode::Buffer),
             Durability::AtEnd => None,
         };
         let mut batch = fjall::OwnedWriteBatch::with_capacity(keyspaces.db.clone(), writes.len()).durability(mode);
@@ -157,15 +143,8 @@ impl Kv for FjallKv {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), KvError> {
         let snapshot = self.snapshot();
-        for (keyspace, first, end) in self.keyspaces.in_order() {
-            let low = low.max(first);
-            let high = match (high, end) {
-                (Some(high), Some(end)) => Some(high.min(end)),
-                (high, end) => high.or(end),
-            };
-            if high.is_some_and(|high| low >= high) {
-                continue;
-            }
+        for (of_index, low, high) in parts(low, high) {
+            let keyspace = if of_index { &self.keyspaces.index } else { &self.keyspaces.records };
             let range = (Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded));
             for pair in snapshot.range::<&[u8], _>(keyspace, range) {
                 let (key, value) = pair.into_inner().map_err(|error| kv_error(&error))?;

@@ -35,7 +35,8 @@ pub struct FjallStore {
     /// Of no collections before [`Store::create`].
     records: Records,
     index: IndexMode,
-    waits: Waits,
+    /// How long its own tidying is waited for.
+    pub(crate) waits: Waits,
 }
 
 impl FjallStore {
@@ -55,15 +56,9 @@ impl FjallStore {
         Ok(store)
     }
 
-    /// The same, whose own tidying is waited for no longer than `waits` say.
-    #[must_use]
-    pub fn with_waits(self, waits: Waits) -> Self {
-        Self { waits, ..self }
-    }
-
     /// A connection of its own, for those who want keys and values.
     pub fn kv(&self, durability: Durability) -> Result<FjallKv, StoreError> {
-        Ok(FjallKv::new(self.keyspaces()?.clone(), Arc::clone(&self.group), durability))
+        Ok(FjallKv { keyspaces: self.keyspaces()?.clone(), group: Arc::clone(&self.group), durability })
     }
 
     fn start(&mut self) -> Result<(), StoreError> {
@@ -117,7 +112,8 @@ impl FjallStore {
                 return Err(StoreError::broken(what)
                     .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
             }
-            let is_quiet = quiet_since.elapsed() >= QUIET;
+            // Asking may have taken longer than that while it was busy.
+            let is_quiet = !busy && quiet_since.elapsed() >= QUIET;
             Ok(if is_quiet { Ok(()) } else { Err("fjall is still flushing or compacting".to_owned()) })
         })
     }
@@ -137,6 +133,12 @@ impl Store for FjallStore {
             }
         }
         Ok(StoreDescription { version: VERSION.into(), place: "embedded".into(), settings })
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        let what = "fjall hands each write to the kernel before it answers: an acknowledged write survives the process, \
+                    not power loss.";
+        Ok(what.to_owned())
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -162,12 +164,10 @@ impl Store for FjallStore {
     /// Flushes what stands in memory and compacts both keyspaces to one run each.
     fn settle(&mut self) -> Result<(), StoreError> {
         let Keyspaces { records, index, .. } = self.keyspaces()?;
-        let settle = |keyspace: &Keyspace, what: fn(&Keyspace) -> fjall::Result<()>| {
-            what(keyspace).map_err(|error| self.error(&error))
-        };
         for step in [|keyspace: &Keyspace| keyspace.rotate_memtable().map(drop), Keyspace::major_compact] {
-            settle(records, step)?;
-            settle(index, step)?;
+            for keyspace in [records, index] {
+                step(keyspace).map_err(|error| self.error(&error))?;
+            }
             self.wait_until_quiet()?;
         }
         Ok(())

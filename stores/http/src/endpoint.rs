@@ -2,8 +2,8 @@
 //!
 //! | URL | |
 //! |---|---|
-//! | `http://user@host:80/base` | TCP; `/base` stands before every target |
-//! | `https://…` | TLS; `?cacert=FILE` says whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we are, `insecure=yes` that nothing is checked |
+//! | `http://user@host:80/base?query` | TCP; `/base` stands before every target; the query belongs to what the URL itself names |
+//! | `https://…` | TLS; the store's parameters say whom to trust, and who we are |
 //! | `http+unix:///path/to.sock?base=/base` | a Unix socket |
 //!
 //! A password is taken from where the caller has it (`--password-file`, or out of the URL). No error shows one, or a
@@ -17,7 +17,7 @@ use plimsoll_endpoint::{Password, TlsFiles, Url, decode, host_and_port, port, sh
 const FORM: &str = "Write it as http://host:80/base, https://host/base or http+unix:///path/to.sock";
 
 /// What every request says besides its target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// The user of Basic authentication; nobody says who they are without.
     pub user: Option<String>,
@@ -27,52 +27,57 @@ pub struct Login {
     pub host: String,
     /// Stands before every target; without a `/` at its end, so empty for a whole server.
     pub base: String,
+    /// The URL's path has one more slash at its end.
+    pub ends_with_slash: bool,
+    /// The URL's query, for requests without a path of their own.
+    pub query: String,
     /// Where the server is, for messages; without credentials.
     pub place: String,
+}
+
+impl Login {
+    /// The target that the URL names itself.
+    pub(crate) fn own_target(&self) -> String {
+        let path = match (self.base.as_str(), self.ends_with_slash) {
+            ("", _) => "/".to_owned(),
+            (base, true) => format!("{base}/"),
+            (base, false) => base.to_owned(),
+        };
+        if self.query.is_empty() { path } else { format!("{path}?{}", self.query) }
+    }
 }
 
 /// A server, and how to ask it.
 pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
-/// The server at a Unix socket, called `place` in messages.
-pub fn at_socket(socket: PathBuf, place: &str) -> Endpoint {
-    let login = Login {
-        user: None,
-        password: None,
-        host: "localhost".to_owned(),
-        base: String::new(),
-        place: place.to_owned(),
-    };
-    Endpoint { address: Address::Unix(socket), tls: None, login }
-}
-
-/// Finds out where `url` leads. `password`, where it is known already, wins over the URL's.
+/// Finds out where `url` leads, over TLS with `files`. `password`, where it is known already, wins over the URL's.
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
+pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles) -> Result<Endpoint, StoreError> {
     let url = Url::split(url, &["http", "https", "http+unix"], FORM)?;
     let (is_tls, is_unix) = (url.scheme == "https", url.scheme == "http+unix");
     let path = url.path.map(|path| format!("/{path}")).unwrap_or_default();
     let mut base = if is_unix { "" } else { path.as_str() };
-    let parameters = url.parameters()?;
-    let mut files = TlsFiles::default();
+    let parameters = if is_unix { url.parameters()? } else { Vec::new() };
     for (name, value) in &parameters {
         match name.as_str() {
-            "base" if is_unix && value.starts_with('/') => base = value,
-            name if is_tls && files.take(name, value) => {}
-            // What was in it has been taken out.
-            "password" if value.is_empty() => {}
+            "base" if value.starts_with('/') => base = value,
             _ => {
-                let next = "Known are `base` of a Unix socket; cacert, cert, key and insecure=yes with https. The \
-                            query of a request belongs to the workload.";
+                let next = "Known is `base`. The query of a request belongs to its path.";
                 return Err(usage("the URL has a parameter that is not known", next));
             }
         }
     }
+    let query = if is_unix { "" } else { url.query };
+    if is_tls && query.split('&').any(|pair| ["cacert=", "insecure="].iter().any(|name| pair.starts_with(name))) {
+        let next = "Write --set http.cacert=FILE, http.cert=FILE, http.key=FILE or http.insecure=true instead.";
+        return Err(usage("whom to trust is no part of a URL, whose query is asked for", next));
+    }
+    let ends_with_slash = base.ends_with('/');
     let base = base.trim_end_matches('/').to_owned();
-    if !base.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
-        return Err(usage("the URL's path has characters that no path has", "Percent-encode them."));
+    if !base.bytes().chain(query.bytes()).all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err(usage("the URL's path or query has characters that no path has", "Percent-encode them."));
     }
     let (address, place) = if is_unix {
         if !url.hosts.is_empty() || path.len() < 2 {
@@ -98,7 +103,7 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
         return Err(usage("a user of Basic authentication has no colon", "Name another."));
     }
     let host = if url.hosts.is_empty() { "localhost" } else { url.hosts }.to_owned();
-    let login = Login { user, password, host, base, place };
+    let login = Login { user, password, host, base, ends_with_slash, query: query.to_owned(), place };
     let tls = if is_tls { Some(files.options()?) } else { None };
     Ok(Endpoint { address, tls, login })
 }
@@ -119,6 +124,10 @@ mod tests {
     use plimsoll_tls::{Roots, Verify};
 
     use super::*;
+
+    fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
+        super::resolve(url, password, TlsFiles::default())
+    }
 
     #[test]
     fn every_form_of_a_url_leads_somewhere() {
@@ -143,9 +152,16 @@ mod tests {
             assert_eq!(login.place, place);
             assert_eq!(endpoint.tls.is_some(), url.starts_with("https"));
         }
-        let tls = resolve("https://h?cacert=/ca&cert=/c&key=/k", None).unwrap().tls.unwrap();
+        let with = |files: &[(&str, &str)]| {
+            let mut all = TlsFiles::default();
+            assert!(files.iter().all(|(name, value)| all.take(name, value)));
+            super::resolve("https://h?key=7", None, all)
+        };
+        let tls = with(&[("cacert", "/ca"), ("cert", "/c"), ("key", "/k")]).unwrap().tls.unwrap();
         assert_eq!((tls.roots, tls.verify), (Roots::File("/ca".into()), Verify::Full));
-        assert_eq!(resolve("https://h?insecure=yes", None).unwrap().tls.unwrap().verify, Verify::None);
+        let insecure = with(&[("insecure", "yes")]).unwrap();
+        assert_eq!((insecure.tls.unwrap().verify, &*insecure.login.query), (Verify::None, "key=7"));
+        assert!(with(&[("cert", "/c")]).is_err());
     }
 
     #[test]
@@ -155,9 +171,9 @@ mod tests {
             "ftp://h",
             "http://h:0",
             "http://h:99999",
-            "http://h?q=1",
-            "http://h?cacert=/ca",
-            "https://h?cert=/c",
+            "http://h?q=a b",
+            "https://h?cacert=/ca",
+            "http+unix:///s?q=1",
             "http+unix://h/path",
             "http+unix://",
             "http://se/cret@h",

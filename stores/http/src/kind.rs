@@ -4,13 +4,15 @@ use plimsoll_core::{
     Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
     StoreSpec, Target,
 };
+use plimsoll_endpoint::TlsFiles;
 
 use crate::endpoint;
-use crate::server::{NginxRecipe, find_nginx};
+use crate::server::{NGINX, NginxRecipe};
 use crate::store::HttpStore;
 
 static SPEC: StoreSpec = StoreSpec {
     name: "http",
+    aliases: &["nginx"],
     summary: "any HTTP/1.1 server, or a private nginx",
     schemes: &["http", "https", "http+unix"],
     interfaces: &[Interface::Http],
@@ -18,6 +20,10 @@ static SPEC: StoreSpec = StoreSpec {
     keeps_data: false,
     params: &[
         ParamSpec::flag("access_log", "a private server writes a line for each request"),
+        ParamSpec::text("cacert", "", "https: the file of whom to trust, instead of this machine's roots"),
+        ParamSpec::text("cert", "", "https: the file of our own certificate, with `key`"),
+        ParamSpec::text("key", "", "https: the file of its key"),
+        ParamSpec::flag("insecure", "https: the server's certificate is not checked"),
         ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes"),
     ],
     packages: &["nginx"],
@@ -37,12 +43,12 @@ impl StoreKind for Http {
     }
 
     fn installed(&self) -> Result<String, StoreError> {
-        find_nginx().map(|program| program.display().to_string())
+        NGINX.find().map(|program| program.display().to_string())
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password)?;
+        let endpoint = endpoint::resolve(url, password, tls_files(&options.params))?;
         endpoint.tls_client()?;
         Ok(vec![
             format!("attaches to {}", endpoint.login.place),
@@ -60,11 +66,23 @@ impl StoreKind for Http {
             Target::Servers(servers) => HttpStore::private(servers, nginx(&options.params), options.waits),
             target => {
                 let (url, password) = target.url()?;
-                HttpStore::attach(endpoint::resolve(url, password)?, options.waits, progress)?
+                let endpoint = endpoint::resolve(url, password, tls_files(&options.params))?;
+                HttpStore::attach(endpoint, options.waits, progress)?
             }
         };
         Ok(Box::new(store))
     }
+}
+
+fn tls_files(params: &Params) -> TlsFiles {
+    let mut files = TlsFiles::default();
+    for name in ["cacert", "cert", "key"] {
+        let value = params.text(name);
+        // All of these names are known.
+        let _ = !value.is_empty() && files.take(name, value);
+    }
+    let _ = params.bool("insecure") && files.take("insecure", "yes");
+    files
 }
 
 fn nginx(params: &Params) -> NginxRecipe {

@@ -10,12 +10,9 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// The most bytes of the line that begins a chunk, extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
 
-/// What arrived is no HTTP/1.
+/// What arrived is no HTTP/1: why, in a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed(
-    /// What about it.
-    pub &'static str,
-);
+pub struct Malformed(pub &'static str);
 
 /// How an answer's body ends, as its fields say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +40,8 @@ pub struct Head<'a> {
     pub retry_after: bool,
     /// The field `Server`; empty when there is none.
     pub server: &'a [u8],
+    /// It gives a cookie, or takes one back.
+    pub set_cookie: bool,
 }
 
 /// Reads a head from the beginning of `bytes`: the head and its length, or `None` while it is not all there.
@@ -60,24 +59,30 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     };
     let (minor, status, reason) = status_line(line)?;
     // HTTP/1.0 closes unless it says otherwise.
+    let framing = Framing::Unsaid;
     let mut head =
-        Head { status, reason, framing: Framing::Unsaid, close: minor == b'0', retry_after: false, server: b"" };
+        Head { status, reason, framing, close: minor == b'0', retry_after: false, server: b"", set_cookie: false };
     loop {
-        let Some((line, next)) = next_line(bytes, at) else {
-            return match bytes.len() > HEAD_BYTES_MAX {
-                true => Err(Malformed("a head of more than 32 KiB")),
-                false => Ok(None),
-            };
-        };
+        let found = next_line(bytes, at);
+        if found.map_or(bytes.len(), |(_, next)| next) > HEAD_BYTES_MAX {
+            return Err(Malformed("a head of more than 32 KiB"));
+        }
+        let Some((line, next)) = found else { return Ok(None) };
         at = next;
         if line.is_empty() {
-            return match at > HEAD_BYTES_MAX {
-                true => Err(Malformed("a head of more than 32 KiB")),
-                false => Ok(Some((head, at))),
-            };
+            return Ok(Some((head, at)));
         }
         field(line, &mut head)?;
     }
+}
+
+/// The fields of a whole head, by name and value.
+pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    lines.filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
 }
 
 /// The line that begins at `at`, without its end, and where the next one begins.
@@ -126,6 +131,7 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
                 }
             }
         }
+        10 if name.eq_ignore_ascii_case(b"set-cookie") => head.set_cookie = true,
         11 if name.eq_ignore_ascii_case(b"retry-after") => head.retry_after = true,
         14 if name.eq_ignore_ascii_case(b"content-length") => {
             let length = number(value.trim_ascii(), 10).ok_or(Malformed("a Content-Length that is no number"))?;

@@ -3,27 +3,20 @@
 //! It listens on a Unix socket only, in a directory that only its user and root can enter, and serves files that are
 //! made for it: `/`, of 612 bytes as the page that nginx comes with, and `/bytes/N` for the sizes of [`SIZES_BYTES`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use plimsoll_core::{Launch, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::look;
-use crate::endpoint::{Endpoint, at_socket};
+use crate::endpoint::{Endpoint, Login};
 
 /// Sizes of the files `/bytes/N`.
 pub const SIZES_BYTES: [usize; 6] = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20];
 /// Size of `/`.
 pub const INDEX_BYTES: usize = 612;
-const NGINX: Program = Program { name: "nginx", directories: &["/usr/local/nginx/sbin"], package: "nginx" };
-
-/// Where nginx is.
-///
-/// # Errors
-/// `Missing`, with the line that installs it.
-pub fn find_nginx() -> Result<PathBuf, StoreError> {
-    NGINX.find()
-}
+/// The server's program.
+pub const NGINX: Program = Program { name: "nginx", directories: &["/usr/local/nginx/sbin"], package: "nginx" };
 
 /// A private nginx.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +29,9 @@ pub struct NginxRecipe {
 
 /// Where a private one listens.
 pub fn endpoint(node: &Node) -> Endpoint {
-    at_socket(node.socket_dir.join("http.sock"), "the private nginx")
+    let (host, place) = ("localhost".to_owned(), "the private nginx".to_owned());
+    let login = Login { host, place, ..Login::default() };
+    Endpoint { address: Address::Unix(node.socket_dir.join("http.sock")), tls: None, login }
 }
 
 impl Recipe for NginxRecipe {
@@ -61,7 +56,7 @@ impl Recipe for NginxRecipe {
         let (data, configuration) = (&node.data_dir, node.data_dir.join("nginx.conf"));
         // Before it has read its configuration, nginx would log to where only root may write.
         let arguments = ["-e", "stderr", "-p", &data.display().to_string(), "-c", &configuration.display().to_string()];
-        Ok(Launch::new("nginx", find_nginx()?, arguments))
+        Ok(Launch::new("nginx", NGINX.find()?, arguments))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {

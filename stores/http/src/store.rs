@@ -6,6 +6,7 @@ use plimsoll_core::{
     Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Waits,
     WireClient,
 };
+use plimsoll_endpoint::tls::session;
 
 use crate::control::{greeted, look};
 use crate::endpoint::{Endpoint, Login};
@@ -56,6 +57,17 @@ impl Store for HttpStore {
         Ok(StoreDescription { version, place, settings })
     }
 
+    fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
+        match durability {
+            Durability::AtEnd | Durability::AsConfigured => Ok(()),
+            other => Err(StoreError::usage(format!("HTTP does not say that a write is {}", other.name()))),
+        }
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        Ok("HTTP does not say what an acknowledged write survives.".to_owned())
+    }
+
     fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
         Ok(())
     }
@@ -64,7 +76,7 @@ impl Store for HttpStore {
         let tls = self.endpoint.tls_client()?;
         let client = |_| {
             let plain = HttpSession::new(Arc::clone(&self.login), durability);
-            let session = self.endpoint.session(plain, tls.as_ref(), &self.login.place)?;
+            let session = session(plain, tls.as_ref(), &self.endpoint.address, &self.login.place)?;
             Ok(WireClient { address: self.endpoint.address.clone(), session })
         };
         Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))

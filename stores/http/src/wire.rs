@@ -16,20 +16,22 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::Asked;
 
+use crate::cookies::Cookies;
 use crate::endpoint::Login;
 use crate::request::Request;
 use crate::response::{self, Framing, Head, Malformed};
 
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 64;
+
 /// What arrives next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Awaited {
+    #[default]
     Head,
-    /// So many bytes of the body.
+    /// So many bytes: of the body, or of the chunk.
     Body(u64),
     ChunkLine,
-    /// So many bytes of the chunk.
     Chunk(u64),
     /// The line's end after a chunk.
     ChunkEnd,
@@ -37,9 +39,11 @@ enum Awaited {
 }
 
 /// A connection to an HTTP server.
+#[derive(Default)]
 pub struct HttpSession {
     login: Arc<Login>,
-    durability: Durability,
+    /// The durability that writes are promised, where that is one: they are refused.
+    promised: Option<Durability>,
     state: WireState,
     /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
@@ -51,6 +55,8 @@ pub struct HttpSession {
     /// Of the answer whose body is arriving.
     status: u16,
     reason: Vec<u8>,
+    /// All of its head, where something of that is wanted.
+    head: Vec<u8>,
     close: bool,
     retry_after: bool,
     /// The body as far as it arrived, where it is kept.
@@ -60,6 +66,9 @@ pub struct HttpSession {
     /// What the server calls itself.
     server: Vec<u8>,
     answer: Answer,
+    /// What the client was given; it outlives connections.
+    cookies: Cookies,
+    scratch: Vec<u8>,
     /// Most bytes that are kept of a body.
     answer_max: usize,
 }
@@ -67,25 +76,8 @@ pub struct HttpSession {
 impl HttpSession {
     /// A session that asks as `login`. Writes are refused unless `durability` promises nothing.
     pub fn new(login: Arc<Login>, durability: Durability) -> Self {
-        Self {
-            login,
-            durability,
-            state: WireState::Opening,
-            refused: None,
-            requests: Vec::new(),
-            queue: VecDeque::new(),
-            awaited: Awaited::Head,
-            is_greeted: false,
-            status: 0,
-            reason: Vec::new(),
-            close: false,
-            retry_after: false,
-            body: Vec::new(),
-            trailer_bytes: 0,
-            server: Vec::new(),
-            answer: Answer::default(),
-            answer_max: ANSWER_BYTES_MAX,
-        }
+        let promised = Some(durability).filter(|one| !matches!(one, Durability::AtEnd | Durability::AsConfigured));
+        Self { login, promised, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
     /// What the server calls itself, once the session is ready; empty when it does not say.
@@ -123,7 +115,9 @@ impl HttpSession {
 
     #[cold]
     fn no_http(&self, bytes: &[u8], Malformed(what): Malformed) -> StoreError {
-        let begin = &bytes[..bytes.len().min(64)];
+        // Behind the first line of an answer there may be cookies.
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let begin = &line[..line.len().min(64)];
         self.broken("answered what is no HTTP/1.1")
             .detail(format!("{what}: `{}`", begin.escape_ascii()))
             .next("Check scheme, host and port.")
@@ -135,12 +129,33 @@ impl HttpSession {
     }
 
     fn keeps(&self) -> bool {
-        self.asked().is_some_and(|request| request.keep) && self.status < 400
+        self.asked().is_some_and(|request| request.needs_body() && request.expects(self.status))
     }
 
-    /// A head has arrived; `rest` is what stands behind it. Returns how much of that was used.
+    /// Keeps of a head what others look at later: cookies, fields that are wanted.
     #[inline]
-    fn take_head(&mut self, head: Head<'_>, rest: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn note(&mut self, head: &Head<'_>, bytes: &[u8]) {
+        let (wants_head, wants_cookies) =
+            self.asked().map_or((false, false), |request| (!request.take.is_empty(), request.cookies));
+        if wants_head {
+            self.head.clear();
+            self.head.extend_from_slice(bytes);
+        }
+        if head.set_cookie && wants_cookies {
+            let given = response::fields(bytes).filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"));
+            given.for_each(|(_, value)| self.cookies.take(value));
+        }
+    }
+
+    /// A head has arrived, of these `bytes`; `rest` is what stands behind it. Returns how much of that was used.
+    #[inline]
+    fn take_head(
+        &mut self,
+        head: Head<'_>,
+        bytes: &[u8],
+        rest: &[u8],
+        done: &mut dyn Done,
+    ) -> Result<usize, StoreError> {
         if head.status < 200 {
             // An answer before the answer. No protocol to switch to was asked for.
             return match head.status {
@@ -160,10 +175,11 @@ impl HttpSession {
             self.server.clear();
             self.server.extend_from_slice(head.server);
         }
-        if head.status >= 400 {
+        if head.status >= 400 || self.asked().is_some_and(|request| !request.expects(head.status)) {
             self.reason.clear();
             self.reason.extend_from_slice(head.reason);
         }
+        self.note(&head, bytes);
         if is_head || matches!(head.status, 204 | 304) {
             return self.finish(&[], done).map(|()| 0);
         }
@@ -211,23 +227,19 @@ impl HttpSession {
         if !matches!(self.state, WireState::Ready) {
             self.opened()?;
         } else if let Some((ticket, kind)) = self.queue.pop_front() {
-            match self.status {
-                200..400 => {
-                    self.answer.rows = 1;
-                    self.answer.columns = 2;
-                    if self.requests[usize::from(kind)].keep {
-                        let body = if body.is_empty() { &self.body } else { body };
-                        self.answer.values.push(Value::Int(i64::from(self.status)));
-                        self.answer.values.push(Value::Bytes(body));
-                    }
-                    done.push(ticket, Outcome::Ok, &self.answer);
-                    self.answer.clear();
-                }
-                _ => {
-                    let writes = self.requests[usize::from(kind)].writes;
-                    self.refuse(ticket, if writes { self.refused_write() } else { Outcome::Rejected }, done);
-                }
+            let request = &self.requests[usize::from(kind)];
+            let is_expected = request.expects(self.status);
+            let kept = std::mem::take(&mut self.body);
+            let body = if body.is_empty() { &kept } else { body };
+            if !is_expected {
+                self.unexpected(ticket, kind, done);
+            } else if let Err(what) = self.checked(kind, body) {
+                self.wrong(ticket, kind, &what, done);
+            } else {
+                done.push(ticket, Outcome::Ok, &self.answer);
+                self.answer.clear();
             }
+            self.body = kept;
             self.body.clear();
         }
         if self.close {
@@ -236,22 +248,63 @@ impl HttpSession {
         Ok(())
     }
 
+    /// Puts what is wanted of an answer into it; or says what is wrong with that.
+    #[inline]
+    fn checked(&mut self, kind: u16, body: &[u8]) -> Result<(), String> {
+        let request = &self.requests[usize::from(kind)];
+        self.answer.rows = 1;
+        self.answer.columns = 2;
+        if request.keep {
+            self.answer.values.push(Value::Int(i64::from(self.status)));
+            self.answer.values.push(Value::Bytes(body));
+        }
+        if let Some(text) = &request.contains
+            && memchr::memmem::find(body, text.as_bytes()).is_none()
+        {
+            return Err(format!("the body does not contain `{text}`"));
+        }
+        if !request.take.is_empty() {
+            self.answer.columns = request.take.len();
+            request.take.push(self.status, &self.head, body, &mut self.answer.values)?;
+        }
+        Ok(())
+    }
+
     /// What becomes of a write that was answered by an error. One of the server's own, a 5xx, may have come upon it
     /// in the middle; but a method or version it does not know it has not begun with (501, 505: RFC 9110, 15.6), nor
-    /// what it asks to be sent again later (503 with Retry-After).
+    /// what it asks to be sent again later (503 with Retry-After). What was answered otherwise than expected has been
+    /// done perhaps.
     fn refused_write(&self) -> Outcome {
         match self.status {
             501 | 505 => Outcome::Rejected,
             503 if self.retry_after => Outcome::Rejected,
             500.. => Outcome::Unknown,
-            _ => Outcome::Rejected,
+            400.. => Outcome::Rejected,
+            _ => Outcome::Unknown,
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, outcome: Outcome, done: &mut dyn Done) {
+    /// An answer with a status that it should not have.
+    #[cold]
+    fn unexpected(&mut self, ticket: Ticket, kind: u16, done: &mut dyn Done) {
+        let request = &self.requests[usize::from(kind)];
+        let outcome = if request.writes { self.refused_write() } else { Outcome::Rejected };
         // Writing to a string cannot fail.
         let _ = write!(self.answer.code, "{}", self.status);
         self.answer.message.push_str(&String::from_utf8_lossy(&self.reason));
+        if self.status < 400 {
+            let _ = write!(self.answer.message, ", where {} was expected", request.expected());
+        }
+        done.push(ticket, outcome, &self.answer);
+        self.answer.clear();
+    }
+
+    /// An answer with the right status and without what it should hold. What was written has been.
+    #[cold]
+    fn wrong(&mut self, ticket: Ticket, kind: u16, what: &str, done: &mut dyn Done) {
+        let writes = self.requests[usize::from(kind)].writes;
+        let outcome = if writes { Outcome::Unknown } else { Outcome::Rejected };
+        self.answer.fail(outcome, "content", what);
         done.push(ticket, outcome, &self.answer);
         self.answer.clear();
     }
@@ -272,6 +325,11 @@ impl HttpSession {
                 format!("{place} does not accept this user with this password"),
                 "Check the user in the URL, and the password there or in the file given with --password-file.",
             ),
+            // Those of the workload say themselves who asks, or find out first.
+            401 if self.requests.is_empty() || self.requests.iter().any(|request| request.has_login) => {
+                self.begin();
+                Ok(())
+            }
             401 => error(
                 K::Authentication,
                 format!("{place} asks for a user and a password"),
@@ -283,20 +341,24 @@ impl HttpSession {
                 "Check scheme, host and port: it may want https, or be a proxy.",
             ),
             _ => {
-                self.is_greeted = true;
-                self.state = WireState::Ready;
+                self.begin();
                 Ok(())
             }
         }
     }
 
+    fn begin(&mut self) {
+        self.is_greeted = true;
+        self.state = WireState::Ready;
+    }
+
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         for kind in kinds {
             let request = Request::new(kind, &self.login)?;
-            if request.writes && self.durability != Durability::AtEnd {
-                let name = self.durability.name();
+            if let Some(durability) = self.promised.filter(|_| request.writes) {
+                let name = durability.name();
                 let what = format!("operation `{}` writes, and HTTP does not say that a write is {name}", kind.name);
-                return Err(StoreError::usage(what).next("Ask for durability at-end."));
+                return Err(StoreError::usage(what).next("Ask for durability as-configured."));
             }
             self.requests.push(request);
         }
@@ -323,11 +385,11 @@ impl HttpSession {
     #[inline]
     fn step(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
         match self.awaited {
-            Awaited::Head => match response::head(bytes) {
-                Ok(Some((head, used))) => Ok(used + self.take_head(head, &bytes[used..], done)?),
-                Ok(None) => Ok(0),
-                Err(malformed) => Err(self.no_http(bytes, malformed)),
-            },
+            Awaited::Head => {
+                let head = response::head(bytes).map_err(|malformed| self.no_http(bytes, malformed))?;
+                let Some((head, used)) = head else { return Ok(0) };
+                Ok(used + self.take_head(head, &bytes[..used], &bytes[used..], done)?)
+            }
             Awaited::Body(left) => {
                 let taken = self.take_piece(left, bytes)?;
                 self.awaited = Awaited::Body(left - taken as u64);
@@ -336,14 +398,12 @@ impl HttpSession {
                 }
                 Ok(taken)
             }
-            Awaited::ChunkLine => match response::chunk(bytes) {
-                Ok(Some((length, used))) => {
-                    self.awaited = if length == 0 { Awaited::Trailers } else { Awaited::Chunk(length) };
-                    Ok(used)
-                }
-                Ok(None) => Ok(0),
-                Err(malformed) => Err(self.no_http(bytes, malformed)),
-            },
+            Awaited::ChunkLine => {
+                let line = response::chunk(bytes).map_err(|malformed| self.no_http(bytes, malformed))?;
+                let Some((length, used)) = line else { return Ok(0) };
+                self.awaited = if length == 0 { Awaited::Trailers } else { Awaited::Chunk(length) };
+                Ok(used)
+            }
             Awaited::Chunk(left) => {
                 let taken = self.take_piece(left, bytes)?;
                 self.awaited =
@@ -360,18 +420,17 @@ impl HttpSession {
                 self.awaited = Awaited::ChunkLine;
                 Ok(used)
             }
-            Awaited::Trailers => match response::trailer(bytes) {
-                Ok(Some((true, used))) => self.finish(&[], done).map(|()| used),
-                Ok(Some((false, used))) => {
-                    self.trailer_bytes += used;
-                    if self.trailer_bytes > response::HEAD_BYTES_MAX {
-                        return Err(self.no_http(bytes, Malformed("more than 32 KiB of fields after the last chunk")));
-                    }
-                    Ok(used)
+            Awaited::Trailers => {
+                let line = response::trailer(bytes).map_err(|malformed| self.no_http(bytes, malformed))?;
+                let Some((is_last, used)) = line else { return Ok(0) };
+                self.trailer_bytes += used;
+                if is_last {
+                    self.finish(&[], done)?;
+                } else if self.trailer_bytes > response::HEAD_BYTES_MAX {
+                    return Err(self.no_http(bytes, Malformed("more than 32 KiB of fields after the last chunk")));
                 }
-                Ok(None) => Ok(0),
-                Err(malformed) => Err(self.no_http(bytes, malformed)),
-            },
+                Ok(used)
+            }
         }
     }
 }
@@ -403,7 +462,7 @@ impl WireSession for HttpSession {
         }
         self.state = WireState::Opening;
         let nothing = plimsoll_core::ValueBuf::new();
-        Request::opening(&self.login).write(nothing.values(), out);
+        Request::opening(&self.login).write(nothing.values(), &self.cookies, &mut self.scratch, out);
     }
 
     fn state(&self) -> &WireState {
@@ -420,7 +479,7 @@ impl WireSession for HttpSession {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
-        self.requests[usize::from(op.kind)].write(op.params, out);
+        self.requests[usize::from(op.kind)].write(op.params, &self.cookies, &mut self.scratch, out);
         self.queue.push_back((ticket, op.kind));
     }
 

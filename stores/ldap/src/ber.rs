@@ -100,13 +100,6 @@ pub fn integer(contents: &[u8]) -> Result<i32, Malformed> {
     }
 }
 
-/// Appends an element.
-pub fn push(out: &mut Vec<u8>, tag: u8, contents: &[u8]) {
-    out.push(tag);
-    push_length(out, contents.len());
-    out.extend_from_slice(contents);
-}
-
 /// Appends a length in as few bytes as it takes.
 pub fn push_length(out: &mut Vec<u8>, length: usize) {
     if length < 0x80 {
@@ -117,14 +110,6 @@ pub fn push_length(out: &mut Vec<u8>, length: usize) {
     let from = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len() - 1);
     out.push(0x80 | (digits.len() - from) as u8);
     out.extend_from_slice(&digits[from..]);
-}
-
-/// An element of contents that `write` appends.
-pub fn element(tag: u8, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let (mut contents, mut out) = (Vec::new(), Vec::new());
-    write(&mut contents);
-    push(&mut out, tag, &contents);
-    out
 }
 
 #[cfg(test)]
@@ -159,8 +144,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_pushed_is_read_again(tag in 0u8..0x1f, contents in prop::collection::vec(any::<u8>(), 0..400)) {
-            let mut out = Vec::new();
-            push(&mut out, tag, &contents);
+            let mut out = vec![tag];
+            push_length(&mut out, contents.len());
+            out.extend_from_slice(&contents);
             let mut reader = Reader(&out);
             prop_assert_eq!(reader.next(), Ok(Some((tag, &contents[..]))));
             prop_assert_eq!(reader.next(), Ok(None));

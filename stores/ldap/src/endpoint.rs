@@ -29,9 +29,10 @@ const FORM: &str = "Write it as ldap://host:389/dc=example,dc=com, ldaps://host/
 const DEFAULT_SOCKET: &str = "/var/run/slapd/ldapi";
 
 /// Who binds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Identity {
     /// Nobody in particular.
+    #[default]
     Anonymous,
     /// A DN with its password.
     Simple {
@@ -45,7 +46,7 @@ pub enum Identity {
 }
 
 /// As whom a connection binds, and where its operations are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// Who binds.
     pub identity: Identity,

@@ -24,12 +24,11 @@ const DEPTH_MAX: usize = 24;
 /// # Errors
 /// What is wrong with it, in one sentence without a full stop.
 pub(crate) fn parse(text: &str) -> Result<Node, String> {
-    let mut parser = Parser { text, at: 0 };
     // As ldapsearch does, parentheses around the whole may be left out.
     if !text.starts_with('(') {
-        let node = item(text)?;
-        return Ok(node);
+        return item(text);
     }
+    let mut parser = Parser { text, at: 0 };
     let node = parser.filter(0)?;
     match &text[parser.at..] {
         "" => Ok(node),
@@ -102,13 +101,12 @@ fn item(text: &str) -> Result<Node, String> {
     if !is_attribute(name) {
         return Err(format!("`{name}` is no attribute's name"));
     }
+    if tag == EQUALITY && value == "*" {
+        return Ok(Node::leaf(PRESENT, name));
+    }
     let name = Node::octets(name);
     if tag != EQUALITY || !value.contains('*') {
         return Ok(Node::Group(tag, vec![name, Node::Leaf(crate::ber::OCTETS, unescaped(value)?)]));
-    }
-    if value == "*" {
-        let Node::Leaf(_, parts) = name else { return Err("an attribute is no leaf".to_owned()) };
-        return Ok(Node::Leaf(PRESENT, parts));
     }
     let pieces: Vec<&str> = value.split('*').collect();
     let last = pieces.len() - 1;
@@ -145,10 +143,9 @@ fn extensible(left: &str, value: &str) -> Result<Node, String> {
     if (name.is_empty() && rule.is_none()) || !(name.is_empty() || is_attribute(name)) {
         return wrong();
     }
-    let leaf = |tag, text: &str| Node::Leaf(tag, vec![Part::Bytes(text.as_bytes().to_vec())]);
     let mut nodes = Vec::new();
-    nodes.extend(rule.map(|rule| leaf(0x81, rule)));
-    nodes.extend((!name.is_empty()).then(|| leaf(0x82, name)));
+    nodes.extend(rule.map(|rule| Node::leaf(0x81, rule)));
+    nodes.extend((!name.is_empty()).then(|| Node::leaf(0x82, name)));
     nodes.push(Node::Leaf(0x83, unescaped(value)?));
     nodes.extend(dn.then(|| Node::byte(0x84, 0xff)));
     Ok(Node::Group(EXTENSIBLE, nodes))
@@ -198,11 +195,14 @@ mod tests {
     use super::*;
     use crate::template::Template;
 
-    fn bytes(text: &str) -> Vec<u8> {
+    fn written(node: &Node) -> Vec<u8> {
         let mut out = Vec::new();
-        let node = parse(text).unwrap_or_else(|what| panic!("{text}: {what}"));
-        Template::new(&node).unwrap().write(1, ValueBuf::new().values(), &mut out);
+        Template::new(node).write(1, ValueBuf::new().values(), &mut out);
         out
+    }
+
+    fn bytes(text: &str) -> Vec<u8> {
+        written(&parse(text).unwrap_or_else(|what| panic!("{text}: {what}")))
     }
 
     #[test]
@@ -257,26 +257,24 @@ mod tests {
             let what = parse(text).err().unwrap_or_else(|| panic!("{text} was taken"));
             assert!(!what.is_empty() && !what.ends_with('.'));
         }
-        let deep = format!("{}(a=b){}", "(!".repeat(100), ")".repeat(100));
-        assert!(parse(&deep).unwrap_err().contains("within each other"));
+        let deep = |count| format!("{}(a={{}}*{{}}){}", "(!".repeat(count), ")".repeat(count));
+        assert!(parse(&deep(DEPTH_MAX + 1)).unwrap_err().contains("within each other"));
+        assert_eq!(bytes(&deep(DEPTH_MAX)).len(), (DEPTH_MAX + 1) * 6 + 3 + 6 + 2 * 6, "the deepest can be written");
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[()&|!=~<>:*\\\\a-f0-9 {}é]{0,40}") {
             if let Ok(node) = parse(&text) {
-                prop_assert!(Template::new(&node).is_some());
+                prop_assert!(!written(&node).is_empty());
             }
         }
 
         #[test]
         fn a_value_comes_back_from_its_escapes(value in prop::collection::vec(any::<u8>(), 0..20)) {
             let text: String = value.iter().map(|byte| format!("\\{byte:02x}")).collect();
-            let expected = crate::ber::element(EQUALITY, |out| {
-                crate::ber::push(out, 4, b"cn");
-                crate::ber::push(out, 4, &value);
-            });
-            prop_assert_eq!(bytes(&format!("(cn={text})")), expected);
+            let expected = Node::Group(EQUALITY, vec![Node::octets("cn"), Node::octets(value)]);
+            prop_assert_eq!(bytes(&format!("(cn={text})")), written(&expected));
         }
     }
 }

@@ -6,7 +6,7 @@ use plimsoll_core::{
 };
 
 use crate::endpoint;
-use crate::server::{SlapdRecipe, find_slapd};
+use crate::server::{SLAPD, SlapdRecipe};
 use crate::store::{LdapStore, unit_of};
 
 const PARAMS: &[ParamSpec] = &[
@@ -31,6 +31,7 @@ const PARAMS: &[ParamSpec] = &[
 
 static SPEC: StoreSpec = StoreSpec {
     name: "ldap",
+    aliases: &["openldap"],
     summary: "any LDAP directory server, or a private OpenLDAP",
     schemes: &["ldap", "ldaps", "ldapi"],
     interfaces: &[Interface::Ldap],
@@ -53,7 +54,7 @@ impl StoreKind for Ldap {
     }
 
     fn installed(&self) -> Result<String, StoreError> {
-        find_slapd().map(|program| program.display().to_string())
+        SLAPD.find().map(|program| program.display().to_string())
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

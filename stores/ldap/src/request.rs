@@ -1,8 +1,8 @@
 //! What is sent: messages of RFC 4511, 4.2 to 4.12.
 
-use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, ValueType};
+use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, ValueType, Values};
 
-use crate::ber::{self, ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET, element, push};
+use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET};
 use crate::dn::{self, is_attribute};
 use crate::endpoint::{Identity, Login};
 use crate::filter;
@@ -57,34 +57,26 @@ impl Request {
         let call = match &kind.call {
             Call::Ldap(call) => call,
             // The least that a server answers: whether it has a root.
-            Call::Nothing | Call::Steps => &nothing(),
+            Call::Nothing | Call::Steps => &entries(String::new(), LdapScope::Base),
             _ => return Err(kind.refused("LDAP")),
         };
         let base = if matches!(kind.call, Call::Ldap(_)) { base } else { "" };
         let (node, answered_by) = operation(call, base).map_err(|Mistake { what, next }| bad(what).next(next))?;
-        let as_text =
-            |value_type: &ValueType| matches!(value_type, ValueType::Bytes | ValueType::Text | ValueType::Int);
-        if node.params() != kind.params.len() || !kind.params.iter().all(as_text) {
+        if node.params() != kind.params.len() || !kind.params.iter().all(ValueType::has_bytes) {
             return Err(bad("its parameters are not one text, integer or bytes for each {}".to_owned()));
         }
-        let message = Node::Group(SEQUENCE, vec![Node::Leaf(INTEGER, vec![Part::Id]), node]);
-        let template = Template::new(&message).ok_or_else(|| bad("its filter goes too deep".to_owned()))?;
         let attributes = match call {
             LdapCall::Search { attributes, .. } => attributes.clone(),
             _ => Vec::new(),
         };
+        let template = message(node);
         Ok(Request { template, answered_by, keep: kind.keep_answer, writes: kind.writes(), attributes })
     }
 }
 
-/// Asks whether there is a root, which every server has, and for none of its attributes.
-pub(crate) fn nothing() -> LdapCall {
-    LdapCall::Search {
-        base: String::new(),
-        scope: LdapScope::Base,
-        filter: "(objectClass=*)".to_owned(),
-        attributes: vec!["1.1".to_owned()],
-    }
+/// Asks for the DNs of all entries from `base` on. That of the root is empty, and every server has it.
+pub(crate) fn entries(base: String, scope: LdapScope) -> LdapCall {
+    LdapCall::Search { base, scope, filter: "(objectClass=*)".to_owned(), attributes: vec!["1.1".to_owned()] }
 }
 
 /// Why an operation cannot be said, and what to do.
@@ -127,7 +119,7 @@ fn operation(call: &LdapCall, base: &str) -> Result<(Node, u8), Mistake> {
                 // Neither the number of entries nor the time is limited by us.
                 Node::byte(INTEGER, 0),
                 Node::byte(INTEGER, 0),
-                Node::byte(ber::BOOLEAN, 0),
+                Node::byte(BOOLEAN, 0),
                 filter,
                 Node::Group(SEQUENCE, wanted),
             ];
@@ -183,48 +175,30 @@ fn attribute(description: &str) -> Result<Node, Mistake> {
     Err(Mistake { what, next: "Write a name of the server's schema: uid, mail, userCertificate;binary." })
 }
 
-/// A whole message with the number `id`.
-fn message(id: u8, operation: &[u8]) -> Vec<u8> {
-    element(SEQUENCE, |out| {
-        push(out, INTEGER, &[id]);
-        out.extend_from_slice(operation);
-    })
+/// A whole message, whose number is said when it is written.
+fn message(operation: Node) -> Template {
+    Template::new(&Node::Group(SEQUENCE, vec![Node::Leaf(INTEGER, vec![Part::Id]), operation]))
 }
 
-/// What says who we are.
-pub(crate) fn bind(id: u8, login: &Login) -> Vec<u8> {
-    let operation = element(tag::BIND, |out| {
-        push(out, INTEGER, &[3]);
-        match &login.identity {
-            Identity::Anonymous => {
-                push(out, OCTETS, b"");
-                push(out, 0x80, b"");
-            }
-            Identity::Simple { dn, password } => {
-                push(out, OCTETS, dn.as_bytes());
-                push(out, 0x80, password.text().as_bytes());
-            }
-            Identity::External => {
-                push(out, OCTETS, b"");
-                let credentials = element(0xa3, |out| {
-                    push(out, OCTETS, b"EXTERNAL");
-                    push(out, OCTETS, b"");
-                });
-                out.extend_from_slice(&credentials);
-            }
-        }
-    });
-    message(id, &operation)
+/// Appends what says who we are, as message `id`.
+pub(crate) fn bind(id: u8, login: &Login, out: &mut Vec<u8>) {
+    let (dn, proof) = match &login.identity {
+        Identity::Anonymous => ("", Node::leaf(0x80, "")),
+        Identity::Simple { dn, password } => (dn.as_str(), Node::leaf(0x80, password.text())),
+        Identity::External => ("", Node::Group(0xa3, vec![Node::octets("EXTERNAL"), Node::octets("")])),
+    };
+    let operation = Node::Group(tag::BIND, vec![Node::byte(INTEGER, 3), Node::octets(dn), proof]);
+    message(operation).write(id, Values::default(), out);
 }
 
-/// Asks for TLS on a connection that begins without.
-pub(crate) fn start_tls(id: u8) -> Vec<u8> {
-    message(id, &element(tag::EXTENDED, |out| push(out, 0x80, START_TLS)))
+/// Appends what asks for TLS on a connection that begins without.
+pub(crate) fn start_tls(id: u8, out: &mut Vec<u8>) {
+    message(Node::Group(tag::EXTENDED, vec![Node::leaf(0x80, START_TLS)])).write(id, Values::default(), out);
 }
 
-/// The good-bye.
-pub(crate) fn unbind(id: u8) -> Vec<u8> {
-    message(id, &[tag::UNBIND, 0])
+/// Appends the good-bye.
+pub(crate) fn unbind(id: u8, out: &mut Vec<u8>) {
+    message(Node::leaf(tag::UNBIND, "")).write(id, Values::default(), out);
 }
 
 #[cfg(test)]
@@ -279,7 +253,13 @@ mod tests {
             written(&modified, &[Value::Int(-7)])
                 .ends_with(b"\x0a\x01\x020\x84\0\0\0\x12\x04\x02sn1\x84\0\0\0\x08\x04\x84\0\0\0\x02-7")
         );
-        assert_eq!(shown(&unbind(3)), "0\\x05\\x02\\x01\\x03B\\x00");
+        let mut out = Vec::new();
+        unbind(3, &mut out);
+        assert_eq!(shown(&out), "0\\x05\\x02\\x01\\x03B\\x00");
+        out.clear();
+        let login = Login { identity: Identity::External, ..Login::default() };
+        bind(1, &login, &mut out);
+        assert_eq!(shown(&out), shown(b"\x30\x18\x02\x01\x01\x60\x13\x02\x01\x03\x04\0\xa3\x0c\x04\x08EXTERNAL\x04\0"));
     }
 
     #[test]

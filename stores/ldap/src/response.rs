@@ -60,8 +60,6 @@ pub struct LdapResult<'a> {
     pub message: &'a [u8],
     /// Where to ask instead: the first URL of a referral.
     pub referral: Option<&'a [u8]>,
-    /// Of an extended response: whose it is.
-    pub name: Option<&'a [u8]>,
 }
 
 /// Reads the contents of a response.
@@ -74,13 +72,11 @@ pub fn result(contents: &[u8]) -> Result<LdapResult<'_>, Malformed> {
     let code = ber::integer(reader.expect(ENUMERATED)?)?;
     let _matched_dn = reader.expect(OCTETS)?;
     let message = reader.expect(OCTETS)?;
-    let mut result = LdapResult { code, message, referral: None, name: None };
+    let mut result = LdapResult { code, message, referral: None };
     while let Some((tag, contents)) = reader.next()? {
-        match tag {
-            0xa3 => result.referral = Some(Reader(contents).expect(OCTETS)?),
-            0x8a => result.name = Some(contents),
-            // SASL's words, an extended response's value, and what later versions may add.
-            _ => {}
+        // Others are SASL's words, an extended response's name and value, and what later versions may add.
+        if tag == 0xa3 {
+            result.referral = Some(Reader(contents).expect(OCTETS)?);
         }
     }
     Ok(result)
@@ -134,9 +130,9 @@ mod tests {
 
     #[test]
     fn results_have_words_and_referrals() {
-        assert_eq!(result(&DONE[7..]), Ok(LdapResult { code: 0, message: b"", referral: None, name: None }));
+        assert_eq!(result(&DONE[7..]), Ok(LdapResult { code: 0, message: b"", referral: None }));
         let referral = b"\x0a\x01\x0a\x04\0\x04\x02no\xa3\x0a\x04\x08ldap://h";
-        let expected = LdapResult { code: 10, message: b"no", referral: Some(b"ldap://h"), name: None };
+        let expected = LdapResult { code: 10, message: b"no", referral: Some(b"ldap://h") };
         assert_eq!(result(referral), Ok(expected));
         assert!(result(b"\x0a\x01\0\x04\0").is_err() && result(b"").is_err());
     }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{Program, ServerUser};
@@ -16,7 +16,8 @@ use crate::endpoint::{Endpoint, Identity, Login};
 
 /// The directory's base.
 pub const BASE: &str = "dc=example,dc=com";
-const SLAPD: Program = Program {
+/// The server's program.
+pub const SLAPD: Program = Program {
     name: "slapd",
     directories: &["/usr/lib/openldap", "/usr/libexec", "/usr/local/libexec"],
     package: "slapd",
@@ -43,14 +44,6 @@ pub struct SlapdRecipe {
     pub index: String,
 }
 
-/// Where slapd is.
-///
-/// # Errors
-/// `Missing`, with the line that installs it.
-pub fn find_slapd() -> Result<PathBuf, StoreError> {
-    SLAPD.find()
-}
-
 /// Where a private one listens, and how to bind: as whom the socket says.
 pub fn endpoint(node: &Node) -> Endpoint {
     let place = "the private slapd".to_owned();
@@ -75,7 +68,7 @@ impl Recipe for SlapdRecipe {
         let url = format!("ldapi://{}/????x-mod=0700", encoded(&node.socket_dir.join("ldapi")));
         let configuration = node.data_dir.join(CONFIGURATION).display().to_string();
         // 32768 is what it logs whatever the level: what is wrong.
-        Ok(Launch::new("slapd", find_slapd()?, ["-d", "32768", "-h", &url, "-f", &configuration]))
+        Ok(Launch::new("slapd", SLAPD.find()?, ["-d", "32768", "-h", &url, "-f", &configuration]))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {

@@ -30,7 +30,9 @@ pub(crate) fn around(inner: LdapSession, tls: Option<TlsClient>, endpoint: &Endp
 
 impl Upgrade<LdapSession> for StartTls {
     fn question(&self) -> Option<Vec<u8>> {
-        self.0.then(|| request::start_tls(ID))
+        let mut out = Vec::new();
+        request::start_tls(ID, &mut out);
+        Some(out).filter(|_| self.0)
     }
 
     fn answered(&self, bytes: &[u8], place: &str) -> Result<Answered, StoreError> {

@@ -15,7 +15,7 @@ use crate::dn;
 use crate::endpoint::{Endpoint, Login};
 use crate::ldif;
 use crate::offline;
-use crate::request::Request;
+use crate::request::{Request, entries};
 use crate::server::{self, BASE, SlapdRecipe};
 use crate::start_tls;
 use crate::wire::LdapSession;
@@ -37,9 +37,8 @@ pub(crate) fn unit_of(run_id: &str) -> String {
 }
 
 pub(crate) struct LdapStore {
-    /// The private server; `None` when attached.
-    server: Option<Arc<dyn Servers>>,
-    settings: Option<SlapdRecipe>,
+    /// The private server, and what it was told; `None` when attached.
+    own: Option<(Arc<dyn Servers>, SlapdRecipe)>,
     endpoint: Endpoint,
     login: Arc<Login>,
     control: Link<Control>,
@@ -58,7 +57,7 @@ pub(crate) struct LdapStore {
 impl LdapStore {
     pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
         let endpoint = server::endpoint(server.first());
-        Self { loads_offline, ..Self::new(Some(server), Some(settings), endpoint, String::new(), waits) }
+        Self { loads_offline, ..Self::new(Some((server, settings)), endpoint, String::new(), waits) }
     }
 
     pub fn attach(
@@ -68,7 +67,7 @@ impl LdapStore {
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(None, None, endpoint, unit_of(run_id), waits);
+        let mut store = Self::new(None, endpoint, unit_of(run_id), waits);
         store.syncs = syncs;
         let place = store.login.place.clone();
         store.control.get()?;
@@ -91,13 +90,7 @@ impl LdapStore {
         Ok(store)
     }
 
-    fn new(
-        server: Option<Arc<dyn Servers>>,
-        settings: Option<SlapdRecipe>,
-        endpoint: Endpoint,
-        unit: String,
-        waits: &Waits,
-    ) -> Self {
+    fn new(own: Option<(Arc<dyn Servers>, SlapdRecipe)>, endpoint: Endpoint, unit: String, waits: &Waits) -> Self {
         let login = Arc::new(endpoint.login.clone());
         let base = login.base.clone();
         let connect = {
@@ -105,9 +98,8 @@ impl LdapStore {
             move || Control::open(&endpoint, &waits)
         };
         Self {
-            control: Link::new(server.clone().map(|server| (server, Nodes::All)), connect),
-            server,
-            settings,
+            control: Link::new(own.as_ref().map(|(server, _)| (Arc::clone(server), Nodes::All)), connect),
+            own,
             endpoint,
             login,
             base,
@@ -120,7 +112,7 @@ impl LdapStore {
 
     /// What stands behind the DNs of operations.
     fn operations_base(&self) -> String {
-        match self.server.is_none() && self.is_made {
+        match self.own.is_none() && self.is_made {
             true => dn::below(&self.unit, &self.base),
             false => self.base.clone(),
         }
@@ -131,13 +123,7 @@ impl LdapStore {
         let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
         let control = self.control.get()?;
         loop {
-            let all = LdapCall::Search {
-                base: unit.clone(),
-                scope: LdapScope::Sub,
-                filter: "(objectClass=*)".to_owned(),
-                attributes: vec!["1.1".to_owned()],
-            };
-            let (outcome, answer) = control.ask(&all)?;
+            let (outcome, answer) = control.ask(&entries(unit.clone(), LdapScope::Sub))?;
             match outcome {
                 Outcome::NotFound => return Ok(()),
                 Outcome::Ok if answer.rows == 0 => return Ok(()),
@@ -170,19 +156,23 @@ impl LdapStore {
 
     /// Whether what an attached server acknowledges is as durable as asked for; `None` where nobody says.
     fn is_durable_there(&mut self, durability: Durability) -> Result<Option<bool>, StoreError> {
-        if durability == Durability::AtEnd {
+        if matches!(durability, Durability::AtEnd | Durability::AsConfigured) {
             return Ok(Some(true));
         }
-        let syncs = match self.syncs {
+        // What survives power loss survives the process.
+        Ok(self.syncs_there()?.map(|syncs| syncs || durability == Durability::Buffered))
+    }
+
+    /// Whether an attached server syncs each write; `None` where nobody says.
+    fn syncs_there(&mut self) -> Result<Option<bool>, StoreError> {
+        Ok(match self.syncs {
             Some(syncs) => Some(syncs),
             None => {
                 let filter = format!("(&(objectClass=olcMdbConfig)(olcSuffix={}))", filter_value(&self.base));
                 let found = self.control.get()?.entries("cn=config", LdapScope::One, &filter, &["olcDbNoSync"])?;
                 found.first().map(|(_, values)| values.first().is_none_or(|value| value != "TRUE"))
             }
-        };
-        // What survives power loss survives the process.
-        Ok(syncs.map(|syncs| syncs || durability == Durability::Buffered))
+        })
     }
 
     fn not_durable(&self, durability: Durability) -> StoreError {
@@ -190,17 +180,22 @@ impl LdapStore {
             format!("{} does not sync writes before it answers: it is not {}", self.login.place, durability.name());
         StoreError::usage(what)
             .detail("olcDbNoSync is TRUE there, or ldap.syncs is no")
-            .next("Ask for durability buffered, or set olcDbNoSync to FALSE.")
+            .next("Ask for durability `as-configured`, or set olcDbNoSync to FALSE.")
     }
 
     /// Switches the private server's syncs.
     fn set_sync(&mut self, durability: Durability) -> Result<(), StoreError> {
-        let value = if durability == Durability::Durable { "FALSE" } else { "TRUE" };
+        let value = if is_synced(durability) { "FALSE" } else { "TRUE" };
         let change =
             LdapChange { how: LdapHow::Replace, attribute: "olcDbNoSync".to_owned(), value: Some(value.to_owned()) };
         let call = LdapCall::Modify { dn: OWN_DATABASE.to_owned(), changes: vec![change] };
         self.control.get()?.must(&call, "set olcDbNoSync")
     }
+}
+
+/// Whether the private server syncs each write for `durability`; it does by its own default.
+fn is_synced(durability: Durability) -> bool {
+    matches!(durability, Durability::Durable | Durability::AsConfigured)
 }
 
 /// A value as a filter has it.
@@ -229,7 +224,7 @@ fn unit(dn: String, name: &str) -> LdapCall {
 
 impl Store for LdapStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let is_private = self.server.is_some();
+        let is_private = self.own.is_some();
         let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
         let control = self.control.get()?;
         let root = control.entry("", &["vendorName", "vendorVersion", "monitorContext"])?.unwrap_or_default();
@@ -244,7 +239,7 @@ impl Store for LdapStore {
             version = "a server that does not say which".to_owned();
         }
         let mut settings = Vec::new();
-        if let Some(own) = &self.settings {
+        if let Some((_, own)) = &self.own {
             settings.push(Setting::ours("dbnosync", "FALSE for durable, TRUE for buffered and at-end", "FALSE"));
             settings.push(Setting::ours("index", own.index.clone(), "none"));
             settings.push(Setting::ours("maxsize", own.maxsize_bytes.to_string(), "10485760"));
@@ -256,7 +251,7 @@ impl Store for LdapStore {
     }
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
-        if self.server.is_none() {
+        if self.own.is_none() {
             return Ok(None);
         }
         self.set_sync(durability)?;
@@ -268,9 +263,40 @@ impl Store for LdapStore {
         Ok(Some(settings))
     }
 
+    fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
+        match if self.own.is_some() { Some(true) } else { self.is_durable_there(durability)? } {
+            Some(true) => Ok(()),
+            Some(false) => Err(self.not_durable(durability)),
+            None => Err(StoreError::usage(format!("{} does not say whether it syncs writes", self.login.place))),
+        }
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        let syncs = match &self.own {
+            None => self.syncs_there()?,
+            Some(_) => {
+                let found = self.control.get()?.entry(OWN_DATABASE, &["olcDbNoSync"])?.unwrap_or_default();
+                Some(found.first().is_none_or(|value| value != "TRUE"))
+            }
+        };
+        let what = match syncs {
+            Some(true) => {
+                "The directory syncs each write before it answers: an acknowledged write survives power loss."
+            }
+            Some(false) => {
+                "The directory does not sync writes (olcDbNoSync): an acknowledged write survives the process, \
+                            not power loss."
+            }
+            None => {
+                "The directory does not say whether it syncs writes: nothing says what an acknowledged write survives."
+            }
+        };
+        Ok(what.to_owned())
+    }
+
     fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
         let base = self.base.clone();
-        if let Some(server) = &self.server {
+        if let Some((server, _)) = &self.own {
             if self.is_made {
                 self.control.hang_up();
                 offline::empty(&**server)?;
@@ -296,7 +322,7 @@ impl Store for LdapStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let may_write = if self.server.is_some() {
+        let may_write = if self.own.is_some() {
             self.set_sync(durability)?;
             true
         } else {
@@ -325,10 +351,10 @@ impl Store for LdapStore {
         next: &mut dyn FnMut(&mut ValueBuf) -> Option<KindId>,
     ) -> Result<Option<String>, StoreError> {
         let base = self.operations_base();
-        let Some(server) = self.server.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
+        let Some((server, _)) = self.own.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
         self.control.hang_up();
         let mut entries: u64 = 0;
-        offline::add(&**server, durability == Durability::Durable, |file| {
+        offline::add(&**server, is_synced(durability), |file| {
             let requests = kinds.iter().map(|kind| Request::new(kind, &base)).collect::<Result<Vec<_>, _>>()?;
             let (mut params, mut message, mut text) = (ValueBuf::new(), Vec::new(), String::new());
             while let Some(kind) = next(&mut params) {
@@ -351,7 +377,7 @@ impl Store for LdapStore {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         // The server writes what it acknowledges; the kernel needs to be told to keep it.
-        let Some(server) = &self.server else { return Ok(()) };
+        let Some((server, _)) = &self.own else { return Ok(()) };
         let file = offline::data_file(server.first());
         File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
     }
@@ -362,7 +388,7 @@ impl Store for LdapStore {
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        let Some(server) = &self.server else { return Ok(Footprint::default()) };
+        let Some((server, _)) = &self.own else { return Ok(Footprint::default()) };
         let file = offline::data_file(server.first());
         let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
         let pages =
@@ -374,11 +400,11 @@ impl Store for LdapStore {
 
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
         // LMDB reads its map. Which database an attached server has is not asked.
-        Ok(self.server.as_ref().map(|_| CacheSize::PageCache))
+        Ok(self.own.as_ref().map(|_| CacheSize::PageCache))
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        self.server.as_ref().map(|_| self.control.probe(read_counters))
+        self.own.as_ref().map(|_| self.control.probe(read_counters))
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

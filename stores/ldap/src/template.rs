@@ -4,12 +4,12 @@
 //! bytes, which is filled in when the parameters are known; BER allows that, and directory servers send such lengths
 //! themselves.
 
-use plimsoll_core::{Value, Values};
+use plimsoll_core::Values;
 
 use crate::ber;
 use crate::dn;
 
-/// Elements within elements at most.
+/// Elements within elements at most: many more than those of the deepest filter and what is around it.
 const DEPTH_MAX: usize = 64;
 
 /// A piece of an element's contents.
@@ -34,12 +34,16 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    pub fn leaf(tag: u8, contents: impl Into<Vec<u8>>) -> Node {
+        Node::Leaf(tag, vec![Part::Bytes(contents.into())])
+    }
+
     pub fn octets(text: impl Into<Vec<u8>>) -> Node {
-        Node::Leaf(ber::OCTETS, vec![Part::Bytes(text.into())])
+        Node::leaf(ber::OCTETS, text)
     }
 
     pub fn byte(tag: u8, byte: u8) -> Node {
-        Node::Leaf(tag, vec![Part::Bytes(vec![byte])])
+        Node::leaf(tag, [byte])
     }
 
     /// How many parameters it takes.
@@ -47,14 +51,6 @@ impl Node {
         match self {
             Node::Leaf(_, parts) => parts.iter().filter(|part| matches!(part, Part::Param | Part::DnParam)).count(),
             Node::Group(_, nodes) => nodes.iter().map(Node::params).sum(),
-        }
-    }
-
-    /// How many elements stand within each other.
-    pub fn depth(&self) -> usize {
-        match self {
-            Node::Leaf(..) => 1,
-            Node::Group(_, nodes) => 1 + nodes.iter().map(Node::depth).max().unwrap_or(0),
         }
     }
 
@@ -109,11 +105,10 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// `None` when it goes too deep.
-    pub fn new(node: &Node) -> Option<Template> {
+    pub fn new(node: &Node) -> Template {
         let mut template = Template::default();
-        (node.depth() <= DEPTH_MAX).then(|| template.add(node))?;
-        Some(template)
+        template.add(node);
+        template
     }
 
     fn mark(&mut self, what: What) {
@@ -167,8 +162,12 @@ impl Template {
                     let length = (out.len() - start) as u32;
                     out[start - 4..start].copy_from_slice(&length.to_be_bytes());
                 }
+                // Kinds have no parameters without bytes, and null is nothing.
                 What::Param | What::DnParam => {
-                    push_value(out, params.get(param), *what == What::DnParam);
+                    params.get(param).with_bytes(|bytes| match what {
+                        What::DnParam => dn::push_escaped(out, bytes),
+                        _ => out.extend_from_slice(bytes),
+                    });
                     param += 1;
                 }
             }
@@ -177,29 +176,9 @@ impl Template {
     }
 }
 
-#[inline]
-fn push_value(out: &mut Vec<u8>, value: Value<'_>, in_dn: bool) {
-    let bytes = match value {
-        Value::Int(number) => return push_decimal(out, number),
-        Value::Text(text) => text.as_bytes(),
-        Value::Bytes(bytes) => bytes,
-        // Kinds have no parameters of other types, and null is nothing.
-        _ => return,
-    };
-    match in_dn {
-        true => dn::push_escaped(out, bytes),
-        false => out.extend_from_slice(bytes),
-    }
-}
-
-#[inline]
-fn push_decimal(out: &mut Vec<u8>, number: i64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::ValueBuf;
+    use plimsoll_core::{Value, ValueBuf};
 
     use super::*;
 
@@ -207,27 +186,12 @@ mod tests {
     fn lengths_are_filled_in_around_parameters_only() {
         let name = Node::Leaf(4, parts("uid={},x", &Part::DnParam));
         let message = Node::Group(0x30, vec![Node::Leaf(2, vec![Part::Id]), name, Node::octets("all")]);
-        let template = Template::new(&message).unwrap();
+        let template = Template::new(&message);
         let mut params = ValueBuf::new();
         params.push(Value::Text("a,b"));
         let mut out = vec![9];
         template.write(7, params.values(), &mut out);
         let expected = b"\x09\x30\x84\0\0\0\x19\x02\x01\x07\x04\x84\0\0\0\x0buid=a\\2cb,x\x04\x03all";
         assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string());
-    }
-
-    #[test]
-    fn numbers_are_decimal() {
-        for number in [0, 7, -1, i64::MAX, i64::MIN] {
-            let mut out = Vec::new();
-            push_decimal(&mut out, number);
-            assert_eq!(out, number.to_string().as_bytes());
-        }
-    }
-
-    #[test]
-    fn what_goes_too_deep_is_none() {
-        let deep = (0..DEPTH_MAX).fold(Node::octets(""), |node, _| Node::Group(0x30, vec![node]));
-        assert!(Template::new(&deep).is_none());
     }
 }

@@ -35,6 +35,7 @@ struct Slot {
 }
 
 /// A connection to a directory server.
+#[derive(Default)]
 pub struct LdapSession {
     login: Arc<Login>,
     /// Stands behind every DN.
@@ -60,19 +61,8 @@ pub struct LdapSession {
 impl LdapSession {
     /// A session that binds as `login` and asks below `base`. Operations that write are refused unless `may_write`.
     pub fn new(login: Arc<Login>, base: impl Into<String>, may_write: bool) -> Self {
-        Self {
-            login,
-            base: base.into(),
-            may_write,
-            state: WireState::Opening,
-            refused: None,
-            requests: Vec::new(),
-            slots: (0..DEPTH_MAX).map(|_| Slot::default()).collect(),
-            free: Vec::with_capacity(DEPTH_MAX as usize),
-            skip_bytes: 0,
-            answer: Answer::default(),
-            answer_max: ANSWER_BYTES_MAX,
-        }
+        let slots = (0..DEPTH_MAX).map(|_| Slot::default()).collect();
+        Self { login, base: base.into(), may_write, slots, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
     /// Makes `kinds` those that can be asked, while nothing is in flight.
@@ -137,11 +127,12 @@ impl LdapSession {
             return Ok(0);
         }
         let contents = &bytes[message.from..message.from + message.bytes];
-        let taken = match message.tag {
-            tag::ENTRY => self.keep_entry(message.id, contents),
-            _ => self.take_result(&message, contents, done)?,
-        };
-        taken.map_err(|malformed| self.no_ldap(bytes, malformed))?;
+        if message.tag == tag::ENTRY {
+            self.keep_entry(message.id, contents).map_err(|malformed| self.no_ldap(bytes, malformed))?;
+        } else {
+            let result = response::result(contents).map_err(|malformed| self.no_ldap(bytes, malformed))?;
+            self.take_result(&message, result, done)?;
+        }
         Ok(message.total)
     }
 
@@ -187,13 +178,9 @@ impl LdapSession {
     fn take_result(
         &mut self,
         message: &Message,
-        contents: &[u8],
+        result: LdapResult<'_>,
         done: &mut dyn Done,
-    ) -> Result<Result<(), Malformed>, StoreError> {
-        let result = match response::result(contents) {
-            Ok(result) => result,
-            Err(malformed) => return Ok(Err(malformed)),
-        };
+    ) -> Result<(), StoreError> {
         if message.id == 0 {
             return Err(self.notice(result));
         }
@@ -201,8 +188,7 @@ impl LdapSession {
             if message.id != i32::from(BIND_ID) || message.tag != tag::BIND_RESPONSE {
                 return Err(self.unasked());
             }
-            self.bound(result)?;
-            return Ok(Ok(()));
+            return self.bound(result);
         }
         let asked = slot_of(&mut self.slots, message.id).and_then(|slot| slot.asked);
         let Some((ticket, kind)) = asked else { return Err(self.unasked()) };
@@ -210,7 +196,7 @@ impl LdapSession {
             return Err(self.broken("answered an operation with what is no answer to it"));
         }
         self.finish(message.id as u8, ticket, kind, result, done);
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// An operation has its answer.
@@ -341,25 +327,23 @@ fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
         Identity::Simple { .. } => "Check the DN in the URL, and the password there or in the file of --password-file.",
         Identity::External => "Connect to ldapi://, or show a certificate with cert= and key=.",
     };
-    let (kind, what, next) = match result.code {
-        code::INVALID_CREDENTIALS
-        | code::INAPPROPRIATE_AUTHENTICATION
-        | code::INSUFFICIENT_ACCESS_RIGHTS
-        | code::UNWILLING_TO_PERFORM
-        | code::NO_SUCH_OBJECT
-        | code::AUTH_METHOD_NOT_SUPPORTED => (K::Authentication, format!("{place} does not accept {who}"), check),
-        code::CONFIDENTIALITY_REQUIRED | code::STRONGER_AUTH_REQUIRED => (
+    let (kind, what, next) = match code::name(result.code) {
+        "invalidCredentials"
+        | "inappropriateAuthentication"
+        | "insufficientAccessRights"
+        | "unwillingToPerform"
+        | "noSuchObject"
+        | "authMethodNotSupported" => (K::Authentication, format!("{place} does not accept {who}"), check),
+        "confidentialityRequired" | "strongerAuthRequired" => (
             K::Authentication,
             format!("{place} does not accept {who} without TLS"),
             "Write ldaps://, or add starttls=yes to the URL.",
         ),
-        code::INVALID_DN_SYNTAX => {
+        "invalidDNSyntax" => {
             (K::Usage, format!("{place} does not take the URL's user for a DN"), "Write one of its schema.")
         }
-        code::PROTOCOL_ERROR => {
-            (K::Usage, format!("{place} does not speak LDAP version 3"), "Check scheme, host and port.")
-        }
-        code::BUSY | code::UNAVAILABLE => {
+        "protocolError" => (K::Usage, format!("{place} does not speak LDAP version 3"), "Check scheme, host and port."),
+        "busy" | "unavailable" => {
             (K::Unreachable, format!("{place} takes nobody now"), "Wait until it has started, or is less busy.")
         }
         _ => (K::Store, format!("{place} refused {who}"), "Look it up in the server's log."),
@@ -399,7 +383,7 @@ impl WireSession for LdapSession {
         self.answer.clear();
         self.refused = self.prepare(kinds).err();
         self.state = WireState::Opening;
-        out.extend_from_slice(&request::bind(BIND_ID, &self.login));
+        request::bind(BIND_ID, &self.login, out);
     }
 
     fn state(&self) -> &WireState {
@@ -439,7 +423,7 @@ impl WireSession for LdapSession {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         if matches!(self.state, WireState::Ready) {
-            out.extend_from_slice(&request::unbind(self.free.last().copied().unwrap_or(BIND_ID)));
+            request::unbind(self.free.last().copied().unwrap_or(BIND_ID), out);
         }
     }
 }

@@ -99,7 +99,7 @@ impl RedoLog {
             by_work: true,
             words: format!(
                 "The redo log has {} MiB ({setting}): checkpoints have gone once round it when up to {} MiB were written, \
-                 {seconds:.0} s at this pace. A smaller log{shorter} brings a round into shorter rungs",
+                 {seconds:.0} s at this pace. A smaller log{shorter} brings a round into shorter load steps",
                 mib(self.bytes),
                 mib(until)
             ),

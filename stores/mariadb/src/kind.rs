@@ -6,6 +6,7 @@ use plimsoll_core::{
 };
 
 use crate::conninfo::{self, Environment};
+use crate::control::FLUSH_LOG;
 use crate::server::{self, MariadbRecipe, find_server};
 use crate::store::{MariadbStore, database_name};
 
@@ -19,10 +20,19 @@ const PARAMS: &[ParamSpec] = &[
         "151",
         "most connections a private server takes, and one more for its root",
     ),
+    ParamSpec::text(
+        "settings",
+        "",
+        "any other settings of a private server: \"innodb_io_capacity=2000 innodb_doublewrite=OFF\"",
+    ),
 ];
+
+/// What is Plimsoll's business in a private server: its place, and what a durability sets.
+const NOT_TO_BE_SET: &[&str] = &["datadir", "tmpdir", "socket", "pid_file", FLUSH_LOG];
 
 static SPEC: StoreSpec = StoreSpec {
     name: "mariadb",
+    aliases: &["mysql"],
     summary: "MariaDB or MySQL, a private server or one that runs already",
     schemes: &["mysql", "mariadb"],
     interfaces: &[Interface::Records, Interface::Sql],
@@ -37,6 +47,10 @@ static SPEC: StoreSpec = StoreSpec {
     habits: &[
         ("--mysql-socket", "sysbench", "a URL: --on 'mariadb:///?socket=#'"),
         ("--mysql-host", "sysbench", "a URL: --on mariadb://#/database"),
+        ("--mysql-port", "sysbench", "a part of the URL: --on mariadb://user@host:#/database"),
+        ("--mysql-user", "sysbench", "a part of the URL: --on mariadb://#@host/database"),
+        ("--mysql-db", "sysbench", "a part of the URL: --on mariadb://user@host/#"),
+        ("--mysql-password", "sysbench", "MYSQL_PWD, ~/.my.cnf or --password-file"),
     ],
     ..StoreSpec::PLAIN
 };
@@ -81,14 +95,21 @@ impl StoreKind for Mariadb {
             given("log_file", "loose-innodb-redo-log-capacity"),
             given("max_connections", "max-connections"),
         ];
-        Ok(Some(Box::new(MariadbRecipe { settings: settings.into_iter().flatten().collect() })))
+        let mut settings: Vec<_> = settings.into_iter().flatten().collect();
+        // Of one that is said twice the last counts.
+        settings.extend(further_settings(params)?);
+        Ok(Some(Box::new(MariadbRecipe { settings })))
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let OpenOptions { target, run_id, waits, .. } = options;
+        let OpenOptions { target, params, run_id, waits, .. } = options;
         if let Target::Servers(servers) = target {
             let address = server::address(servers.first());
             return Ok(Box::new(MariadbStore::open(Some(servers), address, server::login(), None, &waits, &run_id)?));
+        }
+        if !params.text("settings").is_empty() {
+            return Err(StoreError::usage("`settings` are those of a private server, and this one is not ours")
+                .next("Leave them out, or use a private server: --on mariadb"));
         }
         let (url, password) = target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
@@ -98,4 +119,26 @@ impl StoreKind for Mariadb {
         }
         Ok(Box::new(store))
     }
+}
+
+/// The settings of the parameter `settings`, by the names of the command line's options.
+fn further_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
+    let wrong = |what: String| {
+        StoreError::usage(what).next("Write it as settings = \"innodb_io_capacity=2000 innodb_doublewrite=OFF\"")
+    };
+    let one = |word: &str| {
+        let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(wrong(format!("the store's parameter `settings` has `{word}`, which is no NAME=VALUE")));
+        };
+        let plain = name.trim_start_matches('-').replace('-', "_");
+        match NOT_TO_BE_SET.contains(&plain.as_str()) {
+            true if plain == FLUSH_LOG => {
+                Err(StoreError::usage(format!("`settings` names {plain}, which a durability sets"))
+                    .next("Ask for a durability: --durability durable (1), buffered (2) or at-end (0)"))
+            }
+            true => Err(wrong(format!("`settings` names {plain}, which is Plimsoll's business in a private server"))),
+            false => Ok((plain.replace('_', "-"), value.to_owned())),
+        }
+    };
+    params.text("settings").split_whitespace().map(one).collect()
 }

@@ -1,12 +1,6 @@
 //! How the server would run a statement, in one line for each of its steps.
 
-use plimsoll_core::{OpKind, Value, ValueType, Values};
-
-/// The type of a parameter; of a repeated record's too.
-pub(crate) fn declared(kind: &OpKind, which: u16) -> ValueType {
-    let position = usize::from(which) % kind.params.len().max(1);
-    kind.params.get(position).copied().unwrap_or(ValueType::Text)
-}
+use plimsoll_core::{Value, Values};
 
 /// Names of EXPLAIN's columns, of MariaDB and of MySQL, which has two more.
 const PLAN_COLUMNS: [&str; 10] =

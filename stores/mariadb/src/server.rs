@@ -41,13 +41,10 @@ pub fn address(node: &Node) -> Address {
 pub(crate) fn login() -> Login {
     Login {
         user: "root".to_owned(),
-        database: None,
-        password: None,
-        no_password_because: None,
         program_name: "plimsoll".to_owned(),
         private_way: true,
-        encryption: None,
         place: "the private MariaDB".to_owned(),
+        ..Login::default()
     }
 }
 

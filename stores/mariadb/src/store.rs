@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Call, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Probe, Servers,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Probe, Servers, Sessions,
+    Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, tables,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_lab::tree_bytes;
@@ -16,7 +16,7 @@ use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
 use crate::sql::{self, Flavor, quoted};
-use crate::wire::{Login, MySession};
+use crate::wire::{Login, MySession, READ_ONLY};
 
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
@@ -109,13 +109,6 @@ impl MariadbStore {
         Arc::new(Login { database: Some(self.database.clone()), ..(*self.login).clone() })
     }
 
-    /// What the sessions of a drive set.
-    fn settings_of_sessions(&self) -> Vec<String> {
-        let mut settings = session_settings();
-        settings.extend(self.read_only.then(|| "SET SESSION TRANSACTION READ ONLY".to_owned()));
-        settings
-    }
-
     /// Databases that earlier runs could not drop, as far as one can tell by their names.
     pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let pattern = PREFIX.replace('_', "\\_");
@@ -127,11 +120,10 @@ impl MariadbStore {
 
     fn make_database(&mut self) -> Result<(), StoreError> {
         let (database, user, place) = (quoted(&self.database), self.login.user.clone(), self.login.place.clone());
-        match self.control.get()?.simple(&format!("CREATE DATABASE {database}")) {
-            Ok(_) => {
-                self.has_database = true;
-                Ok(())
-            }
+        let made = self.control.get()?.simple(&format!("CREATE DATABASE {database}"));
+        // It may have been made all the same where nobody answers.
+        self.has_database = made.as_ref().map_or_else(StoreError::is_nobody_there, |_| true);
+        match made {
             Err(error) if error.kind == StoreErrorKind::Permission => Err(StoreError {
                 what: format!("user `{user}` may not make database {database} at {place}"),
                 detail: Some(error.to_string()),
@@ -142,11 +134,7 @@ impl MariadbStore {
                 )),
                 ..error
             }),
-            // It may have been made all the same.
-            Err(error) => {
-                self.has_database = error.is_nobody_there();
-                Err(error)
-            }
+            made => made.map(drop),
         }
     }
 
@@ -193,7 +181,8 @@ impl MariadbStore {
     fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
         let place = self.login.place.clone();
         let level = match durability {
-            Durability::Durable => 1,
+            // The server's own default, too.
+            Durability::Durable | Durability::AsConfigured => 1,
             Durability::Buffered => 2,
             Durability::AtEnd => 0,
         };
@@ -202,21 +191,19 @@ impl MariadbStore {
             self.control.get()?.simple(&format!("SET GLOBAL {FLUSH_LOG} = {level}"))?;
             return Ok(());
         }
-        // A commit that is in InnoDB's log and not in the binary log is undone after a crash.
-        let binlog = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
-        if durability == Durability::Durable && self.control.get()?.value(binlog)? != "1" {
+        if durability == Durability::Durable && self.control.get()?.value(BINLOG)? != "1" {
             return Err(StoreError::new(
                 StoreErrorKind::Usage,
                 format!("{place} writes a binary log without syncing it at each commit: that is not `durable`"),
             )
-            .next("Have sync_binlog set to 1 there, or ask for another durability."));
+            .next("Have sync_binlog set to 1 there, or ask for durability `as-configured`."));
         }
         let found = self.control.get()?.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
         // 3 is 1 with more syncs, of MariaDB.
         let enough = match durability {
             Durability::Durable => matches!(found.as_str(), "1" | "3"),
             Durability::Buffered => matches!(found.as_str(), "1" | "2" | "3"),
-            Durability::AtEnd => true,
+            Durability::AtEnd | Durability::AsConfigured => true,
         };
         if enough {
             return Ok(());
@@ -225,7 +212,7 @@ impl MariadbStore {
             "{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`",
             durability.name()
         ))
-        .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for a durability that it has.")))
+        .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for durability `as-configured`.")))
     }
 }
 
@@ -261,6 +248,10 @@ fn account(user: &str) -> String {
     format!("{}@{}", quoted(user), quoted(host))
 }
 
+/// Whether the binary log is synced at each commit, 1 where there is none: a commit that is in InnoDB's log and not in that
+/// one is undone after a crash.
+const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
+
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let place = match self.server {
@@ -274,9 +265,33 @@ impl Store for MariadbStore {
         Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
     }
 
+    fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
+        if self.server.is_some() { Ok(()) } else { self.make_durable(durability) }
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        let name = self.flavor.name();
+        let control = self.control.get()?;
+        let level = control.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;
+        let survives = match level.as_str() {
+            "0" => "writes and syncs its log every second: acknowledged commits of the last one may be lost",
+            "2" => {
+                "writes its log at each commit and syncs it every second: power loss may take acknowledged commits of \
+                    the last one"
+            }
+            _ if control.value(BINLOG)? != "1" => {
+                "syncs its log at each commit, and its binary log not (sync_binlog): \
+                                                   power loss may undo the last acknowledged commits"
+            }
+            _ => "syncs its log at each commit: an acknowledged commit survives power loss",
+        };
+        Ok(format!("{name} ({FLUSH_LOG}={level}) {survives}."))
+    }
+
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         self.make_durable(durability)?;
-        let (login, statements) = (self.session_login(), self.settings_of_sessions());
+        let (login, mut statements) = (self.session_login(), session_settings());
+        statements.extend(self.read_only.then(|| READ_ONLY.to_owned()));
         let mut session = connect(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
         let mut all = settings(&mut session, self.flavor, self.server.is_some())?;
         for own in control::settings_of_session(&mut session, self.flavor)? {
@@ -309,10 +324,12 @@ impl Store for MariadbStore {
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
         let login = self.session_login();
-        let settings = self.settings_of_sessions();
         let client = |_| WireClient {
             address: self.address.clone(),
-            session: Box::new(MySession::new(Arc::clone(&login), Arc::clone(&self.layout), settings.clone())),
+            session: Box::new(
+                MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings())
+                    .read_only(self.read_only),
+            ),
         };
         Ok(Sessions::Wire((0..count).map(client).collect()))
     }
@@ -367,25 +384,12 @@ impl Store for MariadbStore {
     }
 
     fn explain(&mut self, kind: &OpKind, params: Values<'_>) -> Result<Option<String>, StoreError> {
-        let compiled = sql::compile(kind, &self.layout)?;
-        let (which, used) = compiled.shape.statement(params);
-        let Some(text) = compiled.texts.get(which) else { return Ok(None) };
-        let explain = OpKind {
-            name: format!("explain {}", kind.name),
-            call: Call::Sql(format!("EXPLAIN {}", text.sql)),
-            params: text.parameters.iter().map(|which| plan::declared(kind, *which)).collect(),
-            keep_answer: true,
-            step_of: None,
-        };
-        // One value for every `?`, in their order.
-        let mut values = plimsoll_core::ValueBuf::new();
-        for which in &text.parameters {
-            values.push(used.get(usize::from(*which)));
-        }
+        let explain = tables::explain::<Flavor>(kind, &self.layout, params)?;
+        let Some((explain, used)) = explain else { return Ok(None) };
         let (login, kinds) = (self.session_login(), std::slice::from_ref(&explain));
         let settings = session_settings();
         let mut connection = connect(&self.address, login, Arc::default(), &settings, kinds, &self.connecting)?;
-        let answer = connection.ask(&Op::new(0, values.values()))?;
+        let answer = connection.ask(&Op::new(0, used))?;
         Ok(Some(answer.row_iter().map(plan::line).collect::<Vec<_>>().join("\n")))
     }
 

@@ -11,7 +11,7 @@ use plimsoll_core::{
 const SPEC: StoreSpec = StoreSpec {
     name: "null",
     summary: "takes everything and keeps nothing: measures the generator itself",
-    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql, Interface::Commands],
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Instant, 16) },
     keeps_data: false,

@@ -7,7 +7,7 @@ use plimsoll_core::{Layout, OpKind, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::Channel;
 
 use crate::reach::Endpoint;
-use crate::wire::{PgSession, Secured};
+use crate::wire::{PgSession, Secured, around};
 
 /// A connection whose calls return when they are done.
 pub type Connection = plimsoll_endpoint::Connection<Secured>;
@@ -45,12 +45,12 @@ impl Endpoint {
     ) -> Result<Connection, Refused> {
         let place = &self.login.place;
         let plain = PgSession::new(Arc::clone(&self.login), layout, settings);
-        let session = self.security.around(plain, place).map_err(|error| Refused { error, in_tls: true })?;
+        let session = around(self.tls.as_ref(), plain, place).map_err(|error| Refused { error, in_tls: true })?;
         let channel = Channel::connect(&self.address, place, waits);
         let channel = channel.map_err(|error| Refused { error, in_tls: false })?;
         let mut connection = Connection::new(channel, session);
         connection.open(kinds).map_err(|mut error| {
-            if error.kind == StoreErrorKind::Unreachable && self.security.is_direct() {
+            if error.kind == StoreErrorKind::Unreachable && self.tls.as_ref().is_some_and(|tls| tls.direct) {
                 error.next =
                     Some("Leave sslnegotiation=direct out: servers before PostgreSQL 17 do not know it.".into());
             }

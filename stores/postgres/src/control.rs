@@ -118,34 +118,34 @@ pub(crate) fn end_given_up(schema: &str) -> String {
     )
 }
 
-/// What of `pg_class` is counted: tables with all that belongs to them, and of that, secondary indexes.
-const TABLES_AND_INDEXES: &str = "SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind IN ('r', 'm')), 0), \
-     coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind = 'i' AND NOT EXISTS \
-     (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND indisprimary)), 0) FROM pg_class";
+/// Bytes of the tables of `pg_class` that `which` says, with all that belongs to them: records with their primary keys
+/// are data and the other indexes are index.
+fn sizes(connection: &mut Connection, which: &str) -> Result<Footprint, StoreError> {
+    let answer = connection.simple(&format!(
+        "SELECT coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind IN ('r', 'm')), 0), \
+         coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relkind = 'i' AND NOT EXISTS \
+         (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND indisprimary)), 0) FROM pg_class WHERE {which}"
+    ))?;
+    let (total, secondary) = (number(&answer, 0), number(&answer, 1));
+    Ok(Footprint { data_bytes: total.saturating_sub(secondary), index_bytes: Some(secondary), total_bytes: None })
+}
 
 /// Bytes of all tables and indexes of the database that are not the server's own: where others have made and filled
 /// them, nobody says which of them will be asked.
 pub(crate) fn footprint_of_others(connection: &mut Connection) -> Result<Footprint, StoreError> {
-    let answer = connection.simple(&format!(
-        "{TABLES_AND_INDEXES} WHERE relnamespace IN (SELECT oid FROM pg_namespace \
-         WHERE nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema')"
-    ))?;
-    let (total, secondary) = (number(&answer, 0), number(&answer, 1));
-    let data_bytes = total.saturating_sub(secondary);
-    Ok(Footprint { data_bytes, index_bytes: Some(secondary), total_bytes: None })
+    let which = "relnamespace IN (SELECT oid FROM pg_namespace \
+                 WHERE nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema')";
+    sizes(connection, which)
 }
 
-/// Bytes of the schema's tables and indexes. Without `keyindex`, records with their primary keys are data and
-/// the other indexes are index. With it there is one table, whose bytes are shared out by what records and
-/// index keys hold of it.
+/// Bytes of the schema's tables and indexes. With `keyindex` there is one table, whose bytes are shared out by what
+/// records and index keys hold of it.
 pub(crate) fn footprint(connection: &mut Connection, schema: &str, keyindex: bool) -> Result<Footprint, StoreError> {
-    let answer = connection
-        .simple(&format!("{TABLES_AND_INDEXES} WHERE relnamespace = {}::regnamespace", literal(&quoted(schema))))?;
-    let (total, secondary) = (number(&answer, 0), number(&answer, 1));
+    let found = sizes(connection, &format!("relnamespace = {}::regnamespace", literal(&quoted(schema))))?;
     if !keyindex {
-        let data_bytes = total.saturating_sub(secondary);
-        return Ok(Footprint { data_bytes, index_bytes: Some(secondary), total_bytes: None });
+        return Ok(found);
     }
+    let total = found.data_bytes + found.index_bytes.unwrap_or(0);
     // A row costs a line pointer and a tuple header in the table, and an index tuple beside it, whatever it holds.
     let answer = connection.simple(&format!(
         "SELECT coalesce(sum(size), 0), coalesce(sum(size) FILTER (WHERE role = {INDEX_ROLE}), 0) FROM \

@@ -1,7 +1,8 @@
 //! What the server counts of its own work: checkpoints, the log, commits, the cache, autovacuum. One question of
 //! one round trip, from the views that its version has.
 
-use plimsoll_core::{Answer, Reading, StoreError, Value};
+use plimsoll_core::{Answer, Reading, StoreError};
+use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 
@@ -58,12 +59,8 @@ impl Counters {
 
     fn counters(&mut self, answer: &Answer) -> Vec<Reading> {
         let Some(row) = answer.row_iter().next() else { return Vec::new() };
-        let text = |position| match row.get(position) {
-            Value::Text(text) => text,
-            _ => "",
-        };
         let mut counters = Vec::with_capacity(self.columns.len() + 1);
-        let began = text(0);
+        let began = text(row, 0);
         if !began.is_empty() {
             if !self.checkpoint.is_empty() && self.checkpoint != began {
                 self.checkpoints += 1;
@@ -77,7 +74,7 @@ impl Counters {
             counters.push(Reading::cycle("", "checkpoints", "", value));
         }
         for ((_, _, name, unit, _), position) in self.columns.iter().zip(1..) {
-            let Ok(value) = text(position).parse() else { continue };
+            let Ok(value) = text(row, position).parse() else { continue };
             let make = if *name == CONNECTIONS { Reading::level } else { Reading::total };
             counters.push(make("", name, unit, value));
         }

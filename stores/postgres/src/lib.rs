@@ -12,7 +12,6 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`Endpoint`] | one server, encrypted or not; which of several hosts it is |
 //! | [`sql`] | the `records` interface in SQL |
-//! | `reads` | which operations only read |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | how a private server is made |
@@ -26,7 +25,6 @@ mod control;
 mod counters;
 mod kv;
 mod reach;
-mod reads;
 pub mod server;
 mod shared_memory;
 mod spec;

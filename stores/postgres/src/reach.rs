@@ -7,7 +7,7 @@ use plimsoll_core::{Address, StoreError, StoreErrorKind, Waits};
 
 use crate::connection::{Connection, Refused};
 use crate::conninfo::{ConnInfo, Host, Wanted};
-use crate::wire::{BackendKey, Login, Security};
+use crate::wire::{BackendKey, Login, TlsEnd};
 
 /// How long a CancelRequest may take to be delivered.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(250);
@@ -19,14 +19,14 @@ pub struct Endpoint {
     pub address: Address,
     /// As whom, and to which database.
     pub login: Arc<Login>,
-    /// Whether connections are encrypted.
-    pub security: Security,
+    /// How connections are encrypted, where they are.
+    pub tls: Option<TlsEnd>,
 }
 
 impl Endpoint {
     /// Logs in at `address` without encryption.
     pub fn plain(address: Address, login: Login) -> Endpoint {
-        Endpoint { address, login: Arc::new(login), security: Security::Plain }
+        Endpoint { address, login: Arc::new(login), tls: None }
     }
 
     /// Asks the server to cancel what the connection with this key is at. It goes unencrypted: the server takes it so
@@ -78,14 +78,15 @@ struct Miss {
 fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Result<(Endpoint, Connection), Miss> {
     let login = Arc::new(host.login.clone());
     let mut before: Option<StoreError> = None;
-    for security in &host.attempts {
-        let endpoint =
-            Endpoint { address: host.address.clone(), login: Arc::clone(&login), security: security.clone() };
+    for tls in &host.attempts {
+        let endpoint = Endpoint { address: host.address.clone(), login: Arc::clone(&login), tls: tls.clone() };
         let refused = match endpoint.try_open(Arc::default(), settings, &[], waits) {
             Ok(mut connection) => {
                 check(&mut connection, wanted, &login.place).map_err(|error| Miss { error, is_final: false })?;
-                let security = security.settled(connection.session().agreed().is_some());
-                return Ok((Endpoint { security, ..endpoint }, connection));
+                // What was agreed on once is what all later connections must be.
+                let agreed = endpoint.tls.filter(|_| connection.session().agreed().is_some());
+                let tls = agreed.map(|tls| TlsEnd { required: true, ..tls });
+                return Ok((Endpoint { tls, ..endpoint }, connection));
             }
             Err(refused) => refused,
         };

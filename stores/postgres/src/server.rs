@@ -5,7 +5,6 @@
 //! included, but for what the caller sets; all of it is on the server's command line, where `pg_settings`
 //! shows it as such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
@@ -15,21 +14,14 @@ use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::wire::Login;
 
-const POSTGRES: Program = Program {
+/// The server's program.
+pub const POSTGRES: Program = Program {
     name: "postgres",
     directories: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin"],
     package: "postgresql",
 };
 /// The database and its owner, as PostgreSQL's own tools call them.
 const NAME: &str = "postgres";
-
-/// Where the server's program is.
-///
-/// # Errors
-/// `Missing`, with the line that installs it.
-pub fn find_postgres() -> Result<PathBuf, StoreError> {
-    POSTGRES.find()
-}
 
 /// A private PostgreSQL.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +56,7 @@ impl Recipe for PostgresRecipe {
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
         let data = node.data_dir.display().to_string();
         let arguments = ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"];
-        Ok(Some(Launch::new("initdb", find_postgres()?.with_file_name("initdb"), arguments)))
+        Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }
 
     fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
@@ -77,7 +69,7 @@ impl Recipe for PostgresRecipe {
         for (name, value) in &self.settings {
             arguments.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
-        Ok(Launch::new("postgres", find_postgres()?, arguments))
+        Ok(Launch::new("postgres", POSTGRES.find()?, arguments))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use plimsoll_core::{
 
 use crate::conninfo::{self, Environment};
 use crate::reach::reach;
-use crate::server::{PostgresRecipe, find_postgres};
+use crate::server::{POSTGRES, PostgresRecipe};
 use crate::store::{PostgresStore, control_settings, schema_name};
 use crate::wire::Protocol;
 
@@ -45,6 +45,7 @@ const NOT_TO_BE_SET: [&str; 7] = [
 
 static SPEC: StoreSpec = StoreSpec {
     name: "postgres",
+    aliases: &["pg", "postgresql", "pgsql"],
     summary: "PostgreSQL, a private server or one that runs already",
     schemes: &["postgres", "postgresql"],
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
@@ -66,6 +67,10 @@ static SPEC: StoreSpec = StoreSpec {
         ("-M", "pgbench", "--set postgres.protocol=#"),
         ("--protocol", "pgbench", "--set postgres.protocol=#"),
         ("--pgsql-host", "sysbench", "a URL: --on postgres://#/database"),
+        ("--pgsql-port", "sysbench", "a part of the URL: --on postgres://user@host:#/database"),
+        ("--pgsql-user", "sysbench", "a part of the URL: --on postgres://#@host/database"),
+        ("--pgsql-db", "sysbench", "a part of the URL: --on postgres://user@host/#"),
+        ("--pgsql-password", "sysbench", "PGPASSWORD, PGPASSFILE or --password-file"),
     ],
     ..StoreSpec::PLAIN
 };
@@ -83,7 +88,7 @@ impl StoreKind for Postgres {
     }
 
     fn installed(&self) -> Result<String, StoreError> {
-        find_postgres().map(|program| program.display().to_string())
+        POSTGRES.find().map(|program| program.display().to_string())
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
@@ -109,7 +114,8 @@ impl StoreKind for Postgres {
             Target::Servers(servers) => {
                 let recipe = PostgresRecipe { settings: server_settings(&params)? };
                 let endpoint = recipe.endpoint(servers.first());
-                let ours = recipe.settings.into_iter().map(|(name, _)| name).collect();
+                let own = ["listen_addresses", "unix_socket_directories"].map(str::to_owned);
+                let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
                 PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id)
             }
             target => {

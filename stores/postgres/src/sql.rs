@@ -3,13 +3,13 @@
 //! A collection is a table whose columns are its fields in order. Texts are `COLLATE "C"`, so that they
 //! order as their bytes do, as in every other store.
 
-use plimsoll_core::tables::{self, Compiled, Tables};
-use plimsoll_core::{KvCall, Layout, OpKind, StoreError, ValueType};
+use plimsoll_core::tables::Tables;
+use plimsoll_core::{KvCall, ValueType};
 
 use crate::kv;
 
 /// PostgreSQL's SQL.
-struct Postgres;
+pub struct Postgres;
 
 impl Tables for Postgres {
     const SPEAKERS: &'static str = "PostgreSQL";
@@ -48,20 +48,4 @@ pub(crate) fn quoted(name: &str) -> String {
 pub(crate) fn literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
-}
-
-/// The statements that make the layout's tables, and their indexes where the store is to keep them.
-///
-/// # Errors
-/// `Usage`, when the layout is not for PostgreSQL.
-pub fn create(layout: &Layout) -> Result<Vec<String>, StoreError> {
-    tables::create(&Postgres, layout)
-}
-
-/// Puts an operation kind into SQL over the tables of `layout`.
-///
-/// # Errors
-/// `Usage`, when it asks for what is not there.
-pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
-    tables::compile::<Postgres>(kind, layout)
 }

@@ -4,9 +4,9 @@ use std::fs::Metadata;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Call, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind,
-    Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
-    WireSession, waits,
+    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind, Probe,
+    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
+    WireSession, tables, waits,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_keyindex::records::Records;
@@ -17,8 +17,8 @@ use crate::control;
 use crate::counters::Counters;
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
-use crate::sql::{self, literal, quoted};
-use crate::wire::{GivenUp, PgSession, Protocol, Security};
+use crate::sql::{Postgres, literal, quoted};
+use crate::wire::{GivenUp, PgSession, Protocol, around};
 
 /// Operations cancelled in one go; each costs a connection.
 const CANCELS_MAX: usize = 8;
@@ -133,11 +133,10 @@ impl PostgresStore {
         let (schema, user, database) =
             (quoted(&self.schema), self.endpoint.login.user.clone(), self.endpoint.login.database.clone());
         let comment = format!("COMMENT ON SCHEMA {schema} IS {}", literal(&format!("{MADE_BY}{}", self.run_id)));
-        match self.control.get()?.simple(&format!("CREATE SCHEMA {schema}; {comment}")) {
-            Ok(_) => {
-                self.has_schema = true;
-                Ok(())
-            }
+        let made = self.control.get()?.simple(&format!("CREATE SCHEMA {schema}; {comment}"));
+        // It may have been made all the same where nobody answers.
+        self.has_schema = made.as_ref().map_or_else(StoreError::is_nobody_there, |_| true);
+        match made {
             Err(error) if error.kind == StoreErrorKind::Permission => Err(StoreError {
                 what: format!("role `{user}` may not make a schema in database `{database}`"),
                 detail: Some(error.to_string()),
@@ -148,11 +147,7 @@ impl PostgresStore {
                 )),
                 ..error
             }),
-            // It may have been made all the same.
-            Err(error) => {
-                self.has_schema = error.is_nobody_there();
-                Err(error)
-            }
+            made => made.map(drop),
         }
     }
 
@@ -181,15 +176,6 @@ impl PostgresStore {
         self.control.get()?.work(|control| run(control, &schema))
     }
 
-    /// Names of the settings that Plimsoll has given the server.
-    fn own_settings(&self) -> Vec<String> {
-        let mut ours = self.ours.clone();
-        if self.server.is_some() {
-            ours.extend(["listen_addresses", "unix_socket_directories"].map(str::to_owned));
-        }
-        ours
-    }
-
     /// `synchronous_commit` as a session has it that sets nothing, and who asked for that: `None` when it is the server's
     /// own value for everybody.
     fn commit_setting(&mut self) -> Result<(String, Option<String>), StoreError> {
@@ -209,15 +195,18 @@ impl PostgresStore {
         Ok((text(row, 0).to_owned(), source.map(str::to_owned)))
     }
 
-    fn session_settings(&mut self, durability: Durability) -> Result<String, StoreError> {
+    /// The value of `synchronous_commit` that gives `durability`; `None`, to leave it as it is.
+    fn commit_for(&mut self, durability: Durability) -> Result<Option<String>, StoreError> {
         let place = self.endpoint.login.place.clone();
-        let commit = match durability {
+        Ok(Some(match durability {
+            Durability::AsConfigured => return Ok(None),
             Durability::Durable => {
                 for (name, what) in NEEDED {
                     if self.control.get()?.value(&format!("SHOW {name}"))? != "on" {
                         let what = format!("{place} runs with {name}=off: {what}");
-                        return Err(StoreError::usage(what)
-                            .next(format!("Set {name} = on in its configuration, or ask for durability `at-end`.")));
+                        return Err(StoreError::usage(what).next(format!(
+                            "Set {name} = on in its configuration, or ask for durability `as-configured`."
+                        )));
                     }
                 }
                 match self.commit_setting()? {
@@ -237,16 +226,19 @@ impl PostgresStore {
             // dies with it. Nothing that a session can set is in between.
             Durability::Buffered => {
                 return Err(StoreError::usage("PostgreSQL has no commit that survives the server but not the machine")
-                    .next("Ask for durability `durable` or `at-end`."));
+                    .next("Ask for durability `durable` or `as-configured`."));
             }
             Durability::AtEnd => "off".to_owned(),
-        };
-        let mut commit = format!("SET {COMMIT} = {commit}");
-        if self.read_only {
-            commit.push_str("; SET default_transaction_read_only = on");
-        }
+        }))
+    }
+
+    fn session_settings(&mut self, durability: Durability) -> Result<String, StoreError> {
+        let mut all = Vec::new();
         // Before anything was made there is no schema of ours: the tables are the user's own.
-        Ok(if self.has_schema { format!("{}; {commit}", search_path(&self.schema)) } else { commit })
+        all.extend(self.has_schema.then(|| search_path(&self.schema)));
+        all.extend(self.commit_for(durability)?.map(|commit| format!("SET {COMMIT} = {commit}")));
+        all.extend(self.read_only.then(|| "SET default_transaction_read_only = on".to_owned()));
+        Ok(all.join("; "))
     }
 }
 
@@ -263,7 +255,6 @@ fn cancel_given_up(given_up: &GivenUp, endpoint: &Endpoint) {
 
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let ours = self.own_settings();
         let private = self.server.is_some();
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
@@ -275,15 +266,38 @@ impl Store for PostgresStore {
         Ok(StoreDescription {
             version: control.value("SELECT 'PostgreSQL ' || current_setting('server_version')")?,
             place,
-            settings: control::settings(control, &ours)?,
+            settings: control::settings(control, &self.ours)?,
+        })
+    }
+
+    fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
+        self.commit_for(durability).map(drop)
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        let (commit, _) = self.commit_setting()?;
+        for (name, what) in NEEDED {
+            if self.control.get()?.value(&format!("SHOW {name}"))? != "on" {
+                return Ok(format!("PostgreSQL runs with {name}=off: {what}."));
+            }
+        }
+        Ok(match commit.as_str() {
+            "off" => {
+                "PostgreSQL answers before it syncs its log (synchronous_commit=off): acknowledged commits of the \
+                      last moments, up to three times wal_writer_delay, may be lost."
+                    .to_owned()
+            }
+            on => format!(
+                "PostgreSQL syncs its log before it answers (synchronous_commit={on}): an acknowledged commit survives \
+                 power loss."
+            ),
         })
     }
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         let settings = self.session_settings(durability)?;
         let mut session = self.endpoint.open(Arc::default(), &settings, &[], &self.connecting)?;
-        let ours = self.own_settings();
-        Ok(Some(control::settings(&mut session, &ours)?))
+        Ok(Some(control::settings(&mut session, &self.ours)?))
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -295,7 +309,7 @@ impl Store for PostgresStore {
         } else if layout.collections.is_empty() && layout.statements.is_empty() {
             statements.push(kv::CREATE.to_owned());
         } else {
-            statements = sql::create(layout)?;
+            statements = tables::create(&Postgres, layout)?;
         }
         self.drop_schema()?;
         self.make_schema()?;
@@ -319,13 +333,13 @@ impl Store for PostgresStore {
         let endpoint = self.endpoint.clone();
         let Some(records) = &self.records else {
             let client = |_| {
-                let session = PgSession::new(Arc::clone(&endpoint.login), Arc::clone(&self.layout), settings.clone())
-                    .with_protocol(self.protocol)
-                    .with_given_up(Arc::clone(&self.given_up));
+                let (login, layout) = (Arc::clone(&endpoint.login), Arc::clone(&self.layout));
+                let mut session = PgSession::new(login, layout, settings.clone());
+                (session.protocol, session.given_up) = (self.protocol, Some(Arc::clone(&self.given_up)));
                 // Without TLS there is nothing between the session and its bytes.
-                let session: Box<dyn WireSession> = match &endpoint.security {
-                    Security::Plain => Box::new(session),
-                    security => Box::new(security.around(session, &endpoint.login.place)?),
+                let session: Box<dyn WireSession> = match &endpoint.tls {
+                    None => Box::new(session),
+                    tls => Box::new(around(tls.as_ref(), session, &endpoint.login.place)?),
                 };
                 Ok(WireClient { address: endpoint.address.clone(), session })
             };
@@ -384,16 +398,8 @@ impl Store for PostgresStore {
         if let Some(records) = &self.records {
             return Ok(records.explain(kind).map(str::to_owned));
         }
-        let compiled = sql::compile(kind, &self.layout)?;
-        let (which, used) = compiled.shape.statement(params);
-        let Some(statement) = compiled.texts.get(which) else { return Ok(None) };
-        let explain = OpKind {
-            name: format!("explain {}", kind.name),
-            call: Call::Sql(format!("EXPLAIN {statement}")),
-            params: kind.params.iter().copied().cycle().take(used.len()).collect(),
-            keep_answer: true,
-            step_of: None,
-        };
+        let explain = tables::explain::<Postgres>(kind, &self.layout, params)?;
+        let Some((explain, used)) = explain else { return Ok(None) };
         // Where nothing of ours was made the tables are others', where the role finds them.
         let path = if self.has_schema { search_path(&self.schema) } else { String::new() };
         let kinds = std::slice::from_ref(&explain);
@@ -431,7 +437,7 @@ impl Store for PostgresStore {
             by_work: false,
             words: format!(
                 "checkpoint_timeout is {timeout}: the next checkpoint has ended {seconds:.0} s after one began, or earlier \
-                 where log fills max_wal_size. Shorter settings (30s at least) bring one into shorter rungs"
+                 where log fills max_wal_size. Shorter settings (30s at least) bring one into shorter load steps"
             ),
         }))
     }

@@ -27,7 +27,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Sets our own server so that writes are as durable as asked; returns when they are.
 pub(crate) fn set(control: &mut Control, durability: Durability) -> Result<(), StoreError> {
-    let fsync: &[u8] = if durability == Durability::Durable { b"always" } else { b"no" };
+    // As configured is as `server` starts it.
+    let is_synced = matches!(durability, Durability::Durable | Durability::AsConfigured);
+    let fsync: &[u8] = if is_synced { b"always" } else { b"no" };
     control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync])?;
     if durability == Durability::AtEnd {
         control.command(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
@@ -51,12 +53,12 @@ pub(crate) fn switch_on(control: &mut Control) -> Result<(), StoreError> {
 
 /// Says no where an attached server's writes are less durable than asked.
 pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str) -> Result<(), StoreError> {
-    if durability == Durability::AtEnd {
+    if matches!(durability, Durability::AtEnd | Durability::AsConfigured) {
         return Ok(());
     }
     let mut value = |name: &str| {
         config(control, name).map(Option::unwrap_or_default).map_err(|error| {
-            error.next("Allow CONFIG GET to the user, so that durability can be told, or ask for `at-end`.")
+            error.next("Allow CONFIG GET to the user, so that durability can be told, or ask for `as-configured`.")
         })
     };
     let (on, fsync, on_rewrite) = (value("appendonly")?, value("appendfsync")?, value("no-appendfsync-on-rewrite")?);
@@ -77,7 +79,45 @@ pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str)
     let what = format!("{place} does not keep what `{}` promises", durability.name());
     Err(StoreError::usage(what)
         .detail(short)
-        .next(format!("Ask for durability `at-end`, or set appendonly yes and appendfsync {wanted} there.")))
+        .next(format!("Ask for durability `as-configured`, or set appendonly yes and appendfsync {wanted} there.")))
+}
+
+/// What a server's settings promise of a write that it has acknowledged.
+pub(crate) fn promise(control: &mut Control) -> Result<String, StoreError> {
+    let mut value = |name: &str| config(control, name).map(Option::unwrap_or_default);
+    let read = [value("appendonly"), value("appendfsync"), value("no-appendfsync-on-rewrite"), value("save")];
+    let [on, fsync, on_rewrite, save] = match read.into_iter().collect::<Result<Vec<_>, _>>() {
+        Err(error) if error.kind == StoreErrorKind::Permission => {
+            return Ok(
+                "Redis may not be asked for its settings (CONFIG GET): nothing says what an acknowledged write \
+                       survives."
+                    .to_owned(),
+            );
+        }
+        read => <[String; 4]>::try_from(read?).unwrap_or_default(),
+    };
+    Ok(match (on.as_str(), fsync.as_str(), on_rewrite.as_str(), save.as_str()) {
+        ("yes", "always", "no", _) => {
+            "Redis syncs its log before it answers: an acknowledged write survives power loss.".to_owned()
+        }
+        ("yes", "always", ..) => "Redis syncs its log before it answers, but not while it rewrites that \
+                                  (no-appendfsync-on-rewrite yes): power loss then takes acknowledged writes."
+            .to_owned(),
+        ("yes", "everysec", ..) => "Redis syncs its log every second: acknowledged writes of the last second, of two \
+                                    while its disk is busy, may be lost."
+            .to_owned(),
+        ("yes", ..) => "Redis writes its log before it answers and never syncs it (appendfsync no): an acknowledged \
+                        write survives the process, not power loss."
+            .to_owned(),
+        (.., "") => {
+            "Redis keeps its data in memory only (no log, no snapshots): every acknowledged write is lost with \
+                     the process."
+                .to_owned()
+        }
+        _ => format!(
+            "Redis has no log and saves snapshots (save {save}): acknowledged writes since the last one may be lost."
+        ),
+    })
 }
 
 /// Makes an attached server write everything out and sync it: it has no cheaper way for what is there already.
@@ -98,9 +138,20 @@ pub(crate) fn ask_to_write_all(control: &mut Control) -> Result<(), StoreError> 
 }
 
 /// Waits until no child of the server writes; what INFO says then.
+///
+/// # Errors
+/// `Broken` when the append-only file could not be rewritten twice: the server tries again and again, on a full disk for ever.
 pub(crate) fn until_quiet(control: &mut Control) -> Result<Info, StoreError> {
+    let mut failed_before = None;
     control.waits().clone().until(LOOK_INTERVAL, "Look for errors of its disk", || {
         let info = Info::read(control)?;
+        let failed = info.number("aof_rewrites_consecutive_failures");
+        let before: u64 = *failed_before.get_or_insert(failed);
+        if info.is_rewriting() && failed > before.max(1) {
+            return Err(StoreError::broken("the server cannot write its append-only file")
+                .detail(format!("{failed} times in a row, by its INFO"))
+                .next("Free some space of its disk, or read its log."));
+        }
         let writes = || "the server is still writing its data out".to_owned();
         Ok(if info.is_rewriting() { Err(writes()) } else { Ok(info) })
     })

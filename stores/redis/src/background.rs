@@ -79,7 +79,7 @@ impl Rules {
             words: format!(
                 "The append-only file is rewritten when it has {:.0} MiB (auto-aof-rewrite-min-size, \
                  auto-aof-rewrite-percentage): after {seconds:.0} s at this pace. A smaller one (aof_rewrite_min_size) brings \
-                 a rewrite into shorter rungs",
+                 a rewrite into shorter load steps",
                 until / f64::from(1 << 20)
             ),
         })
@@ -107,7 +107,7 @@ impl Rules {
             seconds,
             by_work,
             words: format!(
-                "save is `{}`: a snapshot is saved every {seconds:.0} s at this pace. Other pairs bring one into shorter rungs",
+                "save is `{}`: a snapshot is saved every {seconds:.0} s at this pace. Other pairs bring one into shorter load steps",
                 self.save
             ),
         })

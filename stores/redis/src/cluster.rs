@@ -17,8 +17,7 @@ use plimsoll_core::{
     ANSWER_BYTES_MAX, Address, Answer, Branches, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
     ValueBuf, WireSession, WireState, Wish,
 };
-use plimsoll_endpoint::certified_host;
-use plimsoll_tls::{TlsClient, TlsSession};
+use plimsoll_endpoint::tls::{TlsClient, session};
 
 use crate::endpoint::Login;
 use crate::flights::{Flights, MAP, Relay};
@@ -41,6 +40,7 @@ pub struct Redirections {
 }
 
 /// What sessions over a cluster are made of.
+#[derive(Default)]
 pub struct Members {
     /// As whom, at each node.
     pub login: Arc<Login>,
@@ -57,6 +57,7 @@ pub struct Members {
 }
 
 /// See the module.
+#[derive(Default)]
 pub struct ClusterSession {
     members: Arc<Members>,
     state: WireState,
@@ -96,28 +97,18 @@ struct Node {
     /// That `out` is sent is wished.
     sends: bool,
     /// Operations that wait for it.
-    waiting: VecDeque<u32>,
+    waiting: Vec<u32>,
 }
 
 impl ClusterSession {
     /// A session over the nodes of `members`.
     pub fn new(members: Arc<Members>) -> Self {
         Self {
-            state: WireState::Opening,
-            kinds: Vec::new(),
-            nodes: Vec::new(),
             nodes_max: members.nodes.len() + NODES_MORE,
             answer_max: ANSWER_BYTES_MAX,
             owners: vec![NOBODY; usize::from(SLOTS)].into_boxed_slice(),
-            key: Vec::new(),
-            flights: Flights::default(),
-            wishes: VecDeque::new(),
-            is_mapped: false,
-            was_ready: false,
-            map_wanted: false,
-            map_asked: None,
-            ops_since_map: 0,
             members,
+            ..Self::default()
         }
     }
 
@@ -134,12 +125,10 @@ impl ClusterSession {
         if let Address::Tcp(host, port) = &address {
             login.place = format!("{host}:{port} of the cluster of {}", login.place);
         }
-        let (host, place) = (certified_host(&address), login.place.clone());
-        let plain = RedisSession::new(Arc::new(login), *protocol, prefix.as_str()).in_cluster();
-        let mut session: Box<dyn WireSession> = match tls {
-            None => Box::new(plain),
-            Some(tls) => Box::new(TlsSession::new(plain, tls.clone(), host, &place).ok()?),
-        };
+        let place = login.place.clone();
+        let mut plain = RedisSession::new(Arc::new(login), *protocol, prefix.as_str());
+        plain.in_cluster = true;
+        let mut session = session(plain, tls.as_ref(), &address, &place).ok()?;
         session.limit_answers(self.answer_max);
         self.nodes.push(Node {
             address,
@@ -151,7 +140,7 @@ impl ClusterSession {
             is_named: false,
             is_wished: false,
             sends: false,
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
         });
         Some(self.nodes.len() - 1)
     }
@@ -195,7 +184,7 @@ impl ClusterSession {
         let node = &mut self.nodes[place];
         flight.is_sent = node.is_ready;
         if !node.is_ready {
-            node.waiting.push_back(index);
+            node.waiting.push(index);
             return self.wish_connection(place);
         }
         let kind = if flight.asks { flight.kind + count } else { flight.kind };
@@ -266,8 +255,7 @@ impl ClusterSession {
         self.is_mapped = true;
         for place in 0..self.nodes.len() {
             // What waits for a node goes where its slot is now.
-            for _ in 0..self.nodes[place].waiting.len() {
-                let Some(index) = self.nodes[place].waiting.pop_front() else { break };
+            for index in std::mem::take(&mut self.nodes[place].waiting) {
                 self.flights.all[index as usize].asks = false;
                 self.route(index);
             }
@@ -284,8 +272,7 @@ impl ClusterSession {
     #[cold]
     fn node_is_ready(&mut self, place: usize) {
         self.nodes[place].is_ready = true;
-        for _ in 0..self.nodes[place].waiting.len() {
-            let Some(index) = self.nodes[place].waiting.pop_front() else { break };
+        for index in std::mem::take(&mut self.nodes[place].waiting) {
             self.send(index, place);
         }
         if !self.is_mapped {
@@ -307,16 +294,9 @@ impl ClusterSession {
     }
 
     fn slot_of(&mut self, key: Value<'_>) -> u16 {
-        use std::io::Write as _;
         self.key.clear();
         self.key.extend_from_slice(self.members.prefix.as_bytes());
-        match key {
-            Value::Bytes(bytes) => self.key.extend_from_slice(bytes),
-            Value::Text(text) => self.key.extend_from_slice(text.as_bytes()),
-            // Writing to memory does not fail.
-            Value::Int(number) => drop(write!(self.key, "{number}")),
-            _ => {}
-        }
+        key.with_bytes(|bytes| self.key.extend_from_slice(bytes));
         slot_of(&self.key)
     }
 }

@@ -97,7 +97,7 @@ impl Control {
     /// What the server said no to.
     fn refused(&self, command: &[u8], words: &str) -> StoreError {
         let code = words.split(' ').next().unwrap_or_default();
-        if matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "LOADING") || words.contains("DB index") {
+        if matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "LOADING" | "MISCONF") || words.contains("DB index") {
             return opening::refusal(words.as_bytes(), &self.login);
         }
         let kind = if code == "NOPERM" { StoreErrorKind::Permission } else { StoreErrorKind::Store };

@@ -24,7 +24,7 @@ const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys"
 const PASSWORD_VARIABLES: [&str; 2] = ["REDISCLI_AUTH", "VALKEYCLI_AUTH"];
 
 /// As whom a connection logs in, and to which database.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// The user of an access list; none is the default user.
     pub user: Option<String>,

@@ -4,6 +4,7 @@ use plimsoll_core::{
     Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
     StoreSpec, Target,
 };
+use plimsoll_endpoint::Environment;
 
 use crate::endpoint;
 use crate::server::{Make, RedisRecipe, find_server};
@@ -39,9 +40,10 @@ const PARAMS: &[ParamSpec] = &[
 
 static SPEC: StoreSpec = StoreSpec {
     name: "redis",
+    aliases: &["valkey"],
     summary: "Redis or Valkey, a private server or one that runs already",
     schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
-    interfaces: &[Interface::Kv],
+    interfaces: &[Interface::Kv, Interface::Commands],
     sessions: SessionSpec {
         times: Some("nodes"),
         bounded_by: Some("maxclients"),
@@ -51,7 +53,7 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["redis-server"],
     password_places: "REDISCLI_AUTH or --password-file",
     habits: &[
-        ("-t", "redis-benchmark", "--mix #=1 with the workload `kv` (its kinds: plimsoll list workloads)"),
+        ("-t", "redis-benchmark", "--mix #=1 with the workload `kv` (its operation types: plimsoll list workloads)"),
         ("-n", "redis-benchmark", "--ops # (of each client)"),
         ("-P", "redis-benchmark", "--depth #"),
         ("-d", "redis-benchmark", "--set field_count=1 --set field_length=#"),
@@ -77,7 +79,7 @@ impl StoreKind for Redis {
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, &environment)?;
+        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
         endpoint.tls_client()?;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
@@ -99,7 +101,7 @@ impl StoreKind for Redis {
             Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, protocol, &waits),
             target => {
                 let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, &environment)?;
+                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
                 RedisStore::attach(endpoint, protocol, &run_id, &waits, progress)?
             }
         };
@@ -115,10 +117,6 @@ fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
     };
     let nodes = usize::try_from(params.int("nodes")).unwrap_or(1).max(1);
     RedisRecipe::new(make, settings(params), nodes)
-}
-
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// What is set on a private server's command line. What is not given is at the server's own default.

@@ -10,17 +10,19 @@
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
 //! | [`wire`] | one connection as a protocol without I/O; `opening`, what is asked before operations |
+//! | `prepared` | kinds of operation, ready to be asked; `command`, those of the user's own |
 //! | [`cluster`] | a connection to each node of a cluster; [`slots`], which of them has a key; `flights`, what is not answered |
 //! | [`resp`] | the protocol's frames; `reply`, replies that own what they hold |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
 //! | [`server`] | how a private server is made; `formation`, how several become a cluster |
 //!
-//! It is no driver for applications: it knows three commands.
+//! It is no driver for applications: beside three commands it knows of the user's own only their words.
 
 mod append_only;
 mod background;
 pub mod cluster;
+mod command;
 mod control;
 pub mod endpoint;
 mod facts;
@@ -29,6 +31,7 @@ mod formation;
 mod kind;
 mod member;
 mod opening;
+mod prepared;
 mod reply;
 pub mod resp;
 pub mod server;

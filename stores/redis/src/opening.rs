@@ -18,6 +18,8 @@ pub(crate) enum Opening {
     Needed,
     /// A name or a ping, which may be forbidden to a user that may do everything that is needed.
     Liked,
+    /// What the commands of the user's own are. Without leave to ask, the server says it of each of them.
+    Commands,
 }
 
 /// Appends what the server is asked before it is asked operations, and says what that is.
@@ -47,7 +49,7 @@ pub(crate) fn greeting(login: &Login, protocol: Protocol, out: &mut Vec<u8>) -> 
 
 /// Takes an error for an answer to that.
 pub(crate) fn greeted(asked: Opening, words: &[u8], login: &Login) -> Result<(), StoreError> {
-    if asked == Opening::Liked && words.starts_with(b"NOPERM") { Ok(()) } else { Err(refusal(words, login)) }
+    if asked != Opening::Needed && words.starts_with(b"NOPERM") { Ok(()) } else { Err(refusal(words, login)) }
 }
 
 /// Why the server does not let us in.
@@ -93,6 +95,11 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             K::Usage,
             format!("there is no database {database} at {place}"),
             "Name another in the URL, or raise `databases` in the server's configuration.",
+        ),
+        "MISCONF" => (
+            if text.contains("No space left on device") { K::DiskFull } else { K::Store },
+            format!("{place} takes no writes: it cannot write them to its disk"),
+            "Free some space of its disk, or read the server's log.",
         ),
         _ if text.contains("max number of clients") => {
             (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise maxclients.")

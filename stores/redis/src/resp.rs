@@ -8,7 +8,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// Longest string, four times what servers allow unless told otherwise (`proto-max-bulk-len`).
 const BULK_BYTES_MAX: usize = 2 << 30;
 /// Most elements of one aggregate.
-const ELEMENTS_MAX: usize = 1 << 30;
+const ELEMENTS_MAX: i64 = 1 << 30;
 
 /// A reply that is not made of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +65,9 @@ pub fn token(bytes: &[u8]) -> Token<'_> {
         return if plausible { Token::Partial } else { Token::Malformed };
     };
     let used = used + 1;
-    let aggregate = |aggregate, each: usize| match count(line) {
-        Some(Count::Some(count)) if count <= ELEMENTS_MAX => Token::Aggregate(aggregate, count * each, used),
-        Some(Count::Null) => Token::Reply(Reply::Null, used),
+    let aggregate = |aggregate, each: usize| match integer(line) {
+        Some(count @ 0..=ELEMENTS_MAX) => Token::Aggregate(aggregate, count as usize * each, used),
+        Some(-1) => Token::Reply(Reply::Null, used),
         _ => Token::Malformed,
     };
     match tag {
@@ -166,18 +166,6 @@ fn line(rest: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-enum Count {
-    Some(usize),
-    Null,
-}
-
-fn count(line: &[u8]) -> Option<Count> {
-    match integer(line)? {
-        -1 => Some(Count::Null),
-        number => usize::try_from(number).ok().map(Count::Some),
-    }
-}
-
 #[inline]
 fn integer(line: &[u8]) -> Option<i64> {
     if let [digit @ b'0'..=b'9'] = line {
@@ -188,18 +176,11 @@ fn integer(line: &[u8]) -> Option<i64> {
 
 /// Appends a decimal number.
 #[inline]
-pub(crate) fn decimal(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn decimal(out: &mut Vec<u8>, number: u64) {
     if number < 10 {
         return out.push(b'0' + number as u8);
     }
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    while number > 0 {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a command and its arguments.

@@ -73,7 +73,7 @@ impl RedisRecipe {
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         let password = (self.nodes > 1).then(|| Password::new(node.secret.as_str()));
         let place = format!("the private {}", self.make.user());
-        let login = Login { user: None, password, database: 0, place };
+        let login = Login { password, place, ..Login::default() };
         Endpoint { address: Address::Unix(node.socket_dir.join("redis.sock")), tls: None, login }
     }
 

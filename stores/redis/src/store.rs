@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Store,
-    StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
+    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Statement,
+    Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
 };
+use plimsoll_endpoint::tls::session;
 use plimsoll_lab::tree_bytes;
 use plimsoll_tls::TlsClient;
 
@@ -22,7 +23,7 @@ use crate::member::Member;
 use crate::reply::Node;
 use crate::server::RedisRecipe;
 use crate::wire::{Protocol, RedisSession};
-use crate::{append_only, slots};
+use crate::{append_only, command, slots};
 
 /// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
 const CLEAR_ROUNDS: u32 = 10;
@@ -181,11 +182,9 @@ impl RedisStore {
         for member in &mut self.members {
             if member.data_dir().is_some() {
                 append_only::set(member.control.get()?, durability)?;
-            } else {
-                let place = member.endpoint.login.place.clone();
-                append_only::demand(member.control.get()?, durability, &place)?;
             }
         }
+        self.demand(durability)?;
         self.file_is_off = self.is_private && durability == Durability::AtEnd;
         Ok(())
     }
@@ -203,6 +202,24 @@ impl RedisStore {
     /// What begins the keys of sessions: where nothing of ours was made, keys are somebody else's and stand as they are.
     fn prefix_in_use(&self) -> &str {
         if self.is_noted { &self.prefix } else { "" }
+    }
+
+    /// Runs the commands that fill the server before the user's own are asked.
+    fn run_setup(&mut self, statements: &[Statement]) -> Result<(), StoreError> {
+        if self.cluster.is_some() && !statements.is_empty() {
+            return Err(command::not_in_cluster());
+        }
+        for statement in statements {
+            let control = self.first().control.get()?;
+            let words = command::setup_words(&statement.text);
+            let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+            control.long_command(&words).map_err(|error| match error.is_nobody_there() {
+                true => error,
+                false => StoreError::usage(format!("`setup`: {} was refused", statement.text))
+                    .detail(error.detail.unwrap_or(error.what)),
+            })?;
+        }
+        Ok(())
     }
 
     /// Removes what we made.
@@ -264,7 +281,7 @@ impl RedisStore {
             Some(members) => Box::new(ClusterSession::new(Arc::clone(members))),
             None => {
                 let plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
-                endpoint.session(plain, tls, &self.login.place)?
+                session(plain, tls, &endpoint.address, &self.login.place)?
             }
         };
         Ok(WireClient { address: endpoint.address.clone(), session })
@@ -292,9 +309,26 @@ impl Store for RedisStore {
         self.settings(true).map(Some)
     }
 
-    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+    fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
+        for member in self.members.iter_mut().filter(|member| member.data_dir().is_none()) {
+            let place = member.endpoint.login.place.clone();
+            append_only::demand(member.control.get()?, durability, &place)?;
+        }
+        Ok(())
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        let all = self.members.iter_mut().map(|member| append_only::promise(member.control.get()?));
+        let mut all = all.collect::<Result<Vec<_>, StoreError>>()?;
+        all.sort_unstable();
+        all.dedup();
+        Ok(all.join(" Another node: "))
+    }
+
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         self.note(true)?;
         self.clear()?;
+        self.run_setup(&layout.statements)?;
         for member in &mut self.members {
             let info = Info::read(member.control.get()?)?;
             member.others_bytes = if member.data_dir().is_some() { 0 } else { info.data_bytes() };

@@ -7,17 +7,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Call, Done, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    ValueType, WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession,
+    WireState,
 };
 
+use crate::command;
 use crate::endpoint::Login;
 use crate::opening::{Opening, greeted, greeting, not_redis};
-use crate::resp::{self, Aggregate, Reply, Token, decimal};
+use crate::prepared::{PING, Prepared, What, prepared, string};
+use crate::reply;
+use crate::resp::{self, Aggregate, Reply, Token};
 
 /// Operations in flight on one connection at most. More would only wait in buffers.
 const DEPTH_MAX: u32 = 1 << 14;
-const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 /// Which version of the protocol is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
@@ -28,84 +30,24 @@ pub enum Protocol {
     Resp3,
 }
 
-/// What a kind of operation asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Nothing,
-    Get,
-    Put,
-    Delete,
-    /// Says before a key that its slot is being brought here: the answer counts for nothing.
-    Asking,
-    /// Which nodes have which keys: the answer is a value as it arrived.
-    Slots,
-    /// What Redis does not speak. Told when it is asked, as a workload has more kinds than a plan may use.
-    Refused,
-}
-
-/// A kind of operation, ready to be asked.
-struct Prepared {
-    what: What,
-    keep: bool,
-    /// Its request up to the length of the key.
-    head: Vec<u8>,
-    /// The same up to the key, for keys of as many bytes as the first one had: mostly all.
-    usual_head: Vec<u8>,
-    /// The bytes of those keys.
-    usual_bytes: usize,
-    /// Its request begins with ASKING, which is answered too.
-    asks: bool,
-}
-
-impl Prepared {
-    fn new(what: What, keep: bool, head: Vec<u8>, asks: bool) -> Self {
-        Self { what, keep, head, usual_head: Vec::new(), usual_bytes: usize::MAX, asks }
-    }
-
-    /// Appends the request up to the end of the key.
-    #[inline]
-    fn write_key(&mut self, prefix: &[u8], key: Value<'_>, out: &mut Vec<u8>) {
-        match key {
-            Value::Bytes(key) if key.len() == self.usual_bytes => {
-                out.reserve(self.usual_head.len() + key.len() + 2);
-                out.extend_from_slice(&self.usual_head);
-                out.extend_from_slice(key);
-                out.extend_from_slice(b"\r\n");
-            }
-            key => {
-                out.extend_from_slice(&self.head);
-                string(out, prefix, key);
-                if let (Value::Bytes(key), usize::MAX) = (key, self.usual_bytes) {
-                    self.remember(prefix, key.len());
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn remember(&mut self, prefix: &[u8], key_bytes: usize) {
-        self.usual_bytes = key_bytes;
-        self.usual_head.extend_from_slice(&self.head);
-        decimal(&mut self.usual_head, (prefix.len() + key_bytes) as u64);
-        self.usual_head.extend_from_slice(b"\r\n");
-        self.usual_head.extend_from_slice(prefix);
-    }
-}
-
 /// A connection to Redis or Valkey.
+#[derive(Default)]
 pub struct RedisSession {
     login: Arc<Login>,
     protocol: Protocol,
     /// Begins every key.
     prefix: Vec<u8>,
-    /// Kinds of a cluster's node are prepared too, see [`RedisSession::in_cluster`].
-    in_cluster: bool,
+    /// It is the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
+    /// ASK says; kind `2 n` asks for CLUSTER SLOTS, whose answer is one value, of the bytes that arrived.
+    pub(crate) in_cluster: bool,
     state: WireState,
     opening: VecDeque<Opening>,
     /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     kinds: Vec<Prepared>,
     queue: VecDeque<(Ticket, u16)>,
+    /// A word of a command, put together.
+    word: Vec<u8>,
     /// Bytes of a value nobody wants that have not arrived yet; with the last of them its operation is done.
     skip_bytes: usize,
     answer: Answer,
@@ -116,28 +58,7 @@ pub struct RedisSession {
 impl RedisSession {
     /// A session that logs in as `login` and puts `prefix` before every key.
     pub fn new(login: Arc<Login>, protocol: Protocol, prefix: impl Into<Vec<u8>>) -> Self {
-        Self {
-            login,
-            protocol,
-            prefix: prefix.into(),
-            in_cluster: false,
-            state: WireState::Opening,
-            opening: VecDeque::new(),
-            refused: None,
-            kinds: Vec::new(),
-            queue: VecDeque::new(),
-            skip_bytes: 0,
-            answer: Answer::default(),
-            answer_max: ANSWER_BYTES_MAX,
-        }
-    }
-
-    /// As the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
-    /// ASK says; kind `2 n` asks for CLUSTER SLOTS, whose answer is one value, of the bytes that arrived.
-    #[must_use]
-    pub(crate) fn in_cluster(mut self) -> Self {
-        self.in_cluster = true;
-        self
+        Self { login, protocol, prefix: prefix.into(), answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
     /// Ends the connection for good: everything in flight is unknown.
@@ -170,11 +91,11 @@ impl RedisSession {
         let Some((ticket, kind)) = self.queue.pop_front() else { return Err(self.unasked(reply)) };
         let Prepared { what, keep, .. } = self.kinds[usize::from(kind)];
         match (what, reply) {
-            (What::Get, Reply::Bulk(value)) => {
+            (What::Get | What::Slots, Reply::Bulk(value)) => {
                 self.answer.rows = 1;
                 self.answer.columns = 1;
                 if keep {
-                    if value.len() > self.answer_max {
+                    if value.len() > self.answer_max && what == What::Get {
                         self.queue.push_front((ticket, kind));
                         return Err(self.too_large(value.len()));
                     }
@@ -197,12 +118,78 @@ impl RedisSession {
             // What it says no to, it says to the key that follows too.
             (What::Asking, Reply::Simple(_) | Reply::Error(_)) => {}
             (_, Reply::Error(words)) => self.reject(ticket, words, done),
+            (What::Exec, Reply::Null) => {
+                let words = "a key that is watched has changed: nothing was done";
+                let outcome = self.answer.fail(Outcome::Rejected, "WATCH", words);
+                self.answer.gave_way = true;
+                done.push(ticket, outcome, &self.answer);
+                self.answer.clear();
+            }
+            (What::Command | What::Exec, reply) => {
+                self.add_row(reply, keep);
+                done.push(ticket, Outcome::Ok, &self.answer);
+                self.answer.clear();
+            }
             (_, reply) => {
                 self.queue.push_front((ticket, kind));
                 return Err(self.broken("answered an operation with what is no answer to it").detail(brief(reply)));
             }
         }
         Ok(())
+    }
+
+    /// Takes an answer that is made of others: each of them that is not is a row. An error among them is the operation's.
+    fn take_all(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+        let Some((ticket, kind)) = self.queue.pop_front() else { return Ok(()) };
+        let keep = self.kinds[usize::from(kind)].keep;
+        let mut at = 0;
+        let mut error = None;
+        loop {
+            match resp::token(&bytes[at..]) {
+                Token::Reply(reply, used) => {
+                    at += used;
+                    match reply {
+                        Reply::Error(words) => error = error.or(Some(words)),
+                        reply => self.add_row(reply, keep),
+                    }
+                }
+                Token::Aggregate(_, _, used) => at += used,
+                _ => break,
+            }
+        }
+        match error {
+            Some(words) => self.reject(ticket, words, done),
+            None => done.push(ticket, Outcome::Ok, &self.answer),
+        }
+        self.answer.clear();
+        Ok(())
+    }
+
+    /// Adds what a command answered, or a part of it.
+    #[inline]
+    fn add_row(&mut self, reply: Reply<'_>, keep: bool) {
+        self.answer.rows += 1;
+        if !keep {
+            return;
+        }
+        self.answer.columns = 1;
+        self.answer.values.push(match reply {
+            Reply::Null => Value::Null,
+            Reply::Int(number) => Value::Int(number),
+            Reply::Bulk(bytes) | Reply::Simple(bytes) | Reply::Error(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Value::Text(text),
+                Err(_) => Value::Bytes(bytes),
+            },
+        });
+    }
+
+    /// Holds the commands of the user's own against what the server knows of them.
+    #[cold]
+    fn know(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.opening.pop_front();
+        let Some(known) = reply::node(bytes) else { return Ok(()) };
+        let own = self.kinds.iter().filter(|kind| kind.what.is_own());
+        own.zip(known.list()).try_for_each(|(kind, known)| kind.command.must_be(known, &self.login.place))
     }
 
     /// An error answers its operation, which has not been done: Redis refuses before it changes anything.
@@ -258,71 +245,28 @@ fn brief(reply: Reply<'_>) -> String {
     }
 }
 
-fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
-    let bad = |what: &str| StoreError::usage(format!("operation `{}`: {what}", kind.name));
-    let (what, head, params) = match &kind.call {
-        Call::Nothing | Call::Steps => (What::Nothing, PING, 0),
-        Call::Kv(KvCall::Get) => (What::Get, &b"*2\r\n$3\r\nGET\r\n$"[..], 1),
-        Call::Kv(KvCall::Put) => (What::Put, &b"*3\r\n$3\r\nSET\r\n$"[..], 2),
-        Call::Kv(KvCall::Delete) => (What::Delete, &b"*2\r\n$3\r\nDEL\r\n$"[..], 1),
-        Call::Kv(KvCall::Scan) => (What::Refused, PING, 0),
-        _ => return Err(kind.refused("Redis")),
-    };
-    let as_bytes = |value_type: &ValueType| matches!(value_type, ValueType::Bytes | ValueType::Text | ValueType::Int);
-    if params > 0 && (kind.params.len() != params || !kind.params.iter().all(as_bytes)) {
-        return Err(bad("its parameters are not bytes, texts or integers, one for the key and one for a value"));
-    }
-    Ok(Prepared::new(what, kind.keep_answer, head.to_vec(), false))
-}
-
-/// Appends `prefix` and a value's bytes as the rest of a string whose `$` is there.
-#[inline]
-fn string(out: &mut Vec<u8>, prefix: &[u8], value: Value<'_>) {
-    let bytes = match value {
-        Value::Bytes(bytes) => bytes,
-        Value::Text(text) => text.as_bytes(),
-        Value::Int(number) => return number_string(out, prefix, number),
-        // Kinds have no parameters of other types, and null is nothing.
-        _ => &[],
-    };
-    decimal(out, (prefix.len() + bytes.len()) as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(prefix);
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The same for an integer, as its decimal digits.
-fn number_string(out: &mut Vec<u8>, prefix: &[u8], number: i64) {
-    let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
-    decimal(out, (prefix.len() + digits + usize::from(number < 0)) as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(prefix);
-    if number < 0 {
-        out.push(b'-');
-    }
-    decimal(out, number.unsigned_abs());
-    out.extend_from_slice(b"\r\n");
-}
-
 impl WireSession for RedisSession {
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         self.queue.clear();
         self.answer.clear();
         self.skip_bytes = 0;
-        self.refused = None;
-        self.kinds.clear();
-        for kind in kinds {
-            match prepared(kind) {
-                Ok(kind) => self.kinds.push(kind),
-                Err(error) => self.refused = Some(error),
-            }
-        }
+        (self.kinds, self.refused) = match kinds.iter().map(prepared).collect::<Result<_, _>>() {
+            Ok(kinds) => (kinds, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
         if self.in_cluster {
+            let any_own = self.kinds.iter().any(|kind| kind.what.is_own());
+            self.refused = self.refused.take().or_else(|| any_own.then(command::not_in_cluster));
             self.prepare_for_cluster();
         }
         self.state = WireState::Opening;
         self.opening = greeting(&self.login, self.protocol, out);
+        let own: Vec<&[u8]> = self.kinds.iter().map(|kind| kind.command.name().as_bytes()).collect();
+        let own: Vec<&[u8]> = own.into_iter().filter(|name| !name.is_empty()).collect();
+        if !own.is_empty() {
+            resp::command(out, &[&[&b"COMMAND"[..], b"INFO"], &own[..]].concat());
+            self.opening.push_back(Opening::Commands);
+        }
         // Whether it takes operations at all: a server that loads its data answers what came before.
         out.extend_from_slice(PING);
         self.opening.push_back(Opening::Liked);
@@ -355,6 +299,7 @@ impl WireSession for RedisSession {
                 out.push(b'$');
                 string(out, &[], op.params.get(1));
             }
+            What::Command | What::Exec => kind.command.write(op.params, &mut self.word, out),
             What::Nothing | What::Refused | What::Asking | What::Slots => out.extend_from_slice(&kind.head),
         }
         self.queue.push_back((ticket, op.kind));
@@ -380,7 +325,8 @@ impl WireSession for RedisSession {
                     at += used;
                     self.take(reply, done)
                 }
-                Token::PartialBulk(length) if self.discards() => {
+                // Of a value that is not wanted nothing needs to be kept.
+                Token::PartialBulk(length) if self.answered(What::may_be_long).is_some_and(|kind| !kind.keep) => {
                     self.skip_bytes = length - rest.len();
                     return bytes.len();
                 }
@@ -399,12 +345,18 @@ impl WireSession for RedisSession {
                     // HELLO's answer. No operation has an aggregate for one.
                     (_, Ok(Some(used))) if !matches!(self.state, WireState::Ready) => {
                         at += used;
-                        self.take_opening(Reply::Null)
+                        match self.opening.front() {
+                            Some(Opening::Commands) if self.refused.is_none() => self.know(&rest[..used]),
+                            _ => self.take_opening(Reply::Null),
+                        }
                     }
-                    (Aggregate::List, Ok(Some(used))) if self.asks_slots() => {
+                    (_, Ok(Some(used))) if self.answered(What::is_own).is_some() => {
                         at += used;
-                        self.take_slots(&rest[..used], done);
-                        Ok(())
+                        self.take_all(&rest[..used], done)
+                    }
+                    (Aggregate::List, Ok(Some(used))) if self.answered(|what| what == What::Slots).is_some() => {
+                        at += used;
+                        self.take(Reply::Bulk(&rest[..used]), done)
                     }
                     (_, Ok(Some(_))) => Err(self.broken("answered an operation with an array, which is none")),
                     // Its elements have to be there as a whole, and only they say how long they are.
@@ -435,16 +387,13 @@ fn elements_bytes(bytes: &[u8], elements: usize) -> usize {
 }
 
 impl RedisSession {
-    /// True when the value that is arriving is not wanted: it need not be buffered whole.
-    fn discards(&self) -> bool {
-        let front = self.queue.front().filter(|_| matches!(self.state, WireState::Ready));
-        front.is_some_and(|(_, kind)| {
-            let kind = &self.kinds[usize::from(*kind)];
-            kind.what == What::Get && !kind.keep
-        })
+    /// The kind whose answer is arriving, where it asks what is wanted.
+    fn answered(&self, is_wanted: impl Fn(What) -> bool) -> Option<&Prepared> {
+        let (_, kind) = self.queue.front().filter(|_| matches!(self.state, WireState::Ready))?;
+        self.kinds.get(usize::from(*kind)).filter(|kind| is_wanted(kind.what))
     }
 
-    /// Appends the kinds of a cluster's node: see [`RedisSession::in_cluster`]; what answers ASKING is the last.
+    /// Appends the kinds of a cluster's node: see `in_cluster`; what answers ASKING is the last.
     fn prepare_for_cluster(&mut self) {
         const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
         let own = |what, head: &[u8]| Prepared::new(what, true, head.to_vec(), false);
@@ -454,19 +403,5 @@ impl RedisSession {
         }
         self.kinds.push(own(What::Slots, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
         self.kinds.push(own(What::Asking, ASKING));
-    }
-
-    fn asks_slots(&self) -> bool {
-        let front = self.queue.front().filter(|_| matches!(self.state, WireState::Ready));
-        front.is_some_and(|(_, kind)| self.kinds[usize::from(*kind)].what == What::Slots)
-    }
-
-    #[cold]
-    fn take_slots(&mut self, bytes: &[u8], done: &mut dyn Done) {
-        let Some((ticket, _)) = self.queue.pop_front() else { return };
-        self.answer.values.push(Value::Bytes(bytes));
-        (self.answer.rows, self.answer.columns) = (1, 1);
-        done.push(ticket, Outcome::Ok, &self.answer);
-        self.answer.clear();
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use plimsoll_core::{Kv, KvCall, KvCapabilities, KvError, WriteBatch};
-use plimsoll_keyindex::keyspace::INDEX_ROLE;
+use plimsoll_keyindex::keyspace::{INDEX_ROLE, parts};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::failure::kv_error;
@@ -56,12 +56,8 @@ pub(crate) fn statement(call: KvCall) -> &'static str {
     }
 }
 
-/// The first key of the index table's, and the first after them.
 /// SQLite's longest row, as it is built (`SQLITE_MAX_LENGTH`); a value stands in the same row.
 const KEY_BYTES_MAX: usize = 1_000_000_000;
-
-const INDEX_LOW: &[u8] = &[INDEX_ROLE];
-const INDEX_HIGH: &[u8] = &[INDEX_ROLE + 1];
 
 fn table(key: &[u8]) -> &'static Table {
     if key.first() == Some(&INDEX_ROLE) { &INDEX } else { &RECORDS }
@@ -69,14 +65,10 @@ fn table(key: &[u8]) -> &'static Table {
 
 /// One connection as an ordered key-value store.
 pub(crate) struct SqliteKv {
-    connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 impl SqliteKv {
-    pub(crate) fn new(connection: Connection) -> Self {
-        SqliteKv { connection }
-    }
-
     fn write_one(&self, key: &[u8], value: Option<&[u8]>) -> rusqlite::Result<()> {
         let table = table(key);
         let mut statement = self.connection.prepare_cached(if value.is_some() { table.put } else { table.delete })?;
@@ -104,9 +96,6 @@ impl SqliteKv {
         high: Option<&[u8]>,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> rusqlite::Result<ControlFlow<()>> {
-        if high.is_some_and(|high| high <= low) {
-            return Ok(ControlFlow::Continue(()));
-        }
         let mut statement =
             self.connection.prepare_cached(if high.is_some() { table.scan } else { table.scan_to_end })?;
         statement.raw_bind_parameter(1, low)?;
@@ -120,29 +109,6 @@ impl SqliteKv {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// The range in key order: what comes before the index keys, these, and what comes after.
-    fn scan_parts(
-        &self,
-        low: &[u8],
-        high: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> rusqlite::Result<()> {
-        let up_to = |end: &'static [u8]| match high {
-            Some(high) if high < end => high,
-            _ => end,
-        };
-        if low < INDEX_LOW && self.scan_table(&RECORDS, low, Some(up_to(INDEX_LOW)), visit)?.is_break() {
-            return Ok(());
-        }
-        if low < INDEX_HIGH && self.scan_table(&INDEX, low.max(INDEX_LOW), Some(up_to(INDEX_HIGH)), visit)?.is_break() {
-            return Ok(());
-        }
-        if high.is_none_or(|high| high > INDEX_HIGH) {
-            let _ = self.scan_table(&RECORDS, low.max(INDEX_HIGH), high, visit)?;
-        }
-        Ok(())
     }
 }
 
@@ -196,16 +162,20 @@ impl Kv for SqliteKv {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), KvError> {
         let failed = |error| kv_error("cannot scan", &error);
+        let parts = parts(low, high);
         // One statement sees one moment; several need a transaction to see the same one.
-        let one_table = low.first() == Some(&INDEX_ROLE) && high.is_some_and(|high| high <= INDEX_HIGH)
-            || high.is_some_and(|high| high <= INDEX_LOW)
-            || low >= INDEX_HIGH;
-        if one_table {
-            return self.scan_parts(low, high, visit).map_err(failed);
+        let has_several = parts.clone().count() > 1;
+        if has_several {
+            self.connection.execute_batch("BEGIN").map_err(failed)?;
         }
-        self.connection.execute_batch("BEGIN").map_err(failed)?;
-        let done = self.scan_parts(low, high, visit);
-        let ended = self.connection.execute_batch("COMMIT");
-        done.and(ended).map_err(failed)
+        let mut scanned = Ok(ControlFlow::Continue(()));
+        for (of_index, low, high) in parts {
+            scanned = self.scan_table(if of_index { &INDEX } else { &RECORDS }, low, high, visit);
+            if !matches!(scanned, Ok(ControlFlow::Continue(()))) {
+                break;
+            }
+        }
+        let ended = if has_several { self.connection.execute_batch("COMMIT") } else { Ok(()) };
+        scanned.and(ended).map_err(failed)
     }
 }

@@ -25,6 +25,7 @@ use plimsoll_core::{
 
 const SPEC: StoreSpec = StoreSpec {
     name: "sqlite",
+    aliases: &["sqlite3"],
     summary: "SQLite inside Plimsoll: one file, write-ahead log, one writer at a time",
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records, Interface::Sql],
     dialect: Some(Dialect::Sqlite),

@@ -18,29 +18,42 @@ const STATEMENTS_MAX: usize = 256;
 /// Steps of SQLite's machine between two looks whether the user wants an end: well under a millisecond.
 const STEPS: i32 = 10_000;
 
-/// How a connection is opened.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pragmas {
-    /// Bytes of its page cache.
-    pub(crate) cache_bytes: i64,
-    pub(crate) durability: Durability,
-}
-
-/// The value of `PRAGMA synchronous` with which a write-ahead log gives `durability`.
+/// The value of `PRAGMA synchronous` with which a write-ahead log gives `durability`; `None`, to leave it as it is.
 ///
 /// `FULL` syncs the log at each commit. `NORMAL` syncs at checkpoints only: a commit survives the process,
 /// a power loss may take the last ones but leaves the database whole. `OFF` never syncs.
-pub(crate) fn synchronous(durability: Durability) -> &'static str {
+pub(crate) fn synchronous(durability: Durability) -> Option<&'static str> {
     match durability {
-        Durability::Durable => "FULL",
-        Durability::Buffered => "NORMAL",
-        Durability::AtEnd => "OFF",
+        Durability::Durable => Some("FULL"),
+        Durability::Buffered => Some("NORMAL"),
+        Durability::AtEnd => Some("OFF"),
+        Durability::AsConfigured => None,
     }
 }
 
-/// Opens the database at `path`, which is made if it is not there. What runs there ends when the user wants an end,
-/// and [`Waits::grace`] after it was seen.
-pub(crate) fn open(path: &Path, pragmas: Pragmas, waits: &Waits) -> Result<Connection, StoreError> {
+/// What a connection that nobody has set promises.
+pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
+    let now = settings(connection, true)?.into_iter().find(|setting| setting.name == "synchronous");
+    let value = now.map_or(String::new(), |setting| setting.value);
+    let survives = match value.as_str() {
+        "OFF" => "syncs nothing: an acknowledged commit survives the process, not power loss",
+        "NORMAL" => {
+            "syncs its log at checkpoints: an acknowledged commit survives the process, and power loss may take \
+                     those since the last one"
+        }
+        _ => "syncs its log at each commit: an acknowledged commit survives power loss",
+    };
+    Ok(format!("SQLite (synchronous={value}) {survives}."))
+}
+
+/// Opens the database at `path`, which is made if it is not there, with a page cache of so many bytes. What runs there
+/// ends when the user wants an end, and [`Waits::grace`] after it was seen.
+pub(crate) fn open(
+    path: &Path,
+    cache_bytes: i64,
+    durability: Durability,
+    waits: &Waits,
+) -> Result<Connection, StoreError> {
     let failed = |error| store_error(&format!("cannot open {}", path.display()), &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
@@ -50,13 +63,11 @@ pub(crate) fn open(path: &Path, pragmas: Pragmas, waits: &Waits) -> Result<Conne
     connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    let synchronous = synchronous(durability).map_or(String::new(), |value| format!("PRAGMA synchronous = {value};"));
+    // Negative: in KiB.
+    let cache = -(cache_bytes / 1024).max(1);
     connection
-        .execute_batch(&format!(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {}; PRAGMA cache_size = {}",
-            synchronous(pragmas.durability),
-            // Negative: in KiB.
-            -(pragmas.cache_bytes / 1024).max(1)
-        ))
+        .execute_batch(&format!("PRAGMA journal_mode = WAL; {synchronous} PRAGMA cache_size = {cache}"))
         .map_err(failed)?;
     Ok(connection)
 }
@@ -108,7 +119,7 @@ pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting
             other => other.to_owned(),
         },
         false => [Durability::Durable, Durability::Buffered, Durability::AtEnd]
-            .map(|durability| format!("{} for {}", synchronous(durability), durability.name()))
+            .map(|durability| format!("{} for {}", synchronous(durability).unwrap_or_default(), durability.name()))
             .join(", "),
     };
     settings.push(Setting::ours("synchronous", synchronous, "FULL"));
@@ -130,9 +141,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let waits = Waits::new(Duration::from_secs(15), Duration::from_secs(15), Arc::clone(&stop));
-        let pragmas = Pragmas { cache_bytes: 1 << 20, durability: Durability::Buffered };
-        let patient = open(&dir.path().join("a"), pragmas, &waits.with_grace(Duration::from_secs(600))).unwrap();
-        let short = open(&dir.path().join("b"), pragmas, &waits.with_grace(Duration::from_millis(50))).unwrap();
+        let open = |name: &str, grace| {
+            open(&dir.path().join(name), 1 << 20, Durability::Buffered, &waits.with_grace(grace)).unwrap()
+        };
+        let patient = open("a", Duration::from_secs(600));
+        let short = open("b", Duration::from_millis(50));
         stop.store(true, Ordering::SeqCst);
         let count = |connection: &Connection, to: i64| {
             let rows = format!("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {to}) ");

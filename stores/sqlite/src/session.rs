@@ -101,7 +101,7 @@ impl BlockingSession for SqlSession {
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
         let params = op.params;
         let what = match self.kinds.get(usize::from(op.kind)) {
-            None => "this kind of operation has not been prepared",
+            None => "this operation type has not been prepared",
             Some(kind) => match kind.sql.shape {
                 Shape::Repeated(width) if params.is_empty() || !params.len().is_multiple_of(width) => {
                     "the number of values is not a multiple of the number of fields"

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::failure::store_error;
 use crate::kv::{self, SqliteKv};
-use crate::open::{self, Pragmas};
+use crate::open;
 use crate::session::{SqlSession, bind_given};
 use crate::statements::{Sqlite, compile};
 
@@ -67,17 +67,13 @@ impl SqliteStore {
         ["", "-wal", "-shm"].map(|ending| self.data_dir.join(format!("{FILE}{ending}")))
     }
 
-    fn connect(&self, durability: Durability) -> Result<Connection, StoreError> {
-        self.connect_with(durability, &self.waits)
-    }
-
-    fn connect_with(&self, durability: Durability, waits: &Waits) -> Result<Connection, StoreError> {
-        open::open(&self.path(), Pragmas { cache_bytes: self.cache_bytes, durability }, waits)
+    fn connect(&self, durability: Durability, waits: &Waits) -> Result<Connection, StoreError> {
+        open::open(&self.path(), self.cache_bytes, durability, waits)
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.shut()?;
-        let connection = self.connect(Durability::Durable)?;
+        let connection = self.connect(Durability::Durable, &self.waits)?;
         let path = self.path();
         let file = File::open(&path).map_err(|error| StoreError::io(path.display(), &error))?;
         self.open = Some(Open { connection, file });
@@ -131,12 +127,9 @@ impl SqliteStore {
     }
 
     /// Pages' bytes of every table and index, by name.
-    fn sizes(&self) -> rusqlite::Result<Vec<(String, u64)>> {
-        let Some(open) = &self.open else {
-            return Ok(Vec::new());
-        };
+    fn sizes(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
         // The second argument asks for one row for each B-tree.
-        let mut statement = open.connection.prepare("SELECT name, pgsize FROM dbstat('main', 1)")?;
+        let mut statement = connection.prepare("SELECT name, pgsize FROM dbstat('main', 1)")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
         rows.collect()
     }
@@ -162,7 +155,11 @@ impl Store for SqliteStore {
     }
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
-        open::settings(&self.connect(durability)?, true).map(Some)
+        open::settings(&self.connect(durability, &self.waits)?, true).map(Some)
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        open::promise(&self.connect(Durability::AsConfigured, &self.waits)?)
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
@@ -191,9 +188,9 @@ impl Store for SqliteStore {
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let waits = self.waits.with_grace(waits::GRACE);
         let one = |_| -> Result<Box<dyn BlockingSession>, StoreError> {
-            let connection = self.connect_with(durability, &waits)?;
+            let connection = self.connect(durability, &waits)?;
             Ok(match &self.records {
-                Some(records) => Box::new(records.session(SqliteKv::new(connection))),
+                Some(records) => Box::new(records.session(SqliteKv { connection })),
                 None => Box::new(SqlSession::new(connection, self.layout.clone())),
             })
         };
@@ -223,7 +220,8 @@ impl Store for SqliteStore {
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        let sizes = self.sizes().map_err(|error| store_error("cannot read the sizes of tables", &error))?;
+        let sizes = Self::sizes(&self.held()?.connection)
+            .map_err(|error| store_error("cannot read the sizes of tables", &error))?;
         let (mut data_bytes, mut index_bytes) = (0, 0);
         for (name, bytes) in sizes {
             if self.is_index(&name) {
@@ -257,18 +255,11 @@ impl Store for SqliteStore {
         let compiled = compile(&self.layout, kind)?;
         let (which, used) = compiled.shape.statement(params);
         let Some(sql) = compiled.texts.get(which) else { return Ok(None) };
+        let connection = &self.held()?.connection;
         let lines = || -> rusqlite::Result<Vec<String>> {
-            let Some(open) = &self.open else {
-                return Ok(Vec::new());
-            };
-            let mut statement = open.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
             bind_given(&mut statement, used)?;
-            let mut rows = statement.raw_query();
-            let mut lines = Vec::new();
-            while let Some(row) = rows.next()? {
-                lines.push(row.get("detail")?);
-            }
-            Ok(lines)
+            statement.raw_query().mapped(|row| row.get("detail")).collect()
         };
         let lines = lines().map_err(|error| store_error(&format!("cannot explain `{}`", kind.name), &error))?;
         Ok((!lines.is_empty()).then(|| lines.join("; ")))
@@ -289,7 +280,8 @@ impl Store for SqliteStore {
         let mut said = "integrity_check: ok".to_owned();
         if let Some(records) = &self.records {
             said.push_str("; ");
-            said.push_str(&records.check(&mut SqliteKv::new(self.connect(Durability::Durable)?))?);
+            let connection = self.connect(Durability::Durable, &self.waits)?;
+            said.push_str(&records.check(&mut SqliteKv { connection })?);
         }
         Ok(Some(said))
     }

@@ -179,7 +179,7 @@ fn make(name: &str, params: &[String]) -> Result<Box<dyn Workload>, Box<dyn Erro
                 name: SCRIPT.to_owned(),
                 weight: 1,
                 text: std::fs::read_to_string(value)?,
-                file: None,
+                ..Script::default()
             });
             continue;
         }

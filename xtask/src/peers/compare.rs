@@ -257,7 +257,7 @@ fn line(name: &str, entry: &Entry, goal: Goal, tools: &Tools, apart: Option<&str
     let theirs: Vec<f64> = pairs.iter().map(|(peer, _)| peer.cpu_us_per_op()).collect();
     let ours: Vec<f64> = pairs.iter().map(|(_, our)| our.cpu_us_per_op()).collect();
     let both: Vec<(f64, f64)> = theirs.iter().copied().zip(ours.iter().copied()).collect();
-    let ratio = interval::of_paired_ratio(&both);
+    let ratio = paired_ratio(&both);
     let (figure, state) = match goal {
         Goal::Us(goal) => {
             let cost = interval::of_median(&ours);
@@ -287,6 +287,13 @@ pub fn by_lot(count: usize, dice: &mut Dice) -> Vec<usize> {
         order.swap(end, dice.below(end + 1));
     }
     order
+}
+
+/// The median of the ratios `b / a` of pairs that were measured together, with its interval. Pairs with a zero are left
+/// out.
+pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Interval> {
+    let ratios: Vec<f64> = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| b / a).collect();
+    interval::of_median(&ratios)
 }
 
 /// Median, least and most.
@@ -319,6 +326,13 @@ fn judged(interval: Option<Interval>, goal: f64, pairs: usize) -> &'static str {
 mod tests {
     use super::*;
     use crate::peers::rows::ROWS;
+
+    #[test]
+    fn a_ratio_is_of_pairs() {
+        let pairs: Vec<_> = (1..=9).map(|drift| (100.0 * f64::from(drift), 70.0 * f64::from(drift))).collect();
+        let ratio = paired_ratio(&pairs).unwrap();
+        assert!((ratio.low - 0.7).abs() < 1e-12 && (ratio.high - 0.7).abs() < 1e-12, "{ratio:?}");
+    }
 
     #[test]
     fn a_pair_whose_half_of_ours_is_void_is_dropped_and_counted() {

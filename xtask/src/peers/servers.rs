@@ -145,7 +145,7 @@ impl Servers {
 
     pub fn nginx(&mut self) -> Result<&Nginx, Box<dyn Error>> {
         if self.nginx.is_none() {
-            let program = plimsoll_store_http::server::find_nginx()?;
+            let program = plimsoll_store_http::server::NGINX.find()?;
             let place = place()?;
             self.nginx = Some(start_nginx(&program, place.path())?);
             self.places.push(place);
@@ -288,7 +288,7 @@ fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
     let recipe = Box::new(PostgresRecipe { settings });
     let server = Cluster::start(recipe, &bases, &std::env::temp_dir(), &Default::default(), &mut |_| {})?;
     let socket_dir = server.first().socket_dir.display().to_string();
-    let pgbench = plimsoll_store_postgres::server::find_postgres()?.with_file_name("pgbench");
+    let pgbench = plimsoll_store_postgres::server::POSTGRES.find()?.with_file_name("pgbench");
     let (user, database) = ("postgres".to_owned(), "postgres".to_owned());
     let mut made = Command::new(&pgbench);
     made.args([

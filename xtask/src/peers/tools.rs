@@ -83,7 +83,8 @@ fn name(tool: Tool) -> &'static str {
 
 fn find(tool: Tool) -> Result<Found, String> {
     let program = match tool {
-        Tool::Pgbench => plimsoll_store_postgres::server::find_postgres()
+        Tool::Pgbench => plimsoll_store_postgres::server::POSTGRES
+            .find()
             .map_err(|error| error.to_string())?
             .with_file_name("pgbench"),
         Tool::Oha => oha()?,

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::process::Command;
 
-use plimsoll_analysis::stat::interval::{self, Dice};
+use plimsoll_analysis::stat::interval::Dice;
 use plimsoll_analysis::stat::median;
 use plimsoll_drive::Io;
 
@@ -95,7 +95,7 @@ pub fn run(row: &Row, ways: &str, rounds: usize, servers: &mut Servers) -> Resul
             "| {} | {} | {} | {:.0} | {lag} | {:.2} | {} |",
             way.name,
             compare::spread(&costs),
-            compare::in_words(interval::of_paired_ratio(&both), 3, ""),
+            compare::in_words(compare::paired_ratio(&both), 3, ""),
             of(|run| run.ops / SECONDS as f64),
             of(|run| run.cost.waits as f64 / run.ops),
             way.runs.len(),

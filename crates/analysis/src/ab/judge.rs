@@ -186,20 +186,10 @@ fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair], decides: bool) -> AbMe
     // What was known when it was decided: others may have gone on.
     let known = estimate(&logs[..decided_after.unwrap_or(logs.len())], alpha(spec));
     let cell = |side: usize| {
-        let values: Vec<f64> =
-            pairs.iter().filter_map(|pair| pair.turns[side].value(metric, series.undisturbed).ok()).collect();
-        let value = median(&values);
-        Cell {
-            value,
-            text: match (value, &series.missing) {
-                (Some(value), _) => number::with_unit(value, metric.unit()),
-                (None, Some(why)) => why.clone(),
-                (None, None) => "–".to_string(),
-            },
-            n: pairs.iter().map(|pair| pair.turns[side].ops).sum(),
-            repeats: values.len() as u64,
-            late: pairs.iter().any(|pair| pair.turns[side].is_moved(metric)),
-        }
+        let turns = || pairs.iter().map(|pair| &pair.turns[side]);
+        let values: Vec<f64> = turns().filter_map(|turn| turn.value(metric, series.undisturbed).ok()).collect();
+        let (n, late) = (turns().map(|turn| turn.ops).sum(), turns().any(|turn| turn.is_moved(metric)));
+        Cell::median(&values, metric.unit(), series.missing.as_ref(), n, late)
     };
     AbMetricView {
         name: metric.name().to_string(),
@@ -288,15 +278,14 @@ fn chart(spec: &AbSpec, series: &Series) -> Option<Chart> {
         return None;
     }
     let known: Vec<_> = (1..=logs.len()).map(|n| estimate(&logs[..n], alpha(spec))).collect();
-    let of = |name: &str, values: Vec<Option<f64>>| Line { name: name.to_string(), values };
     let interval = |end: fn((f64, f64)) -> f64| -> Vec<Option<f64>> {
         known.iter().map(|known| (*known)?.interval.map(end).map(percent_of)).collect()
     };
     let lines = vec![
-        of("this pair", logs.iter().map(|log| Some(percent_of(*log))).collect()),
-        of("all so far", known.iter().map(|known| known.map(|known| percent_of(known.value))).collect()),
-        of("95 % from", interval(|(low, _)| low)),
-        of("95 % to", interval(|(_, high)| high)),
+        Line::new("this pair", logs.iter().map(|log| Some(percent_of(*log))).collect()),
+        Line::new("all so far", known.iter().map(|known| known.map(|known| percent_of(known.value))).collect()),
+        Line::new("95 % from", interval(|(low, _)| low)),
+        Line::new("95 % to", interval(|(_, high)| high)),
     ];
     Some(Chart {
         name: format!("{} of B against A", series.metric.name()),

@@ -94,10 +94,9 @@ fn interval_of(a: &Observed, b: &Observed, from: f64) -> Option<(f64, f64, &'sta
             Some((low, high, "values"))
         }
         (Within::Series(a), Within::Series(b)) => {
-            let difference = difference::welch(a, b)?;
+            let (low, high) = difference::welch(a, b)?;
             let base = mean(a);
-            (base > 0.0 && from > 0.0)
-                .then(|| (difference.low / base * 100.0, difference.high / base * 100.0, "slices, Welch"))
+            (base > 0.0 && from > 0.0).then(|| (low / base * 100.0, high / base * 100.0, "slices, Welch"))
         }
         (Within::Resampled(interval), _) => interval.map(|(low, high)| (low, high, "slices, bootstrap")),
         _ => None,
@@ -151,14 +150,14 @@ impl Binned {
         let together = series::autocorrelation_time(&means).ceil() as usize;
         let together = together.max(slices.len().div_ceil(GROUPS.1)).max(1);
         let mut whole = Times::default();
-        slices.iter().for_each(|slice| whole.add_times(slice));
-        let times: Vec<u64> = whole.counts().map(|(ns, _)| ns).collect();
+        slices.iter().for_each(|slice| whole.add(slice.counts()));
+        let times: Vec<u64> = whole.counts().iter().map(|(ns, _)| *ns).collect();
         let groups: Vec<Vec<u64>> = slices
             .chunks(together)
             .map(|slices| {
                 let mut counts = vec![0; times.len()];
                 for (ns, count) in slices.iter().flat_map(Times::counts) {
-                    if let Ok(at) = times.binary_search(&ns) {
+                    if let Ok(at) = times.binary_search(ns) {
                         counts[at] += count;
                     }
                 }
@@ -206,7 +205,7 @@ mod tests {
                 histogram.record((-unit.ln() * mean_ns) as u64 + 1).unwrap();
             }
             let mut times = Times::default();
-            times.add(&plimsoll_record::Distribution::from(&histogram));
+            times.add(plimsoll_record::Distribution::from(&histogram).counts());
             times
         };
         (0..n).map(|_| slice(dice)).collect()

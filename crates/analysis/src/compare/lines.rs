@@ -2,39 +2,27 @@
 
 use plimsoll_record::data::{Goal, Run};
 
-use crate::line::{goal_name, lines};
+use crate::line::lines;
 use crate::number;
 use crate::view::{LineState, LineView};
 
-use super::measured::Pairs;
-use super::{Cell, Group, Metric, NoiseFloor};
+use super::{Cell, Group, Matched, Metric, NoiseFloor};
 
 /// Name of the number, and of what stands for its phase.
 const LINE: &str = "line";
 
-/// What there is to say of two runs of which one at least is a search.
-#[derive(Default)]
-pub struct Lines<'a> {
-    pub groups: Vec<Group>,
-    pub unmatched: Vec<String>,
-    /// First trials of the stores that both have.
-    pub pairs: Pairs<'a>,
-    /// Whether the line of B is higher, lower, or whether that cannot be told: one sentence a store.
-    pub sentences: Vec<String>,
-}
-
 /// The lines of two runs side by side; `None` where neither is a search.
-pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
+pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matched<'a>> {
     let (spec_a, spec_b) = match (&a.header.outline.line, &b.header.outline.line) {
         (None, None) => return None,
         (Some(spec_a), Some(spec_b)) => (spec_a, spec_b),
         (in_a, _) => {
             let (search, other) = if in_a.is_some() { ("A", "B") } else { ("B", "A") };
             let why = format!("{search} is a search for the load line and {other} is none: nothing is compared");
-            return Some(Lines { unmatched: vec![why], ..Lines::default() });
+            return Some(Matched { unmatched: vec![why], ..Matched::default() });
         }
     };
-    let mut all = Lines::default();
+    let mut all = Matched::default();
     if spec_a.goals != spec_b.goals {
         let words = |goals: &[Goal]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
@@ -67,7 +55,7 @@ pub fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Lines<'a>> {
 }
 
 fn goal_words(goal: &Goal) -> String {
-    format!("{} ≤ {}", goal_name(goal.what.name()), number::with_unit(goal.limit, &goal.unit))
+    format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit))
 }
 
 /// A line: its middle and the ends of its 95 % interval; `None` where the search came to none.
@@ -124,17 +112,21 @@ fn interval_percent([a, a_low, a_high]: [f64; 3], [b, b_low, b_high]: [f64; 3]) 
 fn cpu_sentence(a: &LineView, b: &LineView) -> Option<String> {
     let (a_s, b_s) = (a.result.server_cpu_per_op_s?, b.result.server_cpu_per_op_s?);
     let change = number::with_unit(percent(b_s / a_s), "%");
+    let busy = |line: &LineView, cpu_s| Some(number::significant(line.result.rate_per_s? * cpu_s));
+    let (a_busy, b_busy) = (busy(a, a_s)?, busy(b, b_s)?);
     let [a, b] = [a_s, b_s].map(number::seconds);
-    Some(format!("next to the line an operation took {a} of the server's processors in A, and {b} in B ({change})."))
+    Some(format!(
+        "next to the line an operation took {a} of the server's processors in A, and {b} in B ({change}); the line is \
+         {a_busy} processors in A, and {b_busy} in B."
+    ))
 }
 
-fn sentence(metric: &Metric) -> String {
-    let change = metric.change_percent.filter(|_| metric.significant == Some(true));
-    match (change, metric.change_percent) {
-        (Some(change), _) if change > 0.0 => "the load line of B is higher.".to_string(),
-        (Some(_), _) => "the load line of B is lower.".to_string(),
-        (None, Some(_)) => "whether the load line of B is higher or lower cannot be told.".to_string(),
-        (None, None) => "there are not two lines to compare.".to_string(),
+fn sentence(metric: &Metric) -> &'static str {
+    match (metric.significant, metric.change_percent) {
+        (Some(true), Some(change)) if change > 0.0 => "the load line of B is higher.",
+        (Some(true), Some(_)) => "the load line of B is lower.",
+        (_, Some(_)) => "whether the load line of B is higher or lower cannot be told.",
+        (_, None) => "there are not two lines to compare.",
     }
 }
 

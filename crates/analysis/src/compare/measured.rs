@@ -2,82 +2,70 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use plimsoll_record::data::{PhaseKind, Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
 use crate::name::{self, REPEAT};
-use crate::number;
 use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
 
 use super::judge::{Observed, Within, change, resampled};
-use super::{Cell, Group, Metric, NoiseFloor};
+use super::{Cell, Group, Matched, Metric, NoiseFloor};
 
 /// All repeats of one point of the sweep.
 struct Point<'a> {
     name: String,
-    labels: BTreeMap<String, String>,
     trials: Vec<(&'a Trial, Vec<PhaseFacts<'a>>)>,
 }
 
-fn points(run: &Run) -> Vec<Point<'_>> {
-    let mut points: Vec<Point<'_>> = Vec::new();
+/// The points of the sweep by their labels.
+fn points(run: &Run) -> IndexMap<BTreeMap<String, String>, Point<'_>> {
+    let mut points: IndexMap<_, Point<'_>> = IndexMap::new();
     for one in &run.trials {
         let mut labels = one.header.labels.clone();
         labels.remove(REPEAT);
         labels.insert("store".to_string(), one.header.store_label.clone());
-        let facts = PhaseFacts::of(one);
-        match points.iter_mut().find(|point| point.labels == labels) {
-            Some(point) => point.trials.push((one, facts)),
-            None => {
-                let name = name::trial_without(&one.header, &[REPEAT]);
-                points.push(Point { name, labels, trials: vec![(one, facts)] });
-            }
-        }
+        let new = || Point { name: name::trial_without(&one.header, &[REPEAT]), trials: Vec::new() };
+        points.entry(labels).or_insert_with(new).trials.push((one, PhaseFacts::of(one)));
     }
     points
 }
 
-/// Trials that belong together, first repeats.
-pub type Pairs<'a> = Vec<(&'a Trial, &'a Trial)>;
-
-/// The numbers, the trials and phases without a partner, and the first repeats of the points that have one.
-pub fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> (Vec<Group>, Vec<String>, Pairs<'a>) {
+/// The numbers of all points, and of named figures.
+pub(super) fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Matched<'a> {
     let (points_a, points_b) = (points(a), points(b));
-    let mut groups = Vec::new();
-    let (mut unmatched, mut pairs) = (Vec::new(), Vec::new());
+    let mut all = Matched::default();
     // One store against another: nothing else could be meant.
     let alone = points_a.len() == 1 && points_b.len() == 1;
-    for point_a in &points_a {
-        let Some(point_b) = points_b.iter().find(|point| alone || point.labels == point_a.labels) else {
-            unmatched.push(format!("{} is only in A", point_a.name));
+    for (labels, point_a) in &points_a {
+        let point_b = if alone { points_b.values().next() } else { points_b.get(labels) };
+        let Some(point_b) = point_b else {
+            all.unmatched.push(format!("{} is only in A", point_a.name));
             continue;
         };
-        if let (Some((first_a, _)), Some((first_b, _))) = (point_a.trials.first(), point_b.trials.first()) {
-            pairs.push((*first_a, *first_b));
-        }
+        all.pairs.extend(point_a.trials.first().zip(point_b.trials.first()).map(|((a, _), (b, _))| (*a, *b)));
         let name = if point_a.name == point_b.name {
             point_a.name.clone()
         } else {
             format!("{} → {}", point_a.name, point_b.name)
         };
-        groups.extend(point(&name, point_a, point_b, floor));
-        unmatched.extend(unlike(&name, point_a, point_b));
+        all.groups.extend(point(&name, point_a, point_b, floor));
+        all.unmatched.extend(unlike(&name, point_a, point_b));
     }
-    let both = |point: &&Point<'_>| alone || points_a.iter().any(|known| known.labels == point.labels);
-    unmatched.extend(points_b.iter().filter(|point| !both(point)).map(|point| format!("{} is only in B", point.name)));
-    groups.extend(figures(a, b, floor));
-    (groups, unmatched, pairs)
+    let only_b = points_b.iter().filter(|(labels, _)| !alone && !points_a.contains_key(*labels));
+    all.unmatched.extend(only_b.map(|(_, point)| format!("{} is only in B", point.name)));
+    all.groups.extend(figures(a, b, floor));
+    all
 }
 
 fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Group> {
     let mut groups = Vec::new();
-    let phases: Vec<&str> = a
-        .trials
-        .first()
-        .map_or(Vec::new(), |(_, facts)| facts.iter().map(|facts| facts.phase.header.name.as_str()).collect());
-    for phase in phases {
+    for first in a.trials.first().into_iter().flat_map(|(_, facts)| facts) {
+        let phase = first.phase.header.name.as_str();
         let (of_a, of_b) = (of_phase(a, phase), of_phase(b, phase));
-        let (Some(first), Some(_)) = (of_a.first(), of_b.first()) else { continue };
+        if of_b.is_empty() {
+            continue;
+        }
         let mut metrics = Vec::new();
         match first.phase.header.kind {
             PhaseKind::Drive => driven(&of_a, &of_b, floor, &mut metrics),
@@ -158,43 +146,52 @@ fn driven(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metri
         ops.extend(first.kinds().iter().map(|kind| Some(first.op_name(*kind))));
     }
     for op in ops {
-        let slices = |all: &[&PhaseFacts<'_>]| all.first().map(|facts| waits(facts, op)).unwrap_or_default();
-        let intervals = resampled(&slices(a), &slices(b));
-        for ((name, _), interval) in PERCENTILES.into_iter().zip(intervals) {
-            let one = |all: &[&PhaseFacts<'_>]| quantities(all, name, op, Within::Resampled(interval));
-            let (a, b) = (one(a), one(b));
+        percentiles(a, b, op, false, floor, metrics);
+    }
+    percentiles(a, b, None, true, floor, metrics);
+    let errors = |all: &[&PhaseFacts<'_>]| quantities(all, "errors", None, Within::Nothing);
+    metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
+}
+
+/// Percentiles of kind `op`, or of all kinds together; `undisturbed`, without what pauses of the machine disturbed, where
+/// both runs know them.
+fn percentiles(
+    a: &[&PhaseFacts<'_>],
+    b: &[&PhaseFacts<'_>],
+    op: Option<&str>,
+    undisturbed: bool,
+    floor: NoiseFloor,
+    metrics: &mut Vec<Metric>,
+) {
+    let slices = |all: &[&PhaseFacts<'_>]| -> Option<Vec<Times>> {
+        let facts = all.first()?;
+        let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
+        let seen = |slice| if undisturbed { facts.judged_slice(slice, op) } else { Some(facts.waited_in(slice, op)) };
+        counted.map(seen).collect()
+    };
+    let (Some(slices_a), Some(slices_b)) = (slices(a), slices(b)) else { return };
+    if !undisturbed {
+        let means = |slices: &[Times]| {
+            let seen = slices.iter().filter(|times| !times.is_empty());
+            Within::Series(seen.map(|times| times.mean_ns() / 1e9).collect())
+        };
+        let mean = (quantities(a, "mean", op, means(&slices_a)), quantities(b, "mean", op, means(&slices_b)));
+        let of_both = |name| (quantities(a, name, op, Within::Nothing), quantities(b, name, op, Within::Nothing));
+        for (name, (a, b)) in [("mean", mean), ("stddev", of_both("stddev"))] {
             if a.value().is_some() || b.value().is_some() {
                 metrics.push(metric(name, op.unwrap_or("all"), "s", &a, &b, floor));
             }
         }
     }
-    undisturbed(a, b, floor, metrics);
-    let errors = |all: &[&PhaseFacts<'_>]| quantities(all, "errors", None, Within::Nothing);
-    metrics.push(metric("errors", "all", "%", &errors(a), &errors(b), floor));
-}
-
-/// Percentiles of all kinds together without what pauses of the machine disturbed, where both runs know them.
-fn undisturbed(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
-    let slices = |all: &[&PhaseFacts<'_>]| -> Option<Vec<Times>> {
-        let facts = all.first()?;
-        let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
-        counted.map(|slice| facts.judged_slice(slice, None)).collect()
-    };
-    let (Some(slices_a), Some(slices_b)) = (slices(a), slices(b)) else { return };
     for ((name, _), interval) in PERCENTILES.into_iter().zip(resampled(&slices_a, &slices_b)) {
-        let name = format!("{UNDISTURBED}{name}");
-        let one = |all: &[&PhaseFacts<'_>]| quantities(all, &name, None, Within::Resampled(interval));
+        let name = format!("{}{name}", if undisturbed { UNDISTURBED } else { "" });
+        let one = |all: &[&PhaseFacts<'_>]| quantities(all, &name, op, Within::Resampled(interval));
         let (a, b) = (one(a), one(b));
-        if a.value().is_some() && b.value().is_some() {
-            metrics.push(metric(&name, "all", "s", &a, &b, floor));
+        let known = [&a, &b].into_iter().filter(|one| one.value().is_some()).count();
+        if known > usize::from(undisturbed) {
+            metrics.push(metric(&name, op.unwrap_or("all"), "s", &a, &b, floor));
         }
     }
-}
-
-/// How long clients waited, slice by slice.
-fn waits(facts: &PhaseFacts<'_>, op: Option<&str>) -> Vec<Times> {
-    let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
-    counted.map(|slice| facts.waited_in(slice, op)).collect()
 }
 
 fn asked(a: &[&PhaseFacts<'_>], b: &[&PhaseFacts<'_>], floor: NoiseFloor, metrics: &mut Vec<Metric>) {
@@ -228,7 +225,7 @@ fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
 fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
     let view = |run: &Run| crate::figure::figures(run, &run.trials.iter().map(PhaseFacts::of).collect::<Vec<_>>());
     let (of_a, of_b) = (view(a), view(b));
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: IndexMap<String, Vec<Metric>> = IndexMap::new();
     for figure in &of_a {
         let Some(other) = of_b.iter().find(|other| other.name == figure.name && other.unit == figure.unit) else {
             continue;
@@ -247,35 +244,18 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
                 if cell.value.is_none() && other.value.is_none() {
                     continue;
                 }
-                let labels: Vec<String> = row.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                let trial = match labels.as_slice() {
-                    [] => cell.store.clone(),
-                    labels => format!("{} · {}", cell.store, labels.join(", ")),
-                };
                 let metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(other), floor);
-                match groups.iter_mut().find(|group| group.trial == trial) {
-                    Some(group) => group.metrics.push(metric),
-                    None => groups.push(Group { trial, phase: "figures".to_string(), metrics: vec![metric] }),
-                }
+                groups.entry(name::labelled(&cell.store, row.labels.iter())).or_default().push(metric);
             }
         }
     }
-    groups
+    let group = |(trial, metrics)| Group { trial, phase: "figures".to_string(), metrics };
+    groups.into_iter().map(group).collect()
 }
 
 fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: NoiseFloor) -> Metric {
     let change = change(a, b, floor.percent(name));
-    let cell = |observed: &Observed| Cell {
-        value: observed.value(),
-        text: match (observed.value(), &observed.missing) {
-            (Some(value), _) => number::marked(number::with_unit(value, unit), observed.late),
-            (None, Some(why)) => why.clone(),
-            (None, None) => "–".to_string(),
-        },
-        late: observed.late,
-        n: observed.n,
-        repeats: observed.repeats.len() as u64,
-    };
+    let cell = |one: &Observed| Cell::median(&one.repeats, unit, one.missing.as_ref(), one.n, one.late);
     Metric {
         name: name.to_string(),
         op: op.to_string(),

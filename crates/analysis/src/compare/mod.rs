@@ -18,8 +18,10 @@ mod lines;
 mod measured;
 pub mod rule;
 
-use plimsoll_record::data::Run;
+use indexmap::IndexSet;
+use plimsoll_record::data::{Run, Trial};
 
+use crate::phase::UNDISTURBED;
 use crate::view::{Cell, Comparison, ConfigDifference, EndState, Group, Metric, NoiseFloor, RuleResult, Side};
 
 /// Version of the comparison's JSON.
@@ -55,9 +57,9 @@ impl NoiseFloor {
 
     /// For the number `name`.
     fn percent(&self, name: &str) -> f64 {
-        match name {
-            "p50" | "p90" | "p95" => self.p50_percent,
-            "p99" | "p999" | "undisturbed_p99" | "undisturbed_p999" => self.p99_percent,
+        match name.strip_prefix(UNDISTURBED).unwrap_or(name) {
+            "mean" | "p50" | "p90" | "p95" => self.p50_percent,
+            "stddev" | "p99" | "p999" => self.p99_percent,
             // What equal runs take does not hang on how fast they are.
             "data_bytes" | "index_bytes" | "total_bytes" => 0.0,
             _ => self.throughput_percent,
@@ -65,25 +67,31 @@ impl NoiseFloor {
     }
 }
 
+/// What there is to say of two runs, by what both have.
+#[derive(Default)]
+struct Matched<'a> {
+    groups: Vec<Group>,
+    /// What only one of them has.
+    unmatched: Vec<String>,
+    /// Trials that belong together, first repeats.
+    pairs: Vec<(&'a Trial, &'a Trial)>,
+    /// Of two searches: whether the line of B is higher, lower, or whether that cannot be told: one sentence a store.
+    sentences: Vec<String>,
+}
+
 /// Compares `b` with `a`. Without `noise_floor` it is the larger of what the two recordings say, or 0.
 pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<NoiseFloor>) -> Comparison {
     let noise_floor = noise_floor.unwrap_or_else(|| NoiseFloor::of(a).larger(NoiseFloor::of(b)));
-    let (lines, groups, unmatched, pairs) = match lines::of(a, b, noise_floor) {
-        Some(lines) => (lines.sentences, lines.groups, lines.unmatched, lines.pairs),
-        None => {
-            let (groups, unmatched, pairs) = measured::groups(a, b, noise_floor);
-            (Vec::new(), groups, unmatched, pairs)
-        }
-    };
+    let matched = lines::of(a, b, noise_floor).unwrap_or_else(|| measured::groups(a, b, noise_floor));
     let mut comparison = Comparison {
         format: FORMAT,
         a: side(a),
         b: side(b),
         noise_floor,
-        differences: config::differences(a, b, &pairs),
-        groups,
-        lines,
-        unmatched,
+        differences: config::differences(a, b, &matched.pairs),
+        groups: matched.groups,
+        lines: matched.sentences,
+        unmatched: matched.unmatched,
         rules: Vec::new(),
     };
     comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups, noise_floor)).collect();
@@ -94,20 +102,11 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
 }
 
 /// What differs between two trials of one run, and between the plans that they are of.
-pub(crate) fn side_differences(
-    run: &Run,
-    a: &plimsoll_record::data::Trial,
-    b: &plimsoll_record::data::Trial,
-    plans: &[String; 2],
-) -> Vec<ConfigDifference> {
-    let mut all = Vec::new();
+pub(crate) fn side_differences(run: &Run, a: &Trial, b: &Trial, plans: &[String; 2]) -> Vec<ConfigDifference> {
+    let lines = config::plan_lines(&plans[0], &plans[1]);
     // A line may stand in several phases.
-    for one in config::plan_lines(&plans[0], &plans[1]).into_iter().chain(config::differences(run, run, &[(a, b)])) {
-        if !all.contains(&one) {
-            all.push(one);
-        }
-    }
-    all
+    let all: IndexSet<_> = lines.into_iter().chain(config::differences(run, run, &[(a, b)])).collect();
+    all.into_iter().collect()
 }
 
 /// A run that did not come to its end meets every condition: nobody has seen what it would have measured.
@@ -127,17 +126,23 @@ fn side(run: &Run) -> Side {
 
 /// Names of all numbers there are, for messages: `mixed.p99`.
 pub fn names(comparison: &Comparison) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for group in &comparison.groups {
-        for metric in &group.metrics {
-            let name = match group.phase.as_str() {
-                "figures" => format!("\"{}\"", metric.name),
-                phase => format!("{phase}.{}", metric.name),
-            };
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+    let name = |group: &Group, metric: &Metric| match group.phase.as_str() {
+        "figures" => format!("\"{}\"", metric.name),
+        phase => format!("{phase}.{}", metric.name),
+    };
+    let all = comparison.groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| name(group, metric)));
+    all.collect::<IndexSet<_>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NoiseFloor;
+
+    #[test]
+    fn a_percentile_has_the_same_noise_with_and_without_pauses() {
+        let floor = NoiseFloor { throughput_percent: 1.0, p50_percent: 2.0, p99_percent: 3.0 };
+        let of = |name: &str| (floor.percent(name), floor.percent(&format!("undisturbed_{name}")));
+        assert_eq!(["p50", "p95", "p99", "p999"].map(of), [(2.0, 2.0), (2.0, 2.0), (3.0, 3.0), (3.0, 3.0)]);
+        assert_eq!((floor.percent("rate"), floor.percent("data_bytes")), (1.0, 0.0));
     }
-    names
 }

@@ -244,7 +244,7 @@ type Subject = (Option<String>, String, Option<String>);
 fn subject(text: &str) -> Result<Subject, &'static str> {
     let (text, op) = match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
         Some((name, op)) => {
-            let op = op.strip_prefix("op=").ok_or("expected [op=…] with the kind of operation")?;
+            let op = op.strip_prefix("op=").ok_or("expected [op=…] with the operation type")?;
             (name.trim(), Some(op.trim().to_string()))
         }
         None => (text, None),

@@ -3,7 +3,6 @@
 //! A checkpoint, a flush or a compaction comes now and then, and what it costs is felt only then: a rate that holds for
 //! ten seconds between two of them need not hold for an hour. So the rungs that decide are to last through one.
 
-use super::estimate::worst_ratio;
 use super::{LineSpec, Rung, RungSummary};
 
 /// More time than a cycle seems to take, so that one that comes late still ends in the rung.
@@ -44,7 +43,7 @@ fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64, by_work: bool) -> Option<f64
 pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> bool {
     rungs.iter().any(|(rung, seen)| {
         rung.rate_per_s == Some(rate)
-            && worst_ratio(rung, seen).is_some()
+            && seen.worst_ratio(rung).is_some()
             && (seen.saw_cycle() || rung.warmup_s + rung.seconds > whole_s - 0.2)
     })
 }
@@ -54,7 +53,7 @@ pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> 
 pub(super) fn matters(rungs: &[(Rung, RungSummary)]) -> bool {
     let judged: Vec<(f64, f64, bool)> = rungs
         .iter()
-        .filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)?, seen.saw_cycle())))
+        .filter_map(|(rung, seen)| Some((rung.rate_per_s?, seen.worst_ratio(rung)?, seen.saw_cycle())))
         .collect();
     let broke = || judged.iter().filter(|(_, ratio, cycle)| *ratio > 1.0 && *cycle);
     let mut held = judged.iter().filter(|(_, ratio, cycle)| *ratio <= 1.0 && !cycle);

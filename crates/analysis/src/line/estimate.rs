@@ -1,5 +1,7 @@
 //! The line and its uncertainty, from all rungs near it.
 
+use indexmap::IndexSet;
+
 use crate::{number, stat};
 
 use super::observed::observed;
@@ -8,11 +10,6 @@ use super::{
     Beyond, Broken, Ending, LineResult, LineSpec, LineState, Purpose, Rung, RungSummary, cycle, explain, sentence,
 };
 
-/// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
-/// of the rate: more of both means that the store does not keep up, however long it is given.
-const UNSENT_MAX: f64 = 0.005;
-const UNSENT_MAX_S: f64 = 0.1;
-
 /// Half of a 95 % interval, as a share of the line, that is an answer where time was up before it was as narrow as asked: of the
 /// line while it was looked for, and of the line when it is looked for again.
 const WIDEST: f64 = 0.1;
@@ -20,35 +17,6 @@ const WIDEST_AGAIN: f64 = 2.0 * WIDEST;
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
-
-/// How much of its limit the worst goal used, that a store keeps up with what is asked being one of them; over 1 is
-/// broken. `None` for a rung that says nothing.
-///
-/// Of a rung that is void by a late generator only a broken goal says nothing: response time starts when an operation
-/// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
-pub(super) fn worst_ratio(rung: &Rung, seen: &RungSummary) -> Option<f64> {
-    if seen.failed.is_some() {
-        return None;
-    }
-    rung.rate_per_s?;
-    let ratio = judged(seen)?;
-    (seen.void.is_none() || ratio <= 1.0).then_some(ratio)
-}
-
-fn judged(seen: &RungSummary) -> Option<f64> {
-    let carried = unsent_ratio(seen);
-    let worst = seen.goals.iter().filter_map(|goal| goal.ratio()).fold(0.0, f64::max);
-    if seen.goals.is_empty() || carried > 1.0 {
-        return Some(worst.max(carried));
-    }
-    // A goal that is broken is broken whatever else was not measured.
-    (worst > 1.0 || seen.unmeasured().is_none()).then_some(worst)
-}
-
-/// How much of what may be left unsent was: over 1 the store did not keep up.
-pub(super) fn unsent_ratio(seen: &RungSummary) -> f64 {
-    seen.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / seen.seconds.max(UNSENT_MAX_S))
-}
 
 /// Seconds at one rate: in rungs in which every goal held, and in rungs in which one did not.
 struct AtRate {
@@ -72,7 +40,7 @@ impl Rates {
         let only_whole = cycle::matters(rungs);
         let mut rates: Vec<AtRate> = Vec::new();
         for (rung, seen) in rungs {
-            let (Some(rate), Some(ratio)) = (rung.rate_per_s, worst_ratio(rung, seen)) else { continue };
+            let (Some(rate), Some(ratio)) = (rung.rate_per_s, seen.worst_ratio(rung)) else { continue };
             if only_whole && ratio <= 1.0 && !seen.saw_cycle() {
                 continue;
             }
@@ -133,18 +101,14 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
         _ => Vec::new(),
     };
     let deciding = |rate: f64| Some(rate) == held || Some(rate) == failed;
-    let mut names = spec.cycles.clone();
-    for (name, _) in rungs.iter().flat_map(|(_, seen)| &seen.cycles) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
+    let counted = rungs.iter().flat_map(|(_, seen)| &seen.cycles).map(|(name, _)| name);
+    let names: IndexSet<&String> = spec.cycles.iter().chain(counted).collect();
     let cycles = (!names.is_empty()).then(|| {
         let ended = |name: &String| {
             let inside = rungs.iter().filter(|(rung, _)| rung.rate_per_s.is_some_and(deciding));
             inside.flat_map(|(_, seen)| &seen.cycles).filter(|(of, _)| of == name).map(|(_, n)| n).sum()
         };
-        names.iter().map(|name| (name.clone(), ended(name))).collect()
+        names.into_iter().map(|name| (name.clone(), ended(name))).collect()
     });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
     let mut result = LineResult {
@@ -192,8 +156,7 @@ fn state(
         (Ending::TimeUp | Ending::Generator(_), Some(share)) if share <= spec.precision.max(WIDEST) => {
             LineState::Decided
         }
-        (Ending::Generator(why), _) => LineState::Undecided(why.clone()),
-        (Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
+        (Ending::Generator(why) | Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
         (Ending::TimeUp, None) if Rates::of(rungs).highest_held().is_some() => {
             LineState::Undecided(sentence::none_above(rungs))
         }
@@ -223,16 +186,13 @@ fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
 
 /// The goal that used most of its limit at `rate`, by the median of the rungs in which one was broken.
 fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
-    let at: Vec<(&Rung, &RungSummary)> = rungs
-        .iter()
-        .filter(|(rung, seen)| {
-            rung.rate_per_s == Some(rate) && worst_ratio(rung, seen).is_some_and(|ratio| ratio > 1.0)
-        })
-        .map(|(rung, seen)| (rung, seen))
-        .collect();
-    let (_, first) = at.first()?;
+    let is_broken = |(rung, seen): &&(Rung, RungSummary)| {
+        rung.rate_per_s == Some(rate) && seen.worst_ratio(rung).is_some_and(|ratio| ratio > 1.0)
+    };
+    let at: Vec<&RungSummary> = rungs.iter().filter(is_broken).map(|(_, seen)| seen).collect();
+    let first = at.first()?;
     let median = |of: &dyn Fn(&RungSummary) -> Option<f64>| {
-        let values: Vec<f64> = at.iter().filter_map(|(_, seen)| of(seen)).collect();
+        let values: Vec<f64> = at.iter().filter_map(|seen| of(seen)).collect();
         stat::median(&values)
     };
     let carried = Broken {
@@ -241,11 +201,12 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
         got: median(&|seen| Some(seen.ended_per_s)).unwrap_or(0.0),
         unit: "1/s".to_string(),
     };
-    let unsent = median(&|seen| Some(unsent_ratio(seen))).unwrap_or(0.0);
+    let unsent = median(&|seen| Some(seen.unsent_ratio())).unwrap_or(0.0);
     let goals = first.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|seen| seen.goals.get(position)?.ratio())?;
         let got = median(&|seen| seen.goals.get(position)?.value)?;
-        Some((ratio, Broken { what: goal.what.name().to_string(), limit: goal.limit, got, unit: goal.unit.clone() }))
+        let what = if goal.of.is_some() { goal.name() } else { goal.what.name() };
+        Some((ratio, Broken { what, limit: goal.limit, got, unit: goal.unit.clone() }))
     });
     // What users feel goes before that the store did not keep up, which makes all of it worse.
     let worst = goals.filter(|(ratio, _)| *ratio > 1.0).max_by(|a, b| a.0.total_cmp(&b.0));

@@ -4,6 +4,8 @@
 //! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
 //! that is sampled explains it.
 
+use std::collections::BTreeSet;
+
 use plimsoll_core::sampler::STORE;
 use plimsoll_record::data::{Sample, Series, SeriesKind};
 
@@ -45,11 +47,7 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     let mut resources: Vec<Resource> = Vec::new();
     for (position, one) in series.iter().enumerate() {
         let Some((name, capacity, waiting)) = named(one, cores) else { continue };
-        let value = |sample: &&Sample| {
-            let found = sample.values.iter().find(|(series, _)| *series as usize == position);
-            found.map_or(f64::NAN, |(_, value)| *value)
-        };
-        let values: Vec<f64> = inside.iter().map(value).collect();
+        let values: Vec<f64> = inside.iter().map(|sample| sample.value(position).unwrap_or(f64::NAN)).collect();
         if values.iter().all(|value| value.is_nan()) {
             continue;
         }
@@ -109,20 +107,13 @@ fn named(series: &Series, cores: f64) -> Option<(String, Option<f64>, bool)> {
 /// What of a series stands in a sentence about a store that waits: the hypervisor's share and the generator's wait besides
 /// what explains a line.
 pub fn waits_for(series: &Series) -> Option<String> {
-    if series.source == "cpu" && series.subject.is_empty() && matches!(series.name.as_str(), "steal" | "iowait") {
-        return Some(if series.name == "steal" {
-            "what the hypervisor took".into()
-        } else {
-            "waiting for disks".into()
-        });
+    match (series.source.as_str(), series.name.as_str()) {
+        ("cpu", "steal") if series.subject.is_empty() => Some("what the hypervisor took".to_string()),
+        ("cpu", "iowait") if series.subject.is_empty() => Some("waiting for disks".to_string()),
+        ("generator", "run_queue_delay") => Some("the generator's wait for a processor".to_string()),
+        ("disk", name) if name != "busy" && !matches!(series.unit.as_str(), "ms" | "B/s") => None,
+        _ => named(series, 1.0).map(|(name, _, waiting)| if waiting { format!("waiting for {name}") } else { name }),
     }
-    if series.source == "generator" && series.name == "run_queue_delay" {
-        return Some("the generator's wait for a processor".into());
-    }
-    if series.source == "disk" && series.name != "busy" && series.unit != "ms" && series.unit != "B/s" {
-        return None;
-    }
-    named(series, 1.0).map(|(name, _, waiting)| if waiting { format!("waiting for {name}") } else { name })
 }
 
 /// How long the slowest per cent of the slice that ended at or after `at_ns` waited; the slowest where it had too few.
@@ -130,7 +121,7 @@ fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
     let mut times = Times::default();
     for one in facts.ended(slice).filter(|one| !one.outcome.is_error()) {
-        times.add(&one.histogram);
+        times.add(one.histogram.counts());
     }
     match times.percentile("p99") {
         _ if times.is_empty() => None,
@@ -153,14 +144,10 @@ pub(super) fn server_cpu_per_op_s(rungs: &[(Rung, RungSummary)], line: f64) -> O
 
 /// What explains that goals held at `held` and not at `failed`, likeliest first.
 pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64) -> Vec<Cause> {
-    let mut names: Vec<&Resource> = Vec::new();
-    for resource in rungs.iter().flat_map(|(_, seen)| &seen.resources) {
-        if !names.iter().any(|known| known.name == resource.name && known.unit == resource.unit) {
-            names.push(resource);
-        }
-    }
-    let mut causes: Vec<Cause> =
-        names.into_iter().filter_map(|resource| cause(rungs, held, failed, resource)).collect();
+    let mut known = BTreeSet::new();
+    let all = rungs.iter().flat_map(|(_, seen)| &seen.resources);
+    let each = all.filter(|resource| known.insert((&resource.name, &resource.unit)));
+    let mut causes: Vec<Cause> = each.filter_map(|resource| cause(rungs, held, failed, resource)).collect();
     causes.sort_by(|a, b| b.score.total_cmp(&a.score));
     causes
 }
@@ -168,12 +155,10 @@ pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f
 fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource: &Resource) -> Option<Cause> {
     let at = |wanted: &dyn Fn(f64) -> bool| {
         let fits = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && seen.void.is_none());
-        fits.flat_map(|(_, seen)| &seen.resources)
-            .filter(|one| one.name == resource.name && one.unit == resource.unit)
-            .cloned()
-            .collect::<Vec<Resource>>()
+        let all = fits.flat_map(|(_, seen)| &seen.resources);
+        all.filter(|one| one.name == resource.name && one.unit == resource.unit).collect::<Vec<&Resource>>()
     };
-    let middle = |of: &[Resource]| {
+    let middle = |of: &[&Resource]| {
         let values: Vec<f64> = of.iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()).collect();
         stat::median(&values)
     };

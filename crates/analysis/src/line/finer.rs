@@ -1,12 +1,11 @@
 //! Whether a goal is finer than the machine: it stands still for longer than the limit, for more of the time than the goal
 //! allows operations above it.
 
-use plimsoll_record::data::Goal;
+use plimsoll_core::study;
+use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::latency::PERCENTILES;
 use crate::number;
-
-use super::goal_name;
 
 /// Limits that are proposed, in milliseconds.
 const LIMITS_MS: [u64; 10] = [1, 2, 5, 10, 20, 40, 60, 100, 200, 500];
@@ -20,39 +19,42 @@ const LEFT: f64 = 0.5;
 /// An operation that is due in such a pause takes as long as what is left of it, at least; so this is about goals as
 /// they would be seen. Where pauses are known, rungs are judged without what they disturbed.
 pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> Option<String> {
-    let allows = |one_in: u64| LEFT / one_in as f64;
+    let allows = |share: f64| LEFT * share;
     let first = goals.iter().find_map(|goal| {
-        let (name, one_in) = PERCENTILES.iter().find(|(name, _)| *name == goal.what.name())?;
-        (share_above(goal.limit as u64) > allows(*one_in)).then_some((goal, *name, *one_in))
+        let GoalKind::Percentile(percentile) = goal.what else { return None };
+        let share = percentile.share_above();
+        (share_above(goal.limit as u64) > allows(share)).then(|| (goal, goal.name(), share))
     });
-    let (goal, name, one_in) = first?;
+    let (goal, name, share) = first?;
     let limit = number::with_unit(goal.limit, &goal.unit);
     let can_ms = LIMITS_MS.iter().find(|ms| {
         let ns = **ms * 1_000_000;
-        ns as f64 > goal.limit && share_above(ns) <= allows(one_in)
+        ns as f64 > goal.limit && share_above(ns) <= allows(share)
     });
-    let can_percentile =
-        PERCENTILES.iter().rev().find(|(_, of)| *of < one_in && share_above(goal.limit as u64) <= allows(*of));
+    let can_percentile = PERCENTILES.iter().rev().find(|(_, one_in)| {
+        let allowed = 1.0 / *one_in as f64;
+        allowed > share && share_above(goal.limit as u64) <= allows(allowed)
+    });
     let mut can: Vec<String> = Vec::new();
-    can.extend(can_ms.map(|ms| format!("{} ≤ {}", goal_name(name), number::with_unit(*ms as f64, "ms"))));
-    can.extend(can_percentile.map(|(other, _)| format!("{} ≤ {limit}", goal_name(other))));
+    can.extend(can_ms.map(|ms| format!("{name} ≤ {}", number::with_unit(*ms as f64, "ms"))));
+    can.extend(can_percentile.map(|(other, _)| {
+        let other = GoalKind::named(other).map(|what| study::goal_name(what, goal.of.as_deref()));
+        format!("{} ≤ {limit}", other.unwrap_or_default())
+    }));
     let can = if can.is_empty() { "no other can".to_string() } else { format!("{} can", can.join(" or ")) };
     Some(format!(
-        "this machine stands still for more than {limit} in {} of the time: {} ≤ {limit} cannot be decided here as it is \
+        "this machine stands still for more than {limit} in {} of the time: {name} ≤ {limit} cannot be decided here as it is \
          seen; {can}",
         number::with_unit(share_above(goal.limit as u64) * 100.0, "%"),
-        goal_name(name),
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_record::data::GoalKind;
-
     use super::*;
 
     fn goal(what: &str, limit_ms: f64) -> Goal {
-        Goal { what: GoalKind::named(what).unwrap(), limit: limit_ms * 1e6, unit: "ns".into() }
+        Goal { what: GoalKind::named(what).unwrap(), of: None, limit: limit_ms * 1e6, unit: "ns".into() }
     }
 
     #[test]
@@ -69,7 +71,7 @@ mod tests {
              as it is seen; p99 ≤ 40.0 ms or p95 ≤ 5.00 ms can"
         );
         assert_eq!(finer_than_machine(&[goal("p99", 50.0), goal("p50", 1.0)], &pauses), None);
-        let errors = Goal { what: GoalKind::Errors, limit: 0.1, unit: "%".into() };
+        let errors = Goal { what: GoalKind::Errors, of: None, limit: 0.1, unit: "%".into() };
         assert_eq!(finer_than_machine(&[errors], &|_| 1.0), None);
         assert!(finer_than_machine(&[goal("p50", 5.0)], &|_| 1.0).unwrap().ends_with("; no other can"));
     }

@@ -7,14 +7,13 @@ use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{Chart, Line, LineView, Mark, RungState, RungView};
+use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
-use super::estimate::worst_ratio;
 use super::sentence;
-use super::{LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
+use super::{Ending, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
 /// What response times a search goes by, where pauses of the machine were watched.
-const UNDISTURBED: &str = "Goals of rungs are judged on the operations that no pause of the machine disturbed; the chart \
+const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
 
 /// The search on one store, as far as it was told of.
@@ -33,8 +32,8 @@ pub struct LineFold {
 impl LineFold {
     /// A search on `store` that has not begun.
     pub fn new(spec: &LineSpec, store: &str) -> Self {
-        let mut search = LineSearch::new(spec.clone());
-        let next = search.next(None);
+        let search = LineSearch::new(spec.clone());
+        let next = search.next();
         LineFold { store: store.to_string(), search, next, rungs: Vec::new(), before_ns: None, is_watched: false }
     }
 
@@ -58,7 +57,8 @@ impl LineFold {
             let seen = RungSummary::of(self.search.spec(), &facts, samples, series, started_ns);
             self.rungs.push(view(&rung, &seen, &facts.waited(None)));
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
-            self.next = self.search.was_driven(rung, seen);
+            self.search.take(rung, seen);
+            self.next = self.search.next();
         }
     }
 
@@ -100,12 +100,14 @@ impl LineFold {
         }
         let result = match self.next {
             Next::Done(result) => *result,
-            Next::Rung(_) if *state == RunState::Complete => self.search.ended(),
-            Next::Rung(_) => self.search.stopped(),
+            Next::Rung(_) if *state == RunState::Complete => self.search.result(Ending::TimeUp),
+            Next::Rung(_) => self.search.result(Ending::Stopped),
         };
         let mut notes = notes(&self.rungs);
         notes.extend(self.is_watched.then(|| UNDISTURBED.to_string()));
         notes.extend(taken(&self.search));
+        notes.extend(beside(&self.search));
+        notes.extend(in_processors(&result));
         // A line that is not decided is an interval, and none to be drawn.
         let x = result.rate_per_s.filter(|_| result.state == LineState::Decided);
         let marks: Vec<Mark> = x.into_iter().map(|x| Mark { x, name: "the line".to_string() }).collect();
@@ -130,7 +132,7 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
             let said = |one: &&RungView| one.rung.rate_per_s == Some(*rate) && one.state != RungState::Undecided;
             stat::median(&rungs.iter().filter(said).filter_map(of).collect::<Vec<_>>())
         };
-        Line { name: name.to_string(), values: asked_per_s.iter().map(median_at).collect() }
+        Line::new(name, asked_per_s.iter().map(median_at).collect())
     };
     let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
         name: name.to_string(),
@@ -154,7 +156,7 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
 }
 
 fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
-    let state = match worst_ratio(rung, seen) {
+    let state = match seen.worst_ratio(rung) {
         Some(ratio) if ratio <= 1.0 => RungState::Held,
         _ if seen.void.is_some() => RungState::Undecided,
         _ if rung.rate_per_s.is_none() => RungState::Start,
@@ -190,6 +192,31 @@ fn taken(search: &LineSearch) -> Option<String> {
     })
 }
 
+/// That rungs are judged on time that others had too.
+fn beside(search: &LineSearch) -> Option<String> {
+    let rungs = search.rungs().iter().filter(|(_, seen)| seen.beside_others);
+    let numbers: Vec<String> = rungs.map(|(rung, _)| (rung.ordinal + 1).to_string()).collect();
+    let which = match &numbers[..] {
+        [] => return None,
+        [one] => format!("load step {one}"),
+        _ => format!("load steps {}", number::list(&numbers)),
+    };
+    Some(format!(
+        "Other programs or the hypervisor had the processors nearly all the time before the end of {which}: goals are judged as they were seen, and the line is that of the store beside them."
+    ))
+}
+
+/// The line as a share of processors: two searches on processors of different speed agree on it.
+fn in_processors(result: &LineResult) -> Option<String> {
+    let (rate_per_s, cpu_s) = (result.rate_per_s?, result.server_cpu_per_op_s?);
+    Some(format!(
+        "An operation costs the server {} of processor time at the line: that is {} processors. Where processors are slower \
+         the line is lower, and this number hardly is.",
+        number::seconds(cpu_s),
+        number::significant(rate_per_s * cpu_s)
+    ))
+}
+
 /// Each sort of reason once: with the rungs that have it, and the first one's words.
 fn notes(rungs: &[RungView]) -> Vec<String> {
     let of = |state: RungState, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
@@ -201,8 +228,8 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
         let (first, words) = those.first()?;
         let numbers: Vec<String> = those.iter().map(|(number, _)| number.to_string()).collect();
         let which = match those.len() {
-            1 => format!("Rung {first}"),
-            _ => format!("Rungs {} ({first} as the first)", number::list(&numbers)),
+            1 => format!("Load step {first}"),
+            _ => format!("Load steps {} ({first} as the first)", number::list(&numbers)),
         };
         Some(format!("{which}, {what}: {words}"))
     };
@@ -210,11 +237,9 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
     let undecided = of(RungState::Undecided, "undecided", &|rung| rung.reason.clone());
     let failed = of(RungState::NotMeasured, "not measured", &|rung| rung.reason.clone());
     let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
-    let behind = of(RungState::Failed, "failed although its goals held", &|rung| {
-        let why =
-            || "the store did not keep up: when the time was up, more was due and not sent than may be.".to_string();
-        within(rung).then(why)
-    });
+    let behind = "the store did not keep up: when the time was up, more was due and not sent than may be.";
+    let behind =
+        of(RungState::Failed, "failed although its goals held", &|rung| within(rung).then(|| behind.to_string()));
     [undecided, held, behind, failed].into_iter().flatten().collect()
 }
 

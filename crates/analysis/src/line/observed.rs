@@ -13,7 +13,6 @@
 
 use plimsoll_record::data::GoalKind;
 
-use super::estimate::{unsent_ratio, worst_ratio};
 use super::{GoalSeen, Rung, RungSummary, cycle};
 
 /// An excess beyond this, on either side, counts as far away: an eighth, or eight times, of the odds allowed.
@@ -59,7 +58,7 @@ pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
     let goals = rungs.iter().map(|(_, seen)| seen.goals.len()).max().unwrap_or(0);
     let together: Vec<f64> = (0..goals).map(|goal| together(rungs, goal)).collect();
     let one = |(rung, seen): &(Rung, RungSummary)| {
-        let (rate, ratio) = (rung.rate_per_s?, worst_ratio(rung, seen)?);
+        let (rate, ratio) = (rung.rate_per_s?, seen.worst_ratio(rung)?);
         let says = match (seen.void.is_some(), only_whole && !seen.saw_cycle()) {
             (true, _) => Says::AtMost,
             (false, true) if ratio <= 1.0 => return None,
@@ -81,7 +80,7 @@ fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
         Some((count.excess, events))
     });
     let worst = of_goals.max_by(|a, b| a.0.total_cmp(&b.0));
-    let unsent = unsent_ratio(seen).max(1e-9).ln();
+    let unsent = seen.unsent_ratio().max(1e-9).ln();
     match worst {
         // Little that was not sent says nothing of how much of a percentile's limit is left.
         Some(worst) if unsent <= worst.0.max(0.0) => worst,
@@ -115,7 +114,8 @@ impl Count {
     fn of(goal: &GoalSeen) -> Option<Count> {
         let allowed = match goal.what {
             GoalKind::Errors => goal.limit / 100.0,
-            percentile => 1.0 / crate::latency::one_in(percentile.name())? as f64,
+            GoalKind::Percentile(percentile) => percentile.share_above(),
+            _ => return None,
         };
         let sum = |of: fn(&(u64, u64)) -> u64| goal.slices.iter().map(of).sum::<u64>() as f64;
         let (n, above) = (sum(|slice| slice.0), sum(|slice| slice.1));

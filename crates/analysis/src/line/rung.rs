@@ -3,15 +3,20 @@
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
-use serde::Serialize;
 
 use crate::latency::Times;
 use crate::phase::{PhaseFacts, Quantity};
 
-use super::{GoalSeen, LineSpec, taken};
+use super::taken::{Taken, taken};
+use super::{GoalSeen, LineSpec, Rung};
+
+/// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
+/// of the rate: more of both means that the store does not keep up, however long it is given.
+const UNSENT_MAX: f64 = 0.005;
+const UNSENT_MAX_S: f64 = 0.1;
 
 /// A sampled resource during a rung.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// As it stands in a sentence: `the server's CPU`.
     pub name: String,
@@ -28,7 +33,7 @@ pub struct Resource {
 }
 
 /// What a rung came to.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RungSummary {
     /// Counted time.
     pub seconds: f64,
@@ -49,6 +54,8 @@ pub struct RungSummary {
     pub void: Option<String>,
     /// Of the counted time, that which goals are not judged on because others had the processors.
     pub taken_s: f64,
+    /// Others had the processors nearly all the time, so that it is judged as it was seen, beside them.
+    pub beside_others: bool,
     /// Why it failed altogether.
     pub failed: Option<String>,
     /// What was sampled.
@@ -86,9 +93,14 @@ impl RungSummary {
         };
         let end = &facts.phase.end;
         let result = |name| end.result(name).map(|result| result.value);
-        let judged = Judged::of(facts, &taken::spans(samples, series, end_ns));
+        let taken = taken(samples, series, end_ns);
+        let judged = Judged::of(facts, &taken, None);
+        let seen = |goal: &Goal| match goal.of.as_deref() {
+            None => seen(&judged.parts, goal),
+            op => seen(&Judged::of(facts, &taken, op).parts, goal),
+        };
         let void = void.or_else(|| judged.void());
-        let (parts, unsent) = (&judged.parts, judged.unsent);
+        let unsent = judged.unsent;
         RungSummary {
             seconds: facts.counted_s,
             took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
@@ -96,9 +108,10 @@ impl RungSummary {
             ended_per_s: facts.count(None, |_| true) as f64 / counted,
             unsent_share: unsent as f64 / (facts.count(None, |_| true) + unsent).max(1) as f64,
             rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted,
-            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(|goal| seen(parts, goal)).collect(),
+            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(seen).collect(),
             void,
             taken_s: judged.taken as f64 * facts.counted_s / judged.slices.max(1) as f64,
+            beside_others: taken == Taken::Always,
             failed,
             resources: super::explain::resources(facts, samples, series),
             cycles: end
@@ -113,6 +126,27 @@ impl RungSummary {
         }
     }
 
+    /// How much of its limit the worst goal used, that a store keeps up with what is asked being one of them; over 1 is
+    /// broken. `None` where `rung`, which came to this, says nothing.
+    ///
+    /// Of a rung that is void by a late generator only a broken goal says nothing: response time starts when an operation
+    /// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
+    pub(super) fn worst_ratio(&self, rung: &Rung) -> Option<f64> {
+        rung.rate_per_s?;
+        let unsent = self.unsent_ratio();
+        let worst = self.goals.iter().filter_map(GoalSeen::ratio).fold(0.0, f64::max);
+        let is_behind = self.goals.is_empty() || unsent > 1.0;
+        let ratio = if is_behind { worst.max(unsent) } else { worst };
+        // A goal that is broken is broken whatever else was not measured.
+        let is_told = is_behind || worst > 1.0 || self.unmeasured().is_none();
+        (self.failed.is_none() && is_told && (self.void.is_none() || ratio <= 1.0)).then_some(ratio)
+    }
+
+    /// How much of what may be left unsent was: over 1 the store did not keep up.
+    pub(super) fn unsent_ratio(&self) -> f64 {
+        self.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / self.seconds.max(UNSENT_MAX_S))
+    }
+
     /// True when others had the processors in most of it.
     pub(super) fn is_taken(&self) -> bool {
         self.taken_s * 2.0 > self.seconds
@@ -123,7 +157,7 @@ impl RungSummary {
         self.cycles.iter().any(|(_, n)| *n >= 1.0)
     }
 
-    /// True for the goals that were all measured.
+    /// The first goal that was not measured.
     pub(super) fn unmeasured(&self) -> Option<&GoalSeen> {
         self.goals.iter().find(|goal| goal.value.is_none())
     }
@@ -131,7 +165,7 @@ impl RungSummary {
 
 /// Goals that one rung can measure.
 fn searchable(goal: &Goal) -> bool {
-    !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate)
+    goal.what.is_searchable()
 }
 
 /// A slice of a rung: how long its operations took that goals are judged on (without what a pause of the machine disturbed,
@@ -158,8 +192,8 @@ struct Judged {
 }
 
 impl Judged {
-    fn of(facts: &PhaseFacts<'_>, spans: &[taken::Span]) -> Judged {
-        let mut parts = parts(facts, spans);
+    fn of(facts: &PhaseFacts<'_>, taken: &Taken, op: Option<&str>) -> Judged {
+        let mut parts = parts(facts, taken, op);
         let slices = parts.len();
         let taken = parts.iter().filter(|part| part.taken).count();
         let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
@@ -178,21 +212,21 @@ impl Judged {
     }
 }
 
-/// The slices that count. What came back after the planned end, and what was never sent, belongs to the last of them.
-fn parts(facts: &PhaseFacts<'_>, taken: &[taken::Span]) -> Vec<Part> {
+/// The slices that count, of the operation type `op` or of all. What came back after the planned end, and what was never sent, belongs to the last of them.
+fn parts(facts: &PhaseFacts<'_>, taken: &Taken, op: Option<&str>) -> Vec<Part> {
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
     let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let longest_ns = counted().map(length_ns).max().unwrap_or(0);
     let mut parts: Vec<Part> = Vec::new();
     for slice in counted() {
         if parts.is_empty() || !slice.drain && length_ns(slice) * 2 > longest_ns {
-            let taken = taken::is_taken(taken, slice.start_ns, slice.end_ns);
+            let taken = taken.is_in(slice.start_ns, slice.end_ns);
             parts.push(Part { taken, ..Part::default() });
         }
         let Some(part) = parts.last_mut() else { continue };
-        let judged = facts.judged_slice(slice, None);
-        part.times.add_times(&judged.unwrap_or_else(|| facts.waited_in(slice, None)));
-        for one in facts.ended(slice) {
+        let judged = facts.judged_slice(slice, op);
+        part.times.add(judged.unwrap_or_else(|| facts.waited_in(slice, op)).counts());
+        for one in facts.ended(slice).filter(|one| facts.is_kind(one.kind, op)) {
             part.ended += one.histogram.len();
             part.failed += if one.outcome.is_error() { one.histogram.len() } else { 0 };
         }
@@ -217,14 +251,23 @@ fn seen(parts: &[Part], goal: &Goal) -> GoalSeen {
         }
         percentile => {
             let mut all = Times::default();
-            parts.iter().for_each(|part| all.add_times(&part.times));
+            parts.iter().for_each(|part| all.add(part.times.counts()));
             let above = parts.iter().map(|part| (part.times.len(), part.times.above(goal.limit)));
-            (Quantity::percentile(&all, percentile.name()), above.collect())
+            (Quantity::percentile(&all, &percentile.name()), above.collect())
         }
     };
     let (value, missing, n) = match measured {
         Ok(quantity) => (Some(quantity.value * scale), None, quantity.n),
         Err(why) => (None, Some(why), 0),
     };
-    GoalSeen { what: goal.what, limit: goal.limit, unit: goal.unit.clone(), value, missing, n, slices }
+    GoalSeen {
+        what: goal.what,
+        of: goal.of.clone(),
+        limit: goal.limit,
+        unit: goal.unit.clone(),
+        value,
+        missing,
+        n,
+        slices,
+    }
 }

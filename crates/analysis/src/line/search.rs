@@ -1,10 +1,11 @@
 //! Which rung is next, and how long it is to last.
 
+use plimsoll_record::data::GoalKind;
+
 use crate::number;
 
-use super::estimate::{self, Rates, worst_ratio};
+use super::estimate::{self, Rates};
 use super::posterior::Posterior;
-use super::sentence;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
 
 /// Rungs on each side of the line, and how near to it they have to be.
@@ -67,14 +68,13 @@ struct Side {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineSearch {
     spec: LineSpec,
-    pub(super) rungs: Vec<(Rung, RungSummary)>,
-    asked: Option<Rung>,
+    rungs: Vec<(Rung, RungSummary)>,
 }
 
 impl LineSearch {
     /// A search that has not begun.
     pub fn new(spec: LineSpec) -> Self {
-        LineSearch { spec, rungs: Vec::new(), asked: None }
+        LineSearch { spec, rungs: Vec::new() }
     }
 
     /// The rungs so far.
@@ -87,11 +87,13 @@ impl LineSearch {
         &self.spec
     }
 
-    /// Takes what the rung that was asked for last came to (`None` before the first), and says what is next.
-    pub fn next(&mut self, last: Option<RungSummary>) -> Next {
-        if let (Some(rung), Some(summary)) = (self.asked.take(), last) {
-            self.rungs.push((rung, summary));
-        }
+    /// Takes what a rung came to, asked for or not: a recording may be of a version that went by other rules.
+    pub fn take(&mut self, rung: Rung, summary: RungSummary) {
+        self.rungs.push((rung, summary));
+    }
+
+    /// Says what is next.
+    pub fn next(&self) -> Next {
         match self.decide() {
             Ok((rate_per_s, purpose)) => {
                 let rung = self.rung(rate_per_s, purpose);
@@ -103,33 +105,16 @@ impl LineSearch {
                         return Next::Done(Box::new(self.result(ending)));
                     }
                 }
-                self.asked = Some(rung.clone());
                 Next::Rung(rung)
             }
             Err(ending) => Next::Done(Box::new(self.result(ending))),
         }
     }
 
-    /// Takes a rung that was driven, asked for or not: a recording may be of a version that went by other rules.
-    pub fn was_driven(&mut self, rung: Rung, summary: RungSummary) -> Next {
-        self.asked = Some(rung);
-        self.next(Some(summary))
-    }
-
-    /// What is known so far, as the result of a search of which the time was up.
-    pub fn ended(&self) -> LineResult {
-        self.result(Ending::TimeUp)
-    }
-
     /// How long `rung`, which was asked for last, may go on where pauses of the machine take from its time, in seconds that count:
     /// up to twice as long as asked, and not past the budget.
     pub fn may_last_s(&self, rung: &Rung) -> f64 {
         (PUT_OFF * rung.seconds).min(self.left_s() - self.overhead_s()).max(rung.seconds)
-    }
-
-    /// What is known so far, as the result of a search that was stopped.
-    pub fn stopped(&self) -> LineResult {
-        self.result(Ending::Stopped)
     }
 
     /// How the search ends for which `rung` is too long. What was found until then stands; where nothing was, a goal
@@ -145,7 +130,7 @@ impl LineSearch {
                     "at {} it takes {} to measure {}, and there were {} for everything",
                     number::with_unit(rate, "1/s"),
                     number::seconds(needed_s),
-                    sentence::goal_name(goal),
+                    goal,
                     number::seconds(all_s)
                 ))
             }
@@ -153,7 +138,8 @@ impl LineSearch {
         }
     }
 
-    fn result(&self, ending: Ending) -> LineResult {
+    /// What is known so far, as the result of a search that ends so.
+    pub fn result(&self, ending: Ending) -> LineResult {
         estimate::result(&self.spec, &self.rungs, ending)
     }
 
@@ -171,9 +157,9 @@ impl LineSearch {
         if self.rungs.len() >= RUNGS_MAX {
             return Err(Ending::TimeUp);
         }
-        let is_void = |(rung, seen): &(Rung, RungSummary)| seen.void.is_some() && worst_ratio(rung, seen).is_none();
+        let is_void = |(rung, seen): &(Rung, RungSummary)| seen.void.is_some() && seen.worst_ratio(rung).is_none();
         if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s)
-            && worst_ratio(last, summary).is_none()
+            && summary.worst_ratio(last).is_none()
         {
             // What a store does with far too much is worth a look, and no reason to end.
             if last.purpose == Purpose::Beyond {
@@ -193,7 +179,7 @@ impl LineSearch {
             };
         }
         if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
-            let (what, missing) = (sentence::goal_name(goal.what.name()), goal.missing.as_deref());
+            let (what, missing) = (goal.name(), goal.missing.as_deref());
             let why = format!("{what} {}", missing.unwrap_or("was not measured"));
             let times = self.rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count();
             // Asked again, it lasts longer: see `rung`.
@@ -232,9 +218,9 @@ impl LineSearch {
         };
         let (line, half) = posterior.line();
         let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Bisect).count();
-        if half / line > WIDE.max(2.0 * self.spec.precision) && done < BISECT_AT.len() {
-            let share = BISECT_AT.get(done).copied().unwrap_or(0.5);
-            return Ok((Some(self.known(posterior.rate(share))), Purpose::Bisect));
+        let is_wide = half / line > WIDE.max(2.0 * self.spec.precision);
+        if let Some(share) = BISECT_AT.get(done).filter(|_| is_wide) {
+            return Ok((Some(self.known(posterior.rate(*share))), Purpose::Bisect));
         }
         if let Some(rate) = [low, high].into_iter().find(|rate| self.lacks_cycle(*rate)) {
             return Ok((Some(rate), Purpose::Decide));
@@ -267,7 +253,7 @@ impl LineSearch {
             let said = self
                 .rungs
                 .iter()
-                .filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && worst_ratio(rung, seen).is_some());
+                .filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && seen.worst_ratio(rung).is_some());
             let (mut n, mut seconds, mut whole) = (0, 0.0, false);
             for (rung, seen) in said {
                 (n, seconds) = (n + 1, seconds + seen.seconds);
@@ -297,7 +283,7 @@ impl LineSearch {
             whole_s > 2.0 * DECIDING as f64 * RUNG_S.0
                 && self.rungs.iter().any(|(rung, seen)| {
                     rung.rate_per_s == Some(rate)
-                        && worst_ratio(rung, seen).is_some()
+                        && seen.worst_ratio(rung).is_some()
                         && rung.warmup_s + rung.seconds > whole_s - 0.2
                 })
         })
@@ -418,10 +404,10 @@ impl LineSearch {
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,
     /// with a fifth to spare. `None` without percentiles.
-    fn longest_goal(&self, rate: f64) -> Option<(&str, f64)> {
+    fn longest_goal(&self, rate: f64) -> Option<(String, f64)> {
         let samples = self.spec.goals.iter().filter_map(|goal| {
-            let one_in = crate::latency::one_in(goal.what.name())?;
-            Some((goal.what.name(), crate::latency::SAMPLES_ABOVE * one_in))
+            let GoalKind::Percentile(percentile) = goal.what else { return None };
+            Some((goal.name(), percentile.samples(crate::latency::SAMPLES_ABOVE)))
         });
         let (goal, samples) = samples.max_by_key(|(_, samples)| *samples)?;
         let again =

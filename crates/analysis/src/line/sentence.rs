@@ -1,8 +1,9 @@
 //! The result in words.
 
+use plimsoll_core::quantity::Percentile;
+
 use crate::number;
 
-use super::estimate::worst_ratio;
 use super::{Beyond, Broken, Ending, LineResult, LineState, Rung, RungSummary};
 
 /// What sentences about searches begin with that found no line, and that failed.
@@ -11,13 +12,6 @@ pub(super) const ENDED: &str = "The search ended";
 
 /// One sentence: what it carries, what breaks above that and why, and what happens there.
 pub(super) fn sentence(result: &LineResult) -> String {
-    let generator = match &result.ending {
-        Ending::Generator(why) => {
-            let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
-            Some(format!("the generator, not the store, is the limit: {why}"))
-        }
-        _ => None,
-    };
     match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
         (Ending::Failed(why), ..) => match result.held_per_s {
             Some(held) => format!("{ENDED} after {} op/s had held: {why}.", number::significant(held)),
@@ -37,47 +31,42 @@ pub(super) fn sentence(result: &LineResult) -> String {
             LineState::Undecided(why) => undecided(result, why),
             _ => found(result, rate, uncertainty),
         },
-        (Ending::Generator(_), ..) => match result.held_per_s {
-            Some(held) => {
-                format!(
-                    "Carries at least {} op/s; above that {}.",
-                    number::significant(held),
-                    generator.unwrap_or_default()
-                )
+        (Ending::Generator(why), ..) => {
+            let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
+            let why = format!("the generator, not the store, is the limit: {why}");
+            match result.held_per_s {
+                Some(held) => format!("Carries at least {} op/s; above that {why}.", number::significant(held)),
+                None => format!("{NO_LINE}: {why}."),
             }
-            None => format!("{NO_LINE}: {}.", generator.unwrap_or_default()),
-        },
-        _ => match (result.held_per_s, result.failed_per_s) {
-            (Some(held), _) => {
-                let why = match &result.state {
-                    LineState::Undecided(why) => why.as_str(),
-                    _ => "the search did not end",
-                };
-                format!("Carries at least {} op/s; {why}.", number::significant(held))
+        }
+        _ => {
+            let why = match &result.state {
+                LineState::Undecided(why) => why.as_str(),
+                _ => "the search did not end",
+            };
+            match (result.held_per_s, result.failed_per_s) {
+                (Some(held), _) => format!("Carries at least {} op/s; {why}.", number::significant(held)),
+                (_, Some(failed)) => format!(
+                    "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
+                    number::significant(failed)
+                ),
+                _ => format!("{NO_LINE}: {why}."),
             }
-            (_, Some(failed)) => format!(
-                "Does not carry {} op/s; whether it carries less was not tried in the time there was.",
-                number::significant(failed)
-            ),
-            _ => match &result.state {
-                LineState::Undecided(why) => format!("{NO_LINE}: {why}."),
-                _ => format!("{NO_LINE}: the search did not end."),
-            },
-        },
+        }
     }
 }
 
 /// Why a search that saw goals hold knows of no rate at which they do not when its time is up. Goals may have broken in rungs
 /// that others outweigh: the line lies where the least time is on its wrong side.
 pub(super) fn none_above(rungs: &[(Rung, RungSummary)]) -> String {
-    let judged = rungs.iter().filter_map(|(rung, seen)| Some((rung.rate_per_s?, worst_ratio(rung, seen)?)));
+    let judged = rungs.iter().filter_map(|(rung, seen)| Some((rung.rate_per_s?, seen.worst_ratio(rung)?)));
     let broke: Vec<f64> = judged.filter(|(_, ratio)| *ratio > 1.0).map(|(rate, _)| rate).collect();
     match broke.iter().copied().reduce(f64::min) {
         None => "time was up before a goal broke".to_string(),
         Some(lowest) => format!(
             "a goal broke in {} (at {}{}), but at that rate and above goals held for longer, and time was up before one \
              broke at the highest",
-            number::plural(broke.len() as u64, "rung", "rungs"),
+            number::plural(broke.len() as u64, "load step", "load steps"),
             number::with_unit(lowest, "1/s"),
             if broke.len() > 1 { " and above" } else { "" },
         ),
@@ -127,14 +116,14 @@ fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
     let seen: Vec<String> = cycles
         .iter()
         .filter(|(_, n)| *n > 0.0)
-        .map(|(name, n)| number::plural(*n as u64, &singular(name), &name.replace('_', " ")))
+        .map(|(name, n)| number::plural(*n as u64, &number::singular(name), &name.replace('_', " ")))
         .collect();
     if seen.is_empty() {
-        let names: Vec<String> = cycles.iter().map(|(name, _)| singular(name)).collect();
+        let names: Vec<String> = cycles.iter().map(|(name, _)| number::singular(name)).collect();
         return format!("; no {} happened within the trial", names.join(" or "));
     }
     let held = if held == 0.0 { ", none of them while the goals held" } else { "" };
-    format!("; the deciding rungs saw {}{held}", number::list(&seen))
+    format!("; the deciding load steps saw {}{held}", number::list(&seen))
 }
 
 /// `p99 passes 20.0 ms`.
@@ -166,12 +155,7 @@ fn broke(broken: &Broken) -> String {
 
 /// A goal's name as it is written: `p99.9`.
 pub fn goal_name(what: &str) -> String {
-    if what == "p999" { "p99.9".to_string() } else { what.to_string() }
-}
-
-fn singular(name: &str) -> String {
-    let one = name.strip_suffix("es").filter(|one| one.ends_with("sh")).or_else(|| name.strip_suffix('s'));
-    one.unwrap_or(name).replace('_', " ")
+    Percentile::named(what).map_or_else(|| what.to_string(), |percentile| percentile.to_string())
 }
 
 /// A value and its uncertainty with the same last digit: two of the uncertainty if it begins with a 1, else one.
@@ -200,8 +184,8 @@ mod tests {
 
     /// A rung of 3 s that saw this p99, where 1 ms is the limit.
     fn rung(rate: f64, p99_ms: f64) -> (Rung, RungSummary) {
-        let (what, limit, value, n) = (GoalKind::P99, 1e6, Some(p99_ms * 1e6), 1_000);
-        let goal = GoalSeen { what, limit, unit: "ns".into(), value, missing: None, n, slices: Vec::new() };
+        let (what, limit, value, n) = (GoalKind::named("p99").unwrap(), 1e6, Some(p99_ms * 1e6), 1_000);
+        let goal = GoalSeen { what, of: None, limit, unit: "ns".into(), value, missing: None, n, slices: Vec::new() };
         let purpose = Purpose::Climb;
         (
             Rung { ordinal: 0, rate_per_s: Some(rate), purpose, warmup_s: 1.0, seconds: 3.0 },
@@ -216,11 +200,15 @@ mod tests {
         assert_eq!(sentence(&held), "Carries at least 300 op/s; time was up before a goal broke.");
         assert_eq!(
             sentence(&[&[rung(100.0, 2.0)][..], &held].concat()),
-            "Carries at least 300 op/s; a goal broke in 1 rung (at 100/s), but at that rate and above goals held for \
+            "Carries at least 300 op/s; a goal broke in 1 load step (at 100/s), but at that rate and above goals held for \
              longer, and time was up before one broke at the highest."
         );
         let all = [&[rung(100.0, 2.0), rung(150.0, 2.0)][..], &held, &held].concat();
-        assert!(sentence(&all).contains("; a goal broke in 2 rungs (at 100/s and above), but "), "{}", sentence(&all));
+        assert!(
+            sentence(&all).contains("; a goal broke in 2 load steps (at 100/s and above), but "),
+            "{}",
+            sentence(&all)
+        );
         // Here it is the rungs that held that are outweighed.
         let most_broke = [rung(100.0, 2.0), rung(200.0, 0.5), rung(300.0, 2.0)];
         let result = estimate::result(&LineSpec::default(), &most_broke, Ending::TimeUp);

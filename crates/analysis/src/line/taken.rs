@@ -24,6 +24,13 @@ const KERNEL_NS: u64 = 60_000_000_000;
 /// Least use of the processors that tells how much the kernel does besides, in percent.
 const BUSY: f64 = 5.0;
 
+/// Who has had the processors in so much of the time belongs to the machine, and the store is measured beside them.
+const ALWAYS: f64 = 0.9;
+
+/// The time before a rung's end that tells so, and the least of it.
+const ALWAYS_NS: u64 = 120_000_000_000;
+const ALWAYS_LEAST_NS: u64 = 60_000_000_000;
+
 /// How long before a rung's end the last reading is that counts: a search decides when a rung has ended, and has to decide the
 /// same in every report, where later readings are known too.
 const LATE_NS: u64 = 250_000_000;
@@ -32,11 +39,29 @@ const LATE_NS: u64 = 250_000_000;
 const LONGEST_NS: u64 = 2_000_000_000;
 
 /// A span of time on the run's clock, in nanoseconds.
-pub(super) type Span = (u64, u64);
+type Span = (u64, u64);
 
-/// Spans that were taken until a rung ended at `end_ns`, each with its aftermath: what was due in it and waits has to be worked
-/// off. In order, and apart.
-pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Span> {
+/// What was taken until a rung ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum Taken {
+    /// These spans, each with its aftermath: what was due in it and waits has to be worked off. In order, and apart.
+    Spans(Vec<Span>),
+    /// Nearly all of the last two minutes: no exception, but how the machine is.
+    Always,
+}
+
+impl Taken {
+    /// Whether the time from `start_ns` to `end_ns` is to be left out.
+    pub fn is_in(&self, start_ns: u64, end_ns: u64) -> bool {
+        match self {
+            Taken::Spans(spans) => spans.iter().any(|(from, until)| *from < end_ns && start_ns < *until),
+            Taken::Always => false,
+        }
+    }
+}
+
+/// What was taken until a rung ended at `end_ns`.
+pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken {
     let found = |source: &str, name: &str| {
         let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
         series.iter().position(of_all)
@@ -46,10 +71,7 @@ pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<S
     let ours = ours.map(|(source, name)| found(source, name));
     let stolen = found("cpu", "steal");
     let processors = processors(series);
-    let value = |sample: &Sample, series: Option<usize>| {
-        let series = series?;
-        sample.values.iter().find(|(one, _)| *one as usize == series).map(|(_, value)| *value)
-    };
+    let value = |sample: &Sample, series: Option<usize>| sample.value(series?);
     let sum = |sample, of: &[Option<usize>]| of.iter().map(|one| value(sample, *one)).sum::<Option<f64>>();
     let in_time = samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns);
     // Stores are asked at moments of their own.
@@ -62,6 +84,7 @@ pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<S
         .collect();
     let kernel = kernel(readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns));
     let mut spans: Vec<Span> = Vec::new();
+    let first_ns = readings.first().map_or(end_ns, |reading| reading.at_ns).max(end_ns.saturating_sub(ALWAYS_NS));
     let mut before_ns = None;
     for reading in readings {
         let at_ns = reading.at_ns;
@@ -76,7 +99,12 @@ pub(super) fn spans(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<S
             _ => spans.push((from_ns, until_ns)),
         }
     }
-    spans
+    let within = |(from, until): &Span| (*until).min(end_ns).saturating_sub((*from).max(first_ns));
+    let (length_ns, taken_ns) = (end_ns - first_ns, spans.iter().map(within).sum::<u64>());
+    match length_ns >= ALWAYS_LEAST_NS && taken_ns as f64 >= ALWAYS * length_ns as f64 {
+        true => Taken::Always,
+        false => Taken::Spans(spans),
+    }
 }
 
 /// Processors in a second, in percent of all.
@@ -97,11 +125,6 @@ fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
     let mut beside: Vec<f64> = readings.filter_map(beside).collect();
     beside.sort_by(f64::total_cmp);
     beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST)
-}
-
-/// Whether any of `spans` reaches into the time from `start_ns` to `end_ns`.
-pub(super) fn is_taken(spans: &[Span], start_ns: u64, end_ns: u64) -> bool {
-    spans.iter().any(|(from, until)| *from < end_ns && start_ns < *until)
 }
 
 #[cfg(test)]
@@ -145,32 +168,49 @@ mod tests {
     #[test]
     fn time_is_taken_by_other_programs_and_by_the_hypervisor_with_its_aftermath() {
         let quiet = |at_s| sample(at_s, 42.0, 0.5, 80.0);
-        let of = |one: Sample| spans(&[quiet(1), quiet(2), one, quiet(4)], &series(), 5 * S_NS);
-        assert_eq!(of(quiet(3)), []);
-        assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
-        assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        let of = |one: Sample| taken(&[quiet(1), quiet(2), one, quiet(4)], &series(), 5 * S_NS);
+        let from_2_to_7 = Taken::Spans(vec![(2 * S_NS, 7 * S_NS)]);
+        assert_eq!(of(quiet(3)), Taken::Spans(vec![]));
+        assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), from_2_to_7);
+        assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), from_2_to_7);
         // Little of others is seen beside a kernel that does little, and much of its work is nobody else's.
-        assert_eq!(of(sample(3, 48.0, 0.0, 80.0)), [(2 * S_NS, 7 * S_NS)]);
+        assert_eq!(of(sample(3, 48.0, 0.0, 80.0)), from_2_to_7);
         let kernel: Vec<Sample> = (1..9).map(|at_s| sample(at_s, 46.0, 0.5, 80.0)).collect();
-        assert_eq!(spans(&kernel, &series(), 9 * S_NS), []);
+        assert_eq!(taken(&kernel, &series(), 9 * S_NS), Taken::Spans(vec![]));
         // The store and the generator themselves are nobody else, however busy.
-        assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), []);
-        assert!(is_taken(&[(2 * S_NS, 7 * S_NS)], 6 * S_NS, 8 * S_NS) && !is_taken(&[(2, 7)], 7, 9));
+        assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), Taken::Spans(vec![]));
+        assert!(from_2_to_7.is_in(6 * S_NS, 8 * S_NS) && !from_2_to_7.is_in(7 * S_NS, 9 * S_NS));
+    }
+
+    #[test]
+    fn who_is_always_there_or_comes_back_again_and_again_is_how_the_machine_is() {
+        let (busy, quiet) = (|at_s| sample(at_s, 50.0, 0.0, 80.0), |at_s| sample(at_s, 42.0, 0.0, 80.0));
+        let after = |seconds: u64, of: &dyn Fn(u64) -> Sample| {
+            taken(&(1..=seconds).map(of).collect::<Vec<_>>(), &series(), seconds * S_NS)
+        };
+        // A program that has a sixth of a processor in each fourth second: what it leaves behind fills the time between.
+        let back = |at_s: u64| if at_s.is_multiple_of(4) { busy(at_s) } else { quiet(at_s) };
+        assert!(matches!(after(50, &back), Taken::Spans(spans) if spans.len() == 1));
+        assert_eq!(after(90, &back), Taken::Always);
+        assert!(!after(90, &back).is_in(80 * S_NS, 81 * S_NS));
+        // One that went away half a minute ago, after a minute.
+        let gone = |at_s| if at_s <= 60 { back(at_s) } else { quiet(at_s) };
+        assert!(matches!(after(90, &gone), Taken::Spans(spans) if spans.len() == 1));
     }
 
     #[test]
     fn readings_that_came_when_a_rung_had_ended_change_nothing() {
         let samples = [sample(1, 42.0, 0.5, 80.0), sample(2, 99.0, 0.0, 80.0), sample(3, 42.0, 9.0, 80.0)];
-        let of = |samples: &[Sample]| spans(samples, &series(), 3 * S_NS);
+        let of = |samples: &[Sample]| taken(samples, &series(), 3 * S_NS);
         assert_eq!(of(&samples), of(&samples[..2]));
-        assert_eq!(of(&samples), [(S_NS, 6 * S_NS)]);
+        assert_eq!(of(&samples), Taken::Spans(vec![(S_NS, 6 * S_NS)]));
     }
 
     #[test]
     fn of_other_programs_nothing_is_known_without_the_store_s_own_processes() {
         let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
-        let spans = |stolen| spans(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
-        assert_eq!(spans(0.0), []);
-        assert_eq!(spans(9.0).len(), 1);
+        let of = |stolen| taken(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
+        assert_eq!(of(0.0), Taken::Spans(vec![]));
+        assert!(matches!(of(9.0), Taken::Spans(spans) if spans.len() == 1));
     }
 }

@@ -33,13 +33,6 @@ pub fn of_median(values: &[f64]) -> Option<Interval> {
     })
 }
 
-/// The median of the ratios `b / a` of pairs that were measured together, with [`of_median`]'s interval. Pairs with a
-/// zero are left out.
-pub fn of_paired_ratio(pairs: &[(f64, f64)]) -> Option<Interval> {
-    let ratios: Vec<f64> = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| b / a).collect();
-    of_median(&ratios)
-}
-
 /// Numbers for resampling: splitmix64 from a fixed seed (Steele, Lea & Flood, OOPSLA 2014).
 pub struct Dice(u64);
 
@@ -104,13 +97,6 @@ mod tests {
             .count();
         // n = 15: the true confidence is 96.5 %.
         assert!((1_900..=1_965).contains(&held), "{held} of 2,000");
-    }
-
-    #[test]
-    fn a_ratio_is_of_pairs() {
-        let pairs: Vec<_> = (1..=9).map(|drift| (100.0 * f64::from(drift), 70.0 * f64::from(drift))).collect();
-        let ratio = of_paired_ratio(&pairs).unwrap();
-        assert!((ratio.low - 0.7).abs() < 1e-12 && (ratio.high - 0.7).abs() < 1e-12, "{ratio:?}");
     }
 
     #[test]

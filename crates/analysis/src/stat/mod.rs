@@ -3,7 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`interval`] | medians, paired ratios and bootstrap, each with a 95 % interval |
+//! | [`interval`] | medians and bootstrap, each with a 95 % interval |
 //! | [`difference`] | are two samples different: Welch's t for slice series |
 //! | [`series`] | autocorrelation and effective sample size; where a warm-up ends |
 //! | [`fit`] | rank correlation |

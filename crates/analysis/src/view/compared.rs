@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::EndState;
+use crate::{number, stat};
 
 /// Two runs side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,7 +70,7 @@ pub struct Side {
 }
 
 /// Something that was not the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct ConfigDifference {
     /// `plan`, `environment`, or the name of a trial.
     pub place: String,
@@ -133,6 +134,17 @@ pub struct Cell {
     pub repeats: u64,
 }
 
+impl Cell {
+    /// The median of repeats' `values`, with `n` observations behind them, and whether a late generator may have moved it;
+    /// `missing` says why there is none.
+    pub(crate) fn median(values: &[f64], unit: &str, missing: Option<&String>, n: u64, late: bool) -> Cell {
+        let value = stat::median(values);
+        let none = || missing.map_or("–", String::as_str).to_string();
+        let text = value.map_or_else(none, |value| number::marked(number::with_unit(value, unit), late));
+        Cell { value, text, late, n, repeats: values.len() as u64 }
+    }
+}
+
 /// What came of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleResult {
@@ -162,7 +174,7 @@ impl RuleResult {
 pub struct NoiseFloor {
     /// Operations a second, and everything that is neither of the following.
     pub throughput_percent: f64,
-    /// Median and 90th percentile.
+    /// Median, 90th and 95th percentile.
     pub p50_percent: f64,
     /// 99th percentile and above.
     pub p99_percent: f64,

@@ -1,5 +1,6 @@
 //! A search for the load line as reports show it.
 
+use plimsoll_core::study::goal_name;
 use plimsoll_record::data::{GoalKind, Purpose};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ pub struct RungView {
     pub rate_per_s: f64,
     /// The goals as it saw them.
     pub goals: Vec<GoalSeen>,
-    /// p50, p90, p99 and p99.9 of the response time in nanoseconds, where there are enough samples.
+    /// p50, p90, p95, p99 and p99.9 of the response time in nanoseconds, where there are enough samples.
     pub percentiles_ns: Vec<Option<u64>>,
     /// Operations that ended.
     pub n: u64,
@@ -199,6 +200,8 @@ pub struct LineResult {
 pub struct GoalSeen {
     /// What is limited.
     pub what: GoalKind,
+    /// Of which operation type; all together where there is none.
+    pub of: Option<String>,
     /// The limit in `unit`.
     pub limit: f64,
     /// Unit.
@@ -215,6 +218,11 @@ pub struct GoalSeen {
 }
 
 impl GoalSeen {
+    /// How it is called: `p99.9`, `read.p99`.
+    pub fn name(&self) -> String {
+        goal_name(self.what, self.of.as_deref())
+    }
+
     /// How much of the limit was used: over 1 it is broken. `None` where it was not measured.
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;

@@ -16,7 +16,7 @@ pub struct Plots {
     pub throughput: Panel,
     /// Records a second, in phases that load; drawn apart, as a load may be ten times as fast as what follows.
     pub loading: Panel,
-    /// One panel for each of `ops`: p50, p90, p99 and maximum of each slice, in seconds.
+    /// One panel for each of `ops`: p50, p90, p95, p99 and maximum of each slice, in seconds.
     pub latency: Vec<Panel>,
     /// One heat map for each of `ops`.
     pub heat: Vec<HeatMap>,
@@ -79,6 +79,16 @@ pub struct Line {
     pub name: String,
     /// Values in the panel's unit; `None` where there is none, or too few samples.
     pub values: Vec<Option<f64>>,
+    /// Their median, which a legend shows while nothing is pointed at.
+    pub median: Option<f64>,
+}
+
+impl Line {
+    /// A line with its median.
+    pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Line {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        Line { name: name.into(), median: crate::stat::median(&known), values }
+    }
 }
 
 /// How many operations ended in which slice after how long. Sparse.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Durability, Measure, Outcome, Setting};
-use plimsoll_record::data::{PhaseKind, Purpose, ResultName};
+use plimsoll_core::{Durability, Footprint, Measure, Outcome, Setting};
+use plimsoll_record::data::{AnswerCounts, PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
-use super::EndState;
+use super::{BucketView, EndState};
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,7 +56,7 @@ pub struct TrialView {
     /// Answers against the truth.
     pub answers: Vec<AnswerView>,
     /// All of them together; `None` when no answer was checked.
-    pub answers_total: Option<AnswerTotals>,
+    pub answers_total: Option<AnswerCounts>,
     /// What was acknowledged against what was read back.
     pub ledgers: Vec<LedgerView>,
     /// Its phases.
@@ -68,12 +68,9 @@ pub struct TrialView {
 pub struct FootprintView {
     /// The phase after which it was taken.
     pub phase: String,
-    /// Records, with indexes where the store cannot tell them apart.
-    pub data_bytes: u64,
-    /// Secondary indexes, where they can be told apart.
-    pub index_bytes: Option<u64>,
-    /// Everything on disk, where it can be known.
-    pub total_bytes: Option<u64>,
+    /// What it came to.
+    #[serde(flatten)]
+    pub bytes: Footprint,
 }
 
 /// How large the data are beside what can hold them.
@@ -114,33 +111,11 @@ pub struct AnswerView {
     pub phase: String,
     /// Name of the kind of operation.
     pub op: String,
-    /// Answers that were checked.
-    pub answers: u64,
-    /// Records that had to be in them.
-    pub expected: u64,
-    /// Records that were in them.
-    pub got: u64,
-    /// Records that had to be there and were not.
-    pub missing: u64,
-    /// Records that had no right to be there.
-    pub wrong: u64,
+    /// How many, and what was in them.
+    #[serde(flatten)]
+    pub counts: AnswerCounts,
     /// A few of both, in words.
     pub examples: Vec<String>,
-}
-
-/// All checked answers of a trial.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct AnswerTotals {
-    /// Answers that were checked.
-    pub answers: u64,
-    /// Records that had to be in them.
-    pub expected: u64,
-    /// Records that were in them.
-    pub got: u64,
-    /// Records that had to be there and were not.
-    pub missing: u64,
-    /// Records that had no right to be there.
-    pub wrong: u64,
 }
 
 /// The ledger's verdict of one check.
@@ -216,6 +191,11 @@ pub struct PhaseView {
     pub asked: Vec<AskedView>,
     /// Latency by kind and outcome; the first row is all kinds together where there are several.
     pub latencies: Vec<LatencyView>,
+    /// Where its load changes in stages: each one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageView>,
+    /// How long operations of all kinds took, as a histogram of at most twelve buckets; empty where nothing was driven.
+    pub histogram: Vec<BucketView>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,
     /// How late the generator was. Open loop only.
@@ -229,6 +209,31 @@ pub struct PhaseView {
     pub worker_cores: Option<f64>,
     /// What was seen of the machine's own pauses in the counted time; `None` where nobody watched for them.
     pub pauses: Option<PausesView>,
+}
+
+/// A stage of a load that changes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageView {
+    /// What it asked for, in words: a rate or a number of clients, or from where to where.
+    pub load: String,
+    /// How long it was planned to last.
+    pub seconds: f64,
+    /// Mean scheduled rate, operations a second; `None` in a closed loop.
+    pub wanted_per_s: Option<f64>,
+    /// Operations that did not fail, a second; `None` where no slice lies in it.
+    pub rate_per_s: Option<f64>,
+    /// Operations that ended in it; of the last one, those too that were never sent.
+    pub count: u64,
+    /// Median of how long clients waited; `None` with too few operations.
+    pub p50_ns: Option<u64>,
+    /// Its 95th percentile.
+    pub p95_ns: Option<u64>,
+    /// Its 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// The longest.
+    pub max_ns: Option<u64>,
+    /// Share that was rejected, unknown or never sent, in per cent.
+    pub error_percent: f64,
 }
 
 /// What was seen of the machine's own pauses, of 1 ms and more.
@@ -362,7 +367,9 @@ pub struct LatencyView {
     pub rate_per_s: f64,
     /// Mean.
     pub mean_ns: f64,
-    /// p50, p90, p99 and p99.9.
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// p50, p90, p95, p99 and p99.9.
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
@@ -380,7 +387,9 @@ pub struct UndisturbedView {
     pub count: u64,
     /// Mean.
     pub mean_ns: f64,
-    /// p50, p90, p99 and p99.9.
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// p50, p90, p95, p99 and p99.9.
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
@@ -396,11 +405,13 @@ pub struct StepView {
     pub name: String,
     /// How often it was asked, of all operations of that kind, retried ones included.
     pub count: u64,
-    /// Of them, rejected or unknown. Their times are in `mean_ns` and the share, not in the percentiles.
+    /// Of them, rejected or unknown. Their times are in `mean_ns`, `stddev_ns` and the share, not in the percentiles.
     pub errors: u64,
     /// Mean.
     pub mean_ns: f64,
-    /// p50, p90, p99 and p99.9 of those that were answered.
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// p50, p90, p95, p99 and p99.9 of those that were answered.
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
@@ -413,7 +424,7 @@ pub struct StepView {
 /// A percentile, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PercentileView {
-    /// `p50`, `p90`, `p99`, `p999`.
+    /// `p50`, `p90`, `p95`, `p99`, `p999`.
     pub name: String,
     /// Value; `None` with fewer than ten samples above it.
     pub ns: Option<u64>,

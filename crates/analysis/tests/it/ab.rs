@@ -44,6 +44,17 @@ fn a_large_difference_is_decided_with_the_fewest_pairs_that_can() {
 }
 
 #[test]
+fn numbers_that_a_late_generator_may_have_moved_are_marked() {
+    let mut run = compared(&spec(), &around(1_000, 2_000, 7));
+    let last = run.trials.iter_mut().rfind(|trial| trial.header.store_label == "B").unwrap();
+    last.phases[0].end.late = Some("the generator was 3 ms late".into());
+    let ab = ab_of(&run);
+    let rate = &ab.metrics[0];
+    assert_eq!((rate.a.text.as_str(), rate.b.text.as_str()), ("1,000/s", "2,010/s *"));
+    assert!(ab.sentence.contains("2,010/s * against 1,000/s, "), "{}", ab.sentence);
+}
+
+#[test]
 fn what_is_configured_differently_is_said_and_nothing_else() {
     let ab = ab_of(&compared(&spec(), &around(1_000, 2_000, 7)));
     let said: Vec<_> =

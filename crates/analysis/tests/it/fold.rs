@@ -66,7 +66,7 @@ fn what_nobody_goes_by_is_not_kept() {
 fn rung() -> Run {
     let mut run = driven(&[1_000; 20]);
     run.header.outline.line = Some(LineSpec {
-        goals: vec![Goal { what: GoalKind::Errors, limit: 1.0, unit: "%".into() }],
+        goals: vec![Goal { what: GoalKind::Errors, of: None, limit: 1.0, unit: "%".into() }],
         start_rate_per_s: Some(1_000.0),
         ..LineSpec::default()
     });

@@ -71,7 +71,7 @@ fn a_search_is_found_again_in_its_recording() {
     assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
     assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
     let mut run = run;
-    run.header.goals.push(Goal { what: GoalKind::Rate, limit: 5_500.0, unit: "1/s".into() });
+    run.header.goals.push(Goal { what: GoalKind::Rate, of: None, limit: 5_500.0, unit: "1/s".into() });
     let wanted = &plimsoll_analysis::view(&run).goals[0];
     assert_eq!((wanted.state, wanted.got), (GoalState::Missed, Some(rate)));
     run.header.goals.pop();

@@ -25,7 +25,7 @@ fn late() -> Run {
 }
 
 fn goal(what: &str, limit: f64, unit: &str) -> Goal {
-    Goal { what: GoalKind::named(what).unwrap(), limit, unit: unit.into() }
+    Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: unit.into() }
 }
 
 /// Of every slice, the operations are taken for `outcome` where its position is below `slices`.
@@ -102,7 +102,7 @@ fn a_rung_that_missed_its_goal_with_a_late_generator_is_undecided() {
     run.trials[0].phases[failed].end.late = Some(WHY.into());
     let line = &view(&run).lines[0];
     assert_eq!((line.rungs[failed].state, line.rungs[failed].reason.as_deref()), (RungState::Undecided, Some(WHY)));
-    let note = format!("Rung {}, undecided: {WHY}", failed + 1);
+    let note = format!("Load step {}, undecided: {WHY}", failed + 1);
     assert!(line.notes.contains(&note), "{:?}", line.notes);
 }
 
@@ -144,7 +144,11 @@ fn strictness_takes_a_late_phase_for_void() {
     take_late_for_void(&mut run);
     let strict = view(&run);
     assert_eq!(strict.verdict.state, VerdictState::Incomplete);
-    assert!(strict.verdict.sentence.contains("is void: the generator was 3.0 ms late"), "{}", strict.verdict.sentence);
+    assert!(
+        strict.verdict.sentence.contains("is void (its figures stand nowhere): the generator was 3.0 ms late"),
+        "{}",
+        strict.verdict.sentence
+    );
     assert!(strict.trials[0].phases[0].latencies.is_empty() && strict.late.is_none());
 }
 

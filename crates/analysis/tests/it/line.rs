@@ -184,13 +184,12 @@ fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows
     let (result, first) = search(&store, &spec, Sampled::ServerCpu, 5);
     let mut again = LineSearch::new(spec.clone());
     let mut summaries = first.rungs().iter();
-    let mut last = None;
     let replayed = loop {
-        match again.next(last.take()) {
+        match again.next() {
             Next::Rung(rung) => {
                 let (asked, summary) = summaries.next().unwrap();
                 assert_eq!(*asked, rung);
-                last = Some(summary.clone());
+                again.take(rung, summary.clone());
             }
             Next::Done(result) => break *result,
         }
@@ -198,12 +197,13 @@ fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows
     assert_eq!(replayed, result);
     let mut stopped = LineSearch::new(spec.clone());
     let mut dice = Dice(1);
-    let mut last = None;
-    for _ in 0..3 {
-        let Next::Rung(rung) = stopped.next(last.take()) else { panic!("too early") };
-        last = Some(answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice));
+    for _ in 0..2 {
+        let Next::Rung(rung) = stopped.next() else { panic!("too early") };
+        let summary = answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice);
+        stopped.take(rung, summary);
     }
-    assert!(stopped.stopped().sentence.starts_with("Carries at least 99"), "{}", stopped.stopped().sentence);
+    let known = stopped.result(Ending::Stopped).sentence;
+    assert!(known.starts_with("Carries at least 99"), "{known}");
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn no_rung_is_too_short_for_its_percentiles() {
 
 #[test]
 fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
-    let goal = Goal { what: GoalKind::P999, ..p99(20.0) };
+    let goal = Goal { what: GoalKind::named("p999").unwrap(), ..p99(20.0) };
     let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
-    let Next::Done(result) = LineSearch::new(spec).next(None) else { panic!("ten minutes do not fit into 40 s") };
+    let Next::Done(result) = LineSearch::new(spec).next() else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
     let sentence =
         "No line was found: at 20.0/s it takes 600 s to measure p99.9, and there were 40.0 s for everything.";
@@ -254,11 +254,12 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
 #[test]
 fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_milliseconds_to_measure() {
     let mut search = LineSearch::new(LineSpec { budget_s: 30.0, ..spec(vec![p99(20.0)]) });
-    let Next::Rung(_) = search.next(None) else { panic!("there is time for the first") };
+    let Next::Rung(first) = search.next() else { panic!("there is time for the first") };
     // Settling and opening sessions took most of it: there is no time for another rung.
     let start =
         RungSummary { seconds: 3.0, took_s: 26.0, rate_per_s: 61_800.0, ended_per_s: 61_800.0, ..Default::default() };
-    let Next::Done(result) = search.next(Some(start)) else { panic!("it takes 23 s to prepare a rung") };
+    search.take(first, start);
+    let Next::Done(result) = search.next() else { panic!("it takes 23 s to prepare a rung") };
     assert_eq!(result.ending, Ending::TimeUp);
     let why = "time was up before a rate was found at which every goal holds";
     assert_eq!(result.state, LineState::Undecided(why.to_string()));
@@ -282,7 +283,7 @@ fn rungs_that_decide_last_through_a_cycle_of_which_the_store_knows_the_length() 
         let rate = result.rate_per_s.unwrap_or_else(|| panic!("{}\n{}", result.sentence, rungs(&search)));
         assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
         assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
-        assert!(result.sentence.contains("; the deciding rungs saw "), "{}", result.sentence);
+        assert!(result.sentence.contains("; the deciding load steps saw "), "{}", result.sentence);
         assert_eq!(result.cycle_words, None);
         assert!(result.took_s <= 300.0, "{} s", result.took_s);
     }
@@ -341,7 +342,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
 fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
     // Thirty milliseconds once a second: more than half of the p99 that operations have at most rates.
     let store = Store { generator_gone_s: 0.03, ..Store::exponential(2_000.0) };
-    let median = Goal { what: GoalKind::P50, ..p99(8.0) };
+    let median = Goal { what: GoalKind::named("p50").unwrap(), ..p99(8.0) };
     let truth = 2_000.0 - 2f64.ln() / 0.008;
     for seed in 0..seeds() {
         let (result, search) = search(&store, &spec(vec![median.clone()]), Sampled::Nothing, seed);
@@ -357,19 +358,19 @@ fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
 #[test]
 fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
     let store = Store::exponential(2_000.0);
-    let p95 = Goal { what: GoalKind::P95, ..p99(20.0) };
+    let p95 = Goal { what: GoalKind::named("p95").unwrap(), ..p99(20.0) };
     let truth = 2_000.0 - 20f64.ln() / 0.020;
     right_within_three_per_cent(&store, &spec(vec![p95.clone()]), Sampled::ServerCpu, truth);
     // Each takes all the time that it may.
     let spec = LineSpec { budget_s: 60.0, ..spec(vec![p95]) };
-    let (mut search, mut dice, mut last) = (LineSearch::new(spec.clone()), Dice(3), None);
+    let (mut search, mut dice) = (LineSearch::new(spec.clone()), Dice(3));
     let result = loop {
-        match search.next(last.take()) {
+        match search.next() {
             Next::Rung(rung) => {
                 let most_s = search.may_last_s(&rung);
                 assert!((rung.seconds..=2.0 * rung.seconds).contains(&most_s), "{most_s} of {}", rung.seconds);
-                let longer = plimsoll_analysis::view::Rung { seconds: most_s, ..rung };
-                last = Some(answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
+                let longer = plimsoll_analysis::view::Rung { seconds: most_s, ..rung.clone() };
+                search.take(rung, answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
             }
             Next::Done(result) => break result,
         }

@@ -218,6 +218,7 @@ impl Seen {
         let above = |waits: &Vec<f64>| waits.iter().filter(|wait| **wait * 1e9 > goal.limit).count() as u64;
         GoalSeen {
             what: goal.what,
+            of: goal.of.clone(),
             limit: goal.limit,
             unit: goal.unit.clone(),
             value: (n >= 1_000).then(|| worst(&all, 100) * 1e9),
@@ -231,10 +232,12 @@ impl Seen {
 fn search(store: &Store, spec: &LineSpec, on: (Machine, Judged), seed: u64) -> (LineResult, LineSearch) {
     let mut dice = Dice(seed.wrapping_mul(0x9876_5432_1abc_def1));
     let mut search = LineSearch::new(spec.clone());
-    let mut last = None;
     loop {
-        match search.next(last.take()) {
-            Next::Rung(rung) => last = Some(store.answer(spec, &rung, on, &mut dice)),
+        match search.next() {
+            Next::Rung(rung) => {
+                let summary = store.answer(spec, &rung, on, &mut dice);
+                search.take(rung, summary);
+            }
             Next::Done(result) => return (*result, search),
         }
     }

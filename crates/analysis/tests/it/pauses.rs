@@ -76,7 +76,7 @@ fn rows_of_slices_and_comparisons_have_both() {
     for row in slices(&run) {
         assert_eq!((row.count, row.disturbed, row.disturbed_ns), (2_040, Some(40), Some(40_000_000)));
         assert!(row.undisturbed_p99_ns.unwrap().abs_diff(1_000_000) < 1_000);
-        assert!(row.percentiles_ns[2].unwrap() > 20_000_000);
+        assert!(row.percentile_ns("p99").unwrap() > 20_000_000);
     }
     let quiet = driven(&[2_000; 6]);
     let names = |comparison: &plimsoll_analysis::view::Comparison| -> Vec<(String, Option<f64>)> {

@@ -55,7 +55,7 @@ pub fn transactions() -> Run {
     trial.phases = vec![mixed];
     trial.answers.clear();
     trial.ledgers.clear();
-    run.header.goals = vec![Goal { what: GoalKind::Errors, limit: 0.1, unit: "%".into() }];
+    run.header.goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 0.1, unit: "%".into() }];
     run.header.figures.clear();
     run.header.outline.trials = 1;
     run.trials = vec![trial];
@@ -71,7 +71,7 @@ pub fn searched() -> Run {
 /// The same of a store that carries so many.
 pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
-        goals: vec![Goal { what: GoalKind::P99, limit: 20e6, unit: "ns".into() }],
+        goals: vec![Goal { what: GoalKind::named("p99").unwrap(), of: None, limit: 20e6, unit: "ns".into() }],
         cycles: vec!["checkpoints".into()],
         budget_s: 240.0,
         ..LineSpec::default()
@@ -171,6 +171,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             clients: 8,
             workers: 1,
             rate_per_s: rung.rate_per_s,
+            stages: Vec::new(),
             finds_warmup: false,
             start_ns,
         },

@@ -176,7 +176,7 @@ impl Store {
         while high / low > 1.002 {
             let rate = (low * high).sqrt();
             let seen = self.drive(rate, 2.0, 400_000.0 / rate, &mut Dice(99));
-            let held = goals.iter().all(|goal| seen.value(goal.what.name()) <= goal.limit)
+            let held = goals.iter().all(|goal| seen.value(&goal.what.name()) <= goal.limit)
                 && (seen.ended + seen.refused) as f64 >= 0.995 * 400_000.0;
             if held { low = rate } else { high = rate }
         }
@@ -271,11 +271,11 @@ pub enum Sampled {
 }
 
 pub fn p99(limit_ms: f64) -> Goal {
-    Goal { what: GoalKind::P99, limit: limit_ms * 1e6, unit: "ns".into() }
+    Goal { what: GoalKind::named("p99").unwrap(), of: None, limit: limit_ms * 1e6, unit: "ns".into() }
 }
 
 pub fn errors(limit_percent: f64) -> Goal {
-    Goal { what: GoalKind::Errors, limit: limit_percent, unit: "%".into() }
+    Goal { what: GoalKind::Errors, of: None, limit: limit_percent, unit: "%".into() }
 }
 
 /// Answers a rung as a store would.
@@ -306,9 +306,10 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
         let enough = goal.what == GoalKind::Errors || n >= 1_000;
         GoalSeen {
             what: goal.what,
+            of: goal.of.clone(),
             limit: goal.limit,
             unit: goal.unit.clone(),
-            value: enough.then(|| seen.value(goal.what.name())),
+            value: enough.then(|| seen.value(&goal.what.name())),
             missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
             n,
             slices: seen.slices(goal, rung.warmup_s, rung.seconds),
@@ -361,10 +362,12 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
 pub fn search(store: &Store, spec: &LineSpec, sampled: Sampled, seed: u64) -> (LineResult, LineSearch) {
     let mut dice = Dice(seed.wrapping_mul(0x1234_5678_9abc_def1));
     let mut search = LineSearch::new(spec.clone());
-    let mut last = None;
     loop {
-        match search.next(last.take()) {
-            Next::Rung(rung) => last = Some(answer(store, spec, &rung, sampled, &mut dice)),
+        match search.next() {
+            Next::Rung(rung) => {
+                let summary = answer(store, spec, &rung, sampled, &mut dice);
+                search.take(rung, summary);
+            }
             Next::Done(result) => return (*result, search),
         }
     }

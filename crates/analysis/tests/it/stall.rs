@@ -112,6 +112,12 @@ fn a_cycle_of_the_store_that_ended_in_the_stalls_is_named_with_how_many_of_them(
     let text = sentence(&run);
     assert!(text.contains("in these seconds a checkpoint of postgres ended (in 2 of 3)"), "{text}");
 
+    let flushes = run.series.last_mut().unwrap();
+    (flushes.subject, flushes.name) = ("fjall".into(), "flushes".into());
+    let text = sentence(&run);
+    assert!(text.contains("in these seconds a flush of fjall ended (in 2 of 3)"), "{text}");
+    assert_eq!(view(&run).plots.cycles[0].name, "flush");
+
     let mut run = driven(&rates(40, 1_000, 50, &[17]));
     sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &[30]));
     run.series.last_mut().unwrap().kind = SeriesKind::Cycle;

@@ -11,9 +11,9 @@ use plimsoll_core::{
     ValueType, Watched,
 };
 use plimsoll_record::data::{
-    About, AnswerCheck, Asked, Event, EventClass, Figure, Goal, GoalKind, LedgerCheck, Level, Outline, Phase, PhaseEnd,
-    PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState, Sample, Series,
-    SeriesKind, Trial, TrialHeader,
+    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, Figure, Goal, GoalKind, LedgerCheck, Level, Outline,
+    Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState,
+    Sample, Series, SeriesKind, Trial, TrialHeader,
 };
 
 use plimsoll_record::Distribution;
@@ -226,8 +226,7 @@ pub fn broken() -> Run {
     ];
     ledger.sentence = "312 of 114,500 acknowledged writes are not there.".into();
     let answers = &mut run.trials[1].answers[2];
-    answers.missing = 3;
-    answers.wrong = 1;
+    (answers.counts.missing, answers.counts.wrong) = (3, 1);
     answers.examples =
         vec![format!("query at 17.4 s: coupon {HOSTILE} had 12 redemptions the whole time and is missing")];
     let mixed = &mut run.trials[2].phases[5];
@@ -283,6 +282,7 @@ fn header() -> RunHeader {
         plan_text: PLAN_TEXT.into(),
         plan_json: "{}".into(),
         outline: Outline { trials: 5, ..Outline::default() },
+        tag: String::new(),
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into()],
         seed: 1,
         slice_ns: SECOND_NS,
@@ -301,8 +301,8 @@ fn header() -> RunHeader {
         .to_vec(),
         left_out: vec!["fjall, index = own: fjall has no index of its own".into()],
         goals: vec![
-            Goal { what: GoalKind::Lost, limit: 0.0, unit: String::new() },
-            Goal { what: GoalKind::Wrong, limit: 0.0, unit: String::new() },
+            Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() },
+            Goal { what: GoalKind::Wrong, of: None, limit: 0.0, unit: String::new() },
         ],
         figures: vec![
             figure("load, plain", "s", "load.seconds[index=none]", &[(495.0, "CouchDB"), (358.0, "Riak, 1 node")]),
@@ -529,6 +529,7 @@ impl Phases {
                 clients,
                 workers: 1,
                 rate_per_s: None,
+                stages: Vec::new(),
                 finds_warmup: false,
                 start_ns,
             },
@@ -591,7 +592,8 @@ pub fn paused(mut run: Run) -> Run {
 }
 
 fn answers(trial: u32, phase: u32, op: &str, answers: u64, records: u64) -> AnswerCheck {
-    AnswerCheck { trial, phase, op: op.into(), answers, expected: records, got: records, ..AnswerCheck::default() }
+    let counts = AnswerCounts { answers, expected: records, got: records, ..AnswerCounts::default() };
+    AnswerCheck { trial, phase, op: op.into(), counts, ..AnswerCheck::default() }
 }
 
 fn result(name: ResultName, value: f64, n: u64) -> PhaseResult {

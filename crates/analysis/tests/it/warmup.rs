@@ -41,7 +41,7 @@ fn a_ramp_counts_for_nothing() {
 #[test]
 fn a_goal_is_held_against_what_counts() {
     let mut run = found(&ramp(10, 40));
-    run.header.goals = vec![Goal { what: GoalKind::Rate, limit: 1_000.0, unit: "1/s".into() }];
+    run.header.goals = vec![Goal { what: GoalKind::Rate, of: None, limit: 1_000.0, unit: "1/s".into() }];
     assert_eq!(view(&run).goals[0].got, Some(1_000.0));
     // The same phase, all of which counts.
     run.trials[0].phases[0].header.finds_warmup = false;

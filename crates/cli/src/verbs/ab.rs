@@ -1,14 +1,19 @@
 //! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: one that `drive` puts together from
 //! options and what was said for the side, or a file.
 
+use std::path::Path;
+
 use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES, fewest_pairs};
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
+use plimsoll_core::shown::clean;
 use plimsoll_plan::model::{Pace, Plan, Trial};
+use plimsoll_plan::{Dimension, parse_quantity};
+use plimsoll_trial::TrialError;
 
 use crate::args::{AbArgs, DriveArgs};
-use crate::error::CliError;
 use crate::plans::{self, Passwords, PlanText};
+use crate::secrets;
 use crate::verbs::{drive, line, run};
 
 /// Time for all turns, unless said otherwise.
@@ -30,15 +35,15 @@ struct SideText {
 }
 
 /// Compares the sides that `args` name; the exit code says whether it was decided, and how.
-pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
+pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     refuse(args)?;
     let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
     if args.drive.print_plan {
-        return crate::print(&both(&sides.each_ref().map(|side| side.from.text.clone())));
+        return crate::print(&secrets::masked(&both(&sides.each_ref().map(|side| side.from.text.clone()))));
     }
     let stores = [&args.drive.on[..], &args.a, &args.b];
     let mut passwords = Passwords::of_options(args.drive.password_file.as_deref(), &stores)?;
-    let mut read = |side: SideText| -> Result<(String, Plan, String), CliError> {
+    let mut read = |side: SideText| -> Result<(String, Plan, String), TrialError> {
         let (plan, text) = plans::read_plan(catalogue, side.from, &side.on, args.drive.seed, &mut passwords)?;
         Ok((side.words, plan, text))
     };
@@ -46,36 +51,29 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, CliError> {
     let (a, b) = (read(a)?, read(b)?);
     let spec = spec(args, &a, &b)?;
     let plan = together(args, a.1, &b.1, &spec)?;
-    run::run_plan(catalogue, &plan, &both(&spec.plans), Some(&spec), &passwords, args.drive.quiet, args.drive.strict)
+    run::run_plan(catalogue, &plan, &both(&spec.plans), Some(&spec), &passwords, &args.drive.telling, args.drive.strict)
 }
 
 /// Options of `drive` that have no place here.
-fn refuse(args: &AbArgs) -> Result<(), CliError> {
+fn refuse(args: &AbArgs) -> Result<(), TrialError> {
     let drive = &args.drive;
-    let given = [
-        ("--for", drive.plan.get("for").is_some(), "--turn is the length of a turn, --budget bounds them all"),
-        ("--ops", drive.plan.get("ops").is_some(), "--turn is the length of a turn, --budget bounds them all"),
-        (
-            "--repeats",
-            drive.plan.get("repeats").is_some(),
-            "turns repeat until the difference is decided; --budget bounds them",
-        ),
-        (
-            "--goal",
-            !drive.goal.is_empty(),
-            "the sides are compared with each other: --fail-if 'p99 > +5%' makes it fail",
-        ),
+    let keys = [
+        ("for", "--turn is the length of a turn, --budget bounds them all"),
+        ("ops", "--turn is the length of a turn, --budget bounds them all"),
+        ("repeats", "turns repeat until the difference is decided; --budget bounds them"),
     ];
-    match given.into_iter().find(|(_, given, _)| *given) {
+    let goal = ("goal", "the sides are compared with each other: --fail-if 'p99 > +5%' makes it fail");
+    let given = keys.into_iter().find(|(key, _)| drive.plan.get(key).is_some());
+    match given.or(Some(goal).filter(|_| !drive.goal.is_empty())) {
         None => Ok(()),
-        Some((option, _, next)) => {
-            Err(CliError::usage(format!("{option} has no place in a comparison in turn")).next(next))
+        Some((option, next)) => {
+            Err(TrialError::usage(format!("--{option} has no place in a comparison in turn")).next(next))
         }
     }
 }
 
 /// The side at `at`: its plan, and what it is called.
-fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, CliError> {
+fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, TrialError> {
     let given = [&args.a, &args.b][at];
     let is_file = |name: &str| name.ends_with(".toml");
     let named = match &args.other {
@@ -89,17 +87,13 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Cli
         return Ok(SideText { words: words.join(", "), from, on: Vec::new() });
     };
     let letter = SIDES[at].to_lowercase();
-    if let Some(option) = line::refused(&args.drive, &["allow_writes", "warmup"]) {
-        let what = format!("{option} was given beside the plan file {file}");
-        return Err(CliError::usage(what).next("write it in the plan"));
-    }
+    let from = line::file_text(&file, &args.drive, &["allow_writes", "warmup"])?;
     if let Some(setting) = given.iter().find(|one| assignment(one).is_some()) {
         let what = format!("--{letter} {setting} was given beside the plan file {file}");
-        return Err(CliError::usage(what).next("write it in a plan file of that side's own"));
+        return Err(TrialError::usage(what).next("write it in a plan file of that side's own"));
     }
-    let from = plans::read(&file)?;
     if args.other.is_some() || words.is_empty() {
-        words.insert(0, from.name.clone());
+        words.insert(0, Path::new(&from.name).file_stem().map_or(String::new(), |stem| clean(&stem.to_string_lossy())));
     }
     let on = if given.is_empty() { args.drive.on.clone() } else { given };
     Ok(SideText { words: words.join(", "), from, on })
@@ -112,7 +106,7 @@ fn assignment(given: &str) -> Option<(&str, &str)> {
 }
 
 /// The options with what was said for one side: a setting replaces one of the same name, a store replaces the stores.
-fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, CliError> {
+fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, TrialError> {
     let mut args = base.clone();
     let mut stores = Vec::new();
     for one in given {
@@ -146,18 +140,14 @@ fn both(plans: &[String; 2]) -> String {
     format!("# Side A\n{}\n# Side B\n{}", plans[0], plans[1])
 }
 
-fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, CliError> {
-    let ns = plimsoll_plan::time_ns(given).map_err(|(what, help)| told(option, &what, help))?;
+fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, TrialError> {
+    let ns = parse_quantity(given, Dimension::Time).map_err(|(what, help)| told(option, &what, help))?;
     let seconds = ns / 1e9;
     if seconds >= least_s { Ok(seconds) } else { Err(told(option, &format!("`{given}` is too short"), None)) }
 }
 
-fn told(option: &str, what: &str, help: Option<String>) -> CliError {
-    let error = CliError::usage(format!("{option}: {what}"));
-    match help {
-        Some(help) => error.next(help),
-        None => error,
-    }
+fn told(option: &str, what: &str, next: Option<String>) -> TrialError {
+    TrialError { next, ..TrialError::usage(format!("{option}: {what}")) }
 }
 
 /// What is to be decided, and within which bounds.
@@ -165,15 +155,13 @@ fn spec(
     args: &AbArgs,
     (words_a, a, text_a): &(String, Plan, String),
     (words_b, b, text_b): &(String, Plan, String),
-) -> Result<AbSpec, CliError> {
+) -> Result<AbSpec, TrialError> {
     let fail_if = args.fail_if.iter().map(|text| rule(text)).collect::<Result<Vec<_>, _>>()?;
-    let mut metrics = Vec::new();
-    for name in &args.metric {
-        metrics.push(
-            AbMetric::parse(name)
-                .map_err(|help| CliError::usage(format!("--metric {name}: there is no such number")).next(help))?,
-        );
-    }
+    let named = |name: &String| {
+        AbMetric::parse(name)
+            .map_err(|help| TrialError::usage(format!("--metric {name}: there is no such number")).next(help))
+    };
+    let mut metrics = args.metric.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     metrics.extend(fail_if.iter().map(|rule| rule.metric));
     if metrics.is_empty() {
         let mut drives = a.trials.iter().chain(&b.trials).flat_map(Trial::drives);
@@ -182,7 +170,8 @@ fn spec(
     }
     let metrics: Vec<AbMetric> = AbMetric::ALL.into_iter().filter(|metric| metrics.contains(metric)).collect();
     let difference = args.difference.as_deref().unwrap_or(DIFFERENCE);
-    let percent = plimsoll_plan::share_percent(difference).map_err(|(what, help)| told("--difference", &what, help))?;
+    let percent =
+        parse_quantity(difference, Dimension::Share).map_err(|(what, help)| told("--difference", &what, help))?;
     if !(0.1..=50.0).contains(&percent) {
         return Err(told("--difference", &format!("`{difference}` must be 0.1% to 50%"), None));
     }
@@ -207,15 +196,15 @@ fn spec(
             spec.turn_s + spec.warmup_s,
             fewest_pairs(&spec)
         );
-        return Err(CliError::usage(what).next(format!("give it --budget {wanted}s or more, or a shorter --turn")));
+        return Err(TrialError::usage(what).next(format!("give it --budget {wanted}s or more, or a shorter --turn")));
     }
     Ok(spec)
 }
 
 /// A condition on a change.
-fn rule(text: &str) -> Result<AbRule, CliError> {
+fn rule(text: &str) -> Result<AbRule, TrialError> {
     let wrong = |what: String| {
-        CliError::usage(what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
+        TrialError::usage(what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
     };
     let parsed = Rule::parse(text)
         .map_err(|error| wrong(format!("--fail-if `{text}` is no condition")).detail(error.to_string()))?;
@@ -228,14 +217,14 @@ fn rule(text: &str) -> Result<AbRule, CliError> {
 }
 
 /// One plan whose trials are the two sides.
-fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, CliError> {
+fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, TrialError> {
     for (letter, plan) in SIDES.into_iter().zip([&a, b]) {
         let what = match &plan.trials[..] {
             [trial] if trial.drives().count() == 1 => continue,
             [trial] => format!("side {letter} has {} `drive` phases, not one", trial.drives().count()),
             several => format!("side {letter} comes to {} trials: a side is one point", several.len()),
         };
-        return Err(CliError::usage(what).next("give every key one value, and name one store for each side"));
+        return Err(TrialError::usage(what).next("give every key one value, and name one store for each side"));
     }
     let shared = [
         ("slice", a.slice_ns == b.slice_ns),
@@ -247,10 +236,9 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
     ];
     if let Some((key, _)) = shared.into_iter().find(|(_, same)| !same) {
         let what = format!("the two plans differ in `{key}`, which both sides share");
-        return Err(CliError::usage(what).next("say the same in both"));
+        return Err(TrialError::usage(what).next("say the same in both"));
     }
-    let (mut sides, b_sides) = (a.trials.clone(), b.trials.clone());
-    sides.extend(b_sides);
+    let mut sides = [&a.trials[..], &b.trials[..]].concat();
     for (trial, letter) in sides.iter_mut().zip(SIDES) {
         // Two servers of one kind have directories of their own.
         trial.store.label = letter.to_owned();
@@ -264,7 +252,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Cli
         if same && !args.same {
             let next = "say what differs with --a and --b, for example --b durability=buffered; or with --same see what is \
                         called a difference where there is none";
-            return Err(CliError::usage("both sides are the same").next(next));
+            return Err(TrialError::usage("both sides are the same").next(next));
         }
     }
     let name = if a.name == b.name { a.name.clone() } else { format!("{} and {}", a.name, b.name) };

@@ -5,28 +5,20 @@ use std::path::Path;
 use plimsoll_analysis::compare;
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, NoiseFloor};
-use plimsoll_record::data::Run;
+use plimsoll_trial::TrialError;
 
 use crate::args::{CompareArgs, CompareFormat};
-use crate::error::{CliError, exit};
+use crate::error::exit;
 use crate::verbs::report;
 
 /// Compares what `args` name; the exit code says whether a condition was met under which it is to fail.
-pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
+pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     let rules = args.fail_if.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     let floor = args.noise_floor.as_deref().map(noise_floor).transpose()?;
-    let runs_dir = plimsoll_record::default_runs_dir()?;
-    let load = |wanted: &str| -> Result<Run, CliError> {
-        let mut run = Run::load(&plimsoll_record::find(&runs_dir, wanted)?)?;
-        if args.strict {
-            plimsoll_analysis::take_late_for_void(&mut run);
-        }
-        Ok(run)
-    };
-    let (a, b) = (load(&args.a)?, load(&args.b)?);
+    let ((_, a), (_, b)) = (report::load(&args.a, args.strict)?, report::load(&args.b, args.strict)?);
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
-        return Err(CliError::usage(what).next("name two; `plimsoll runs` lists what there is"));
+        return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists what there is"));
     }
     let comparison = compare::compare(&a, &b, &rules, floor);
     about_something(&comparison)?;
@@ -48,17 +40,17 @@ pub fn run(args: &CompareArgs) -> Result<u8, CliError> {
     })
 }
 
-fn parse(text: &str) -> Result<Rule, CliError> {
+fn parse(text: &str) -> Result<Rule, TrialError> {
     Rule::parse(text).map_err(|error| {
-        CliError::usage(format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
+        TrialError::usage(format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
             "write a number's name, > or <, and a change or a value: 'p99 > +5%', 'mixed.rate < -3%', 'p99 > 20ms'",
         )
     })
 }
 
-fn noise_floor(text: &str) -> Result<NoiseFloor, CliError> {
+fn noise_floor(text: &str) -> Result<NoiseFloor, TrialError> {
     let refused = |what: &str, next: &str| {
-        Err(CliError::usage(format!("--noise-floor `{text}` is {what}")).next(next.to_owned()))
+        Err(TrialError::usage(format!("--noise-floor `{text}` is {what}")).next(next.to_owned()))
     };
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
         Ok(percent) if (0.0..=10.0).contains(&percent) => Ok(NoiseFloor::flat(percent)),
@@ -70,7 +62,7 @@ fn noise_floor(text: &str) -> Result<NoiseFloor, CliError> {
 }
 
 /// A condition that is about nothing would never fail, and say so to nobody.
-fn about_something(comparison: &Comparison) -> Result<(), CliError> {
+fn about_something(comparison: &Comparison) -> Result<(), TrialError> {
     let Some(rule) = comparison.rules.iter().find(|rule| rule.checked == 0) else { return Ok(()) };
     let names = compare::names(comparison);
     let next = if names.is_empty() {
@@ -78,16 +70,16 @@ fn about_something(comparison: &Comparison) -> Result<(), CliError> {
     } else {
         format!("they have {}", names.join(", "))
     };
-    Err(CliError::usage(format!("--fail-if `{}` is about nothing that both runs have", rule.rule)).next(next))
+    Err(TrialError::usage(format!("--fail-if `{}` is about nothing that both runs have", rule.rule)).next(next))
 }
 
 /// A condition in another unit than the number it names would never be met.
-fn in_its_unit(comparison: &Comparison, rules: &[Rule]) -> Result<(), CliError> {
+fn in_its_unit(comparison: &Comparison, rules: &[Rule]) -> Result<(), TrialError> {
     let mut misfits = rules.iter().filter_map(|rule| Some((rule, rule.misfit(&comparison.groups)?)));
     match misfits.next() {
         None => Ok(()),
         Some((rule, why)) => {
-            Err(CliError::usage(format!("--fail-if `{rule}` has no unit, or not that of its number")).next(why))
+            Err(TrialError::usage(format!("--fail-if `{rule}` has no unit, or not that of its number")).next(why))
         }
     }
 }

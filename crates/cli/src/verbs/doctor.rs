@@ -7,10 +7,11 @@ use plimsoll_drive::Io;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, Tone, words};
 use plimsoll_sample::environment::{self, gib};
+use plimsoll_trial::TrialError;
 
 use crate::args::DoctorArgs;
 use crate::calibration::{self, Calibration};
-use crate::error::{CliError, exit};
+use crate::error::exit;
 use crate::verbs::{honesty, report};
 
 /// How bad a finding is.
@@ -44,7 +45,7 @@ impl Finding {
 }
 
 /// Does what `args` ask for. The exit code says whether all is well.
-pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, CliError> {
+pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let mut well = true;
     if args.calibrate {

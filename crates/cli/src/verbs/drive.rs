@@ -2,135 +2,215 @@
 //!
 //! The options are written down as a plan, which is run like any other and kept in the recording.
 
-use std::fmt::Write as _;
-
-use plimsoll_core::{Catalogue, ParamType, WorkloadSpec, quantity};
+use plimsoll_core::study::GoalKind;
+use plimsoll_core::{Catalogue, Interface, StoreSpec, WorkloadSpec};
+use plimsoll_plan::keys::{OF_DRIVE, OF_REQUEST, PLAN};
+use plimsoll_trial::TrialError;
 
 use crate::args::DriveArgs;
-use crate::error::CliError;
-use crate::options::{list, value};
+use crate::habits;
+use crate::options::{self, quoted, value};
 use crate::plans::{self, Passwords, PlanText};
+use crate::secrets;
 use crate::verbs::run;
 
 /// Drives what `args` ask for; the exit code says whether every goal held.
-pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, CliError> {
-    let from = plan_text(catalogue, args)?;
-    if args.print_plan {
-        return crate::print(&from.text);
-    }
+pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, TrialError> {
     // The stores stand in the plan, with what was set for them.
-    run_text(catalogue, from, &[], args)
+    run_text(catalogue, plan_text(catalogue, args)?, &[], args)
 }
 
-/// Runs the plan that was put together from `args`, on `stores` instead of its own where some are named.
+/// Runs the plan that was put together from `args`, on `stores` instead of its own where some are named; or prints it.
 pub(super) fn run_text(
     catalogue: &Catalogue,
     from: PlanText,
     stores: &[String],
     args: &DriveArgs,
-) -> Result<u8, CliError> {
+) -> Result<u8, TrialError> {
+    if args.print_plan {
+        return crate::print(&secrets::masked(&from.text));
+    }
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
-    run::run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
+    run::run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, args.strict)
+}
+
+/// The workload of scripts for the first of `stores`: commands where that takes those and no statements.
+fn scripted(catalogue: &Catalogue, stores: &[String]) -> &'static str {
+    let spec = stores.first().and_then(|store| catalogue.store_of(store));
+    let speaks = |interface| spec.is_some_and(|kind| kind.spec().interfaces.contains(&interface));
+    if speaks(Interface::Commands) && !speaks(Interface::Sql) { "commands" } else { "script" }
 }
 
 /// The plan that the options come to.
-pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanText, CliError> {
+pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanText, TrialError> {
     let name = match (&args.workload, &args.file[..]) {
         (Some(workload), []) => workload.clone(),
-        (None, [_, ..]) => "script".to_owned(),
+        (Some(workload), _) if catalogue.workload(workload).is_some_and(WorkloadSpec::takes_scripts) => {
+            workload.clone()
+        }
+        (None, [_, ..]) => scripted(catalogue, &args.on).to_owned(),
         (None, []) => {
-            return Err(CliError::usage("there is nothing to drive")
+            return Err(TrialError::usage("there is nothing to drive")
                 .next("name a workload (see `plimsoll list workloads`), or scripts with -f FILE"));
         }
         (Some(workload), [..]) => {
-            return Err(CliError::usage(format!("both the workload {workload} and scripts were named"))
+            return Err(TrialError::usage(format!("both the workload {workload} and scripts were named"))
                 .next("leave one of them out"));
         }
     };
-    if args.on.is_empty() {
-        let example = catalogue.stores.first().map_or("STORE", |store| store.spec().name);
-        return Err(CliError::usage("it must be said on which store").next(format!(
-            "name one or more with --on, for example --on {example}; `plimsoll list stores` lists them"
-        )));
-    }
-    if args.plan.get("mix").is_none()
-        && let Some(kinds) = catalogue.workload(&name).and_then(kinds_without_a_usual_mix)
+    if catalogue.preset(&name).is_none()
+        && let Some(here) = habits::workload(catalogue, &name)
     {
-        let first = kinds.first().unwrap_or(&"read");
-        return Err(CliError::usage(format!("it must be said what to drive of `{name}`"))
-            .next(format!("give shares with --mix, for example --mix {first}=1; its kinds: {}", kinds.join(", "))));
+        return Err(TrialError::usage(format!("there is no workload `{name}`")).next(here));
     }
-    let mut text = String::from("# Written by `plimsoll drive` from its options.\n");
+    if args.on.is_empty() {
+        return Err(missing_on(catalogue, &name));
+    }
+    let known = catalogue.preset(&name);
+    if args.plan.get("mix").is_none()
+        && let Some((spec, None)) = known
+        && let [first, _, ..] = spec.kinds
+    {
+        let kinds = spec.kinds.join(", ");
+        let next = format!("for example --mix {first}=1; operation types: {kinds}");
+        return Err(TrialError::usage(format!("missing --mix: which operations of `{name}` to run")).next(next));
+    }
+    let mut plan = PlanText { name: name.clone(), ..PlanText::default() };
+    plan.text.push_str("# Written by `plimsoll drive` from its options.\n");
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     // `--on` says where; tables stand here only for stores that take settings.
-    push(&mut text, "stores", &store_list(&args.on, &stores)?);
-    text.push_str(&args.plan.of_plan()?);
+    push_stores(catalogue, &mut plan, &args.on, &stores)?;
+    args.plan.write(&[PLAN], &mut plan)?;
+    let writes = writes(args);
+    // Who types a request that writes, or its body, says so.
+    if writes && args.plan.get("allow_writes").is_none() {
+        plan.text.push_str("allow_writes = true\n");
+    }
     // Tables that are there already are taken as they are.
     if args.no_load && args.plan.get("start").is_none() {
-        push(&mut text, "start", "\"as-is\"");
+        plan.line("start", "\"as-is\"", "--no-load");
     }
-    let _ = write!(text, "\n[workload]\nname = {}\n", value(&name));
-    let is_text = |key: &str| {
-        let spec = catalogue.workload(&name).and_then(|spec| spec.params.iter().find(|param| param.name == key));
-        spec.is_some_and(|param| param.param_type == ParamType::Text)
-    };
+    plan.push("\n[workload]\n", &name);
+    plan.line("name", &value(&name), &name);
+    let param = |key: &str| known.and_then(|(spec, _)| spec.params.iter().find(|param| param.name == key));
     for (key, given) in &workload {
-        // A text may hold commas: it is one value.
-        push(&mut text, key, &if is_text(key) { value(given) } else { list(given) });
+        plan.line(key, &options::param(param(key), given), &format!("--set {key}={given}"));
     }
     for file in &args.file {
         let (path, weight) = weighted(file)?;
-        let _ = write!(text, "\n[[workload.script]]\nfile = {}\nweight = {weight}\n", value(path));
+        let text = format!("\n[[workload.script]]\nfile = {}\nweight = {weight}\n", quoted(path));
+        plan.push(&text, &format!("-f {file}"));
+    }
+    for given in &args.csv {
+        let (file, order) = match given.strip_suffix("@in-order") {
+            Some(file) => (file, "order = \"in-order\"\n"),
+            None => (given.strip_suffix("@random").unwrap_or(given), ""),
+        };
+        plan.push(&format!("\n[[workload.csv]]\nfile = {}\n{order}", quoted(file)), &format!("--csv {given}"));
+    }
+    if args.plan.has(OF_REQUEST) {
+        if !known.is_some_and(|(spec, _)| spec.takes_requests()) {
+            let takes = catalogue.workloads.iter().find(|spec| spec.takes_requests()).map_or("", |spec| spec.name);
+            return Err(TrialError::usage(format!("a request was described, and `{name}` asks none"))
+                .next(format!("name the workload {takes}")));
+        }
+        plan.text.push_str("\n[[workload.request]]\n");
+        args.plan.write(OF_REQUEST, &mut plan)?;
     }
     if !args.no_load {
-        let _ = write!(text, "\n[[phase]]\ndo = \"load\"\n");
+        plan.text.push_str("\n[[phase]]\ndo = \"load\"\n");
         // That of the drive, where it names one.
-        if let Some(first) = args.plan.get("durability").and_then(|durability| durability.split(',').next()) {
-            push(&mut text, "durability", &value(first.trim()));
+        if let Some(given) = args.plan.get("durability") {
+            let first = given.split(',').next().unwrap_or_default().trim();
+            plan.line("durability", &value(first), &format!("--durability {given}"));
         }
     }
-    let _ = write!(text, "\n[[phase]]\ndo = \"drive\"\n");
-    text.push_str(&args.plan.of_drive()?);
-    if args.plan.get("for").or(args.plan.get("ops")).is_none() {
-        push(&mut text, "for", "\"30s\"");
+    plan.text.push_str("\n[[phase]]\ndo = \"drive\"\n");
+    args.plan.write(OF_DRIVE, &mut plan)?;
+    // HTTP promises nothing of what an answer survives.
+    if writes && args.plan.get("durability").is_none() {
+        plan.text.push_str("durability = \"as-configured\"\n");
+    }
+    if ["for", "ops", "stages"].into_iter().all(|key| args.plan.get(key).is_none()) {
+        plan.text.push_str("for = \"30s\"\n");
     }
     // What a ledger has seen from the load on is looked for in the end.
-    let keeps_ledger =
-        catalogue.workload(&name).is_some_and(|spec| spec.params.iter().any(|param| param.name == "ledger"));
     let is_off = workload.iter().any(|(key, given)| key == "ledger" && given == "off");
-    if keeps_ledger && !is_off && !args.no_load {
-        text.push_str("\n[[phase]]\ndo = \"check\"\n");
+    if param("ledger").is_some() && !is_off && !args.no_load {
+        plan.text.push_str("\n[[phase]]\ndo = \"check\"\n");
     }
     if !args.goal.is_empty() {
-        text.push_str("\n[goals]\n");
-        for (key, given) in settings(&args.goal)? {
-            push(&mut text, &quantity::plain(&key), &value(&given));
+        plan.text.push_str("\n[goals]\n");
+        for given in &args.goal {
+            let Some((name, limit)) = given.rsplit_once('=').filter(|(name, _)| !name.trim().is_empty()) else {
+                return Err(TrialError::usage(format!("`{given}` is not a goal and its limit"))
+                    .next("write NAME=LIMIT, for example p99=20ms"));
+            };
+            let (of, what) = goal_parts(name.trim());
+            let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);
+            let key = of.map_or_else(|| key(&what), |of| format!("{}.{}", key(of), key(&what)));
+            plan.line(&key, &options::goal(&what, limit), &format!("--goal {given}"));
         }
     }
-    Ok(PlanText::of_options(name, text))
+    Ok(plan)
 }
 
-/// The kinds of a workload that has several, none of them named as itself: nobody can know which are meant.
-fn kinds_without_a_usual_mix(spec: &WorkloadSpec) -> Option<&'static [&'static str]> {
-    (spec.kinds.len() > 1 && !spec.kinds.contains(&spec.name)).then_some(spec.kinds)
+/// What is said when nobody said where.
+fn missing_on(catalogue: &Catalogue, workload: &str) -> TrialError {
+    let takes = |spec: &StoreSpec| match catalogue.preset(workload) {
+        Some((workload, _)) => workload.interfaces.iter().all(|interface| spec.interfaces.contains(interface)),
+        None => true,
+    };
+    let specs: Vec<&StoreSpec> = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| takes(spec)).collect();
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+    let schemes: Vec<String> =
+        specs.iter().filter_map(|spec| spec.schemes.first()).map(|scheme| format!("{scheme}://…")).collect();
+    let url = if schemes.is_empty() { String::new() } else { format!("; or a running one: {}", schemes.join(", ")) };
+    let example = format!("plimsoll drive {workload} --on {}", names.first().unwrap_or(&"STORE"));
+    TrialError::usage("missing --on: the store to drive")
+        .next(format!("stores that take `{workload}`: {}{url}; for example: {example}", names.join(", ")))
 }
 
-fn push(text: &mut String, key: &str, value: &str) {
-    let _ = writeln!(text, "{key} = {value}");
+/// Whether the request that `args` describe changes anything.
+fn writes(args: &DriveArgs) -> bool {
+    let only_reads = |method: &str| ["GET", "HEAD", "OPTIONS"].iter().any(|reads| reads.eq_ignore_ascii_case(method));
+    args.plan.get("method").map_or(args.plan.get("body").is_some(), |method| !only_reads(method))
+}
+
+/// Of which operation type a goal is, and what it limits: `read.p99.9` is p99.9 of `read`.
+fn goal_parts(name: &str) -> (Option<&str>, &str) {
+    let is_goal = |name: &str| GoalKind::named(name).is_some();
+    let parts = || name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
+    let of = parts().find(|(_, what)| is_goal(what)).or_else(|| parts().find(|(of, _)| *of == "status"));
+    match of.filter(|_| !is_goal(name)) {
+        Some((of, what)) => (Some(of), what),
+        None => (None, name),
+    }
+}
+
+/// A key of a plan, in quotes where it needs them.
+fn key(name: &str) -> String {
+    let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if is_bare && !name.is_empty() { name.to_owned() } else { quoted(name) }
 }
 
 /// `name=value`, each.
-fn settings(given: &[String]) -> Result<Vec<(String, String)>, CliError> {
-    given
-        .iter()
-        .map(|given| match given.split_once('=') {
-            Some((key, value)) if is_key(key) => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(CliError::usage(format!("`{given}` is not a name and a value"))
-                .next("write NAME=VALUE, for example scale=10")),
-        })
-        .collect()
+fn settings(given: &[String]) -> Result<Vec<(String, String)>, TrialError> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for given in given {
+        let Some((key, value)) = given.split_once('=').filter(|(key, _)| is_key(key)) else {
+            return Err(TrialError::usage(format!("`{given}` is not a name and a value"))
+                .next("write NAME=VALUE, for example scale=10"));
+        };
+        if let Some((_, before)) = all.iter().find(|(known, _)| known == key) {
+            let what = format!("--set {given}: {key} is set twice, to {before} before");
+            return Err(TrialError::usage(what).next("leave one of them out; values between commas are swept"));
+        }
+        all.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(all)
 }
 
 fn is_key(key: &str) -> bool {
@@ -138,38 +218,51 @@ fn is_key(key: &str) -> bool {
 }
 
 /// The plan's list of stores: names, and tables for those that settings of the form `store.name` are for.
-fn store_list(on: &[String], settings: &[(String, String)]) -> Result<String, CliError> {
-    let mut stores = Vec::new();
+fn push_stores(
+    catalogue: &Catalogue,
+    plan: &mut PlanText,
+    on: &[String],
+    settings: &[(String, String)],
+) -> Result<(), TrialError> {
+    let kind = |given: &str| catalogue.store_of(given).map(|store| store.spec());
     let mut used = vec![false; settings.len()];
-    for store in plans::whole_urls(on) {
-        let store = plimsoll_plan::split_password(&store).0;
-        let scheme = store.split_once("://").map_or(store.as_str(), |(scheme, _)| scheme).to_owned();
-        let mut table = String::new();
-        for ((key, given), used) in settings.iter().zip(&mut used) {
-            if let Some((kind, name)) = key.split_once('.').filter(|(kind, _)| *kind == scheme) {
-                let _ = write!(table, ", {name} = {}", list(given));
-                *used = !kind.is_empty();
-            }
+    plan.text.push_str("stores = [");
+    for (at, store) in plans::whole_urls(on).iter().enumerate() {
+        let store = plimsoll_plan::split_password(store).0;
+        let (spec, scheme) = (kind(&store), store.split_once("://").map_or(store.as_str(), |(scheme, _)| scheme));
+        let is_its = |kind_of: &str| {
+            kind_of == scheme || (spec.is_some() && kind(kind_of).map(|kind| kind.name) == spec.map(|spec| spec.name))
+        };
+        let is_its =
+            |key: &str| key.split_once('.').filter(|(kind_of, _)| is_its(kind_of)).map(|(_, name)| name.to_owned());
+        let own: Vec<_> =
+            settings.iter().enumerate().filter_map(|(at, (key, given))| Some((at, is_its(key)?, key, given))).collect();
+        plan.text.push_str(if at == 0 { "" } else { ", " });
+        plan.text.push_str(if own.is_empty() { "" } else { "{ store = " });
+        plan.push(&value(&store), &format!("--on {store}"));
+        for (at, name, key, given) in &own {
+            used[*at] = true;
+            let param = spec.and_then(|spec| spec.params.iter().find(|param| param.name == *name));
+            plan.text.push_str(", ");
+            plan.push(&format!("{name} = {}", options::param(param, given)), &format!("--set {key}={given}"));
         }
-        stores.push(match table.is_empty() {
-            true => value(&store),
-            false => format!("{{ store = {}{table} }}", value(&store)),
-        });
+        plan.text.push_str(if own.is_empty() { "" } else { " }" });
     }
+    plan.text.push_str("]\n");
     match settings.iter().zip(used).find(|(_, used)| !used) {
-        Some(((key, _), _)) => Err(CliError::usage(format!("`--set {key}=…` is for a store that is not there"))
+        Some(((key, _), _)) => Err(TrialError::usage(format!("`--set {key}=…` is for a store that is not there"))
             .next("before the dot stands a store of `--on`")),
-        None => Ok(format!("[{}]", stores.join(", "))),
+        None => Ok(()),
     }
 }
 
 /// A script and its weight: `path@3`, as pgbench writes it.
-fn weighted(file: &str) -> Result<(&str, u32), CliError> {
+fn weighted(file: &str) -> Result<(&str, u32), TrialError> {
     match file.rsplit_once('@') {
         None => Ok((file, 1)),
         Some((path, weight)) => match weight.parse() {
             Ok(weight) if !path.is_empty() => Ok((path, weight)),
-            _ => Err(CliError::usage(format!("`{weight}` is not the weight of a script"))
+            _ => Err(TrialError::usage(format!("`{weight}` is not the weight of a script"))
                 .next("write FILE@WEIGHT with a whole number, or FILE alone")),
         },
     }
@@ -186,7 +279,8 @@ mod tests {
         let words = ["plimsoll", "drive"].into_iter().chain(options.split_whitespace());
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.verb {
             Verb::Drive(args) => {
-                plan_text(&crate::catalogue::assemble(), &args).map(|plan| plan.text).map_err(|error| error.to_string())
+                let plan = plan_text(&crate::catalogue::assemble(), &args);
+                plan.map(|plan| plan.text).map_err(|error| crate::error::text(&error))
             }
             other => panic!("{other:?}"),
         }
@@ -239,6 +333,46 @@ p99 = "20ms"
     }
 
     #[test]
+    fn a_text_that_is_a_number_is_a_text() {
+        let text = text("oltp --on postgres --mix read_only=1 --set zipfian_exponent=1 --dir 7").unwrap();
+        assert!(text.contains("zipfian_exponent = \"1\"\n") && text.contains("dir = \"7\"\n"), "{text}");
+    }
+
+    #[test]
+    fn bare_times_are_seconds_and_counts_may_be_of_thousands() {
+        let text = text(
+            "kv:a --on redis --for 60,1m30s --warmup 5 --clients 8,1k --ops 2K --slice 0.5 --set records=1.5M \
+             --goal rate=10k --goal p99=20",
+        );
+        // Two ends of one phase.
+        assert!(text.is_err());
+        let text = super::tests::text(
+            "kv:a --on redis --for 60,1m30s --warmup auto,5 --clients 8,1k --slice 0.5 --set records=1.5M,10 \
+             --goal rate=10k --goal p99=20",
+        )
+        .unwrap();
+        for line in [
+            "for = [\"60s\", \"1m30s\"]",
+            "warmup = [\"auto\", \"5s\"]",
+            "clients = [8, 1000]",
+            "slice = \"0.5s\"",
+            "records = [1500000, 10]",
+            "rate = \"10k/s\"",
+            "p99 = 20",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_known_by_other_names_and_takes_settings_by_any() {
+        let text = text("tpcb --on pg,mysql --set postgres.shared_buffers=1MiB --set mariadb.buffer_pool=5MiB");
+        let stores =
+            r#"stores = [{ store = "pg", shared_buffers = "1MiB" }, { store = "mysql", buffer_pool = "5MiB" }]"#;
+        assert!(text.as_ref().is_ok_and(|text| text.contains(stores)), "{text:?}");
+    }
+
+    #[test]
     fn a_bare_rate_is_one_a_second() {
         let text = text("select --on postgres --rate 5000,300/min").unwrap();
         assert!(text.contains("rate = [\"5000/s\", \"300/min\"]"), "{text}");
@@ -256,8 +390,10 @@ p99 = "20ms"
             ("tpcb --on postgres --pin 1,x", "`x` is not the number of a processor"),
             ("tpcb --on postgres --start cold", "possible values: fresh, settled, as-is"),
             ("tpcb --on postgres --for 1s --ops 2", "cannot be used with"),
-            ("tpcb", "it must be said on which store"),
-            ("kv --on redis", "--mix read=1; its kinds: read, update"),
+            ("tpcb", "missing --on: the store to drive"),
+            ("kv", "for example: plimsoll drive kv --on sqlite"),
+            ("oltp --on sqlite", "missing --mix: which operations of `oltp` to run"),
+            ("oltp --on sqlite", "--mix point_select=1; operation types: point_select, read_only"),
         ] {
             let error = text(options).unwrap_err();
             assert!(error.contains(what), "{options}: {error}");

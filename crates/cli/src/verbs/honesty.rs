@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreKind, StreamSpec, Target, Waits,
-    Workload, waits,
+    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreErrorKind, StoreKind, StreamSpec,
+    Target, Waits, Workload, waits,
 };
 use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace};
-use plimsoll_plan::Timeouts;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_trial::TrialError;
 
-use crate::error::{CliError, exit};
+use crate::error::exit;
 use crate::interrupt;
 
 /// What a directory's name begins with; our process follows.
@@ -29,6 +29,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 const STALL_AT: Duration = Duration::from_secs(4);
 const STALL: Duration = Duration::from_secs(1);
 const CLIENTS: u32 = 8;
+/// Longest that an operation of the load may take.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// What measured may be below and above expected, as shares of the stall. Less is seen only by who does not look;
 /// more is also what the server needs afterwards to get through what has piled up.
 const BELOW: f64 = 0.05;
@@ -43,7 +45,7 @@ struct Row {
 }
 
 /// Stops a private server of the kind `name` for a second, and prints expected beside measured.
-pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, CliError> {
+pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, TrialError> {
     let kind = catalogue.store(name).filter(|kind| !kind.spec().schemes.is_empty());
     let Some(kind) = kind else {
         let servers: Vec<&str> = catalogue
@@ -53,7 +55,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
             .filter(|spec| !spec.schemes.is_empty())
             .map(|spec| spec.name)
             .collect();
-        return Err(CliError::usage(format!("`{name}` is no server that can be started and stopped here"))
+        return Err(TrialError::usage(format!("`{name}` is no server that can be started and stopped here"))
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
@@ -61,12 +63,12 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Cli
     let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
     let data_dir = directory.join("data").join(name);
     sweep(runs_dir);
-    std::fs::create_dir_all(&data_dir).map_err(|error| CliError::io(data_dir.display(), &error))?;
+    std::fs::create_dir_all(&data_dir).map_err(|error| TrialError::writing(data_dir.display(), &error))?;
     // It goes with this process: whoever finds the directory unlocked may remove it.
-    let held = std::fs::File::open(&directory).map_err(|error| CliError::io(directory.display(), &error))?;
-    held.lock().map_err(|error| CliError::io(directory.display(), &error))?;
+    let held = std::fs::File::open(&directory).map_err(|error| TrialError::io(directory.display(), &error))?;
+    held.lock().map_err(|error| TrialError::io(directory.display(), &error))?;
     let result = measure(catalogue, kind, &directory, &stop);
-    let removed = std::fs::remove_dir_all(&directory).map_err(|error| CliError::io(directory.display(), &error));
+    let removed = std::fs::remove_dir_all(&directory).map_err(|error| TrialError::io(directory.display(), &error));
     if stop.load(Ordering::SeqCst) {
         return removed.map(|()| exit::INTERRUPTED);
     }
@@ -112,7 +114,7 @@ fn measure(
     kind: &dyn StoreKind,
     directory: &Path,
     stop: &Arc<AtomicBool>,
-) -> Result<Vec<Row>, CliError> {
+) -> Result<Vec<Row>, TrialError> {
     let (workload, op) = question(catalogue, kind)?;
     crate::say(&format!("starting a private {}", kind.spec().name));
     let target = Target::Private {
@@ -143,7 +145,7 @@ fn measure(
 }
 
 /// The plainest question that the store can be asked, and which kind of operation it is.
-fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Workload>, String), CliError> {
+fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Workload>, String), TrialError> {
     let spec = kind.spec();
     let speaks = |interface| spec.interfaces.contains(&interface);
     let (name, op) = match spec.dialect {
@@ -154,17 +156,17 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
         None if speaks(Interface::Ldap) => ("ldap", "search"),
         None => ("coupons", "read"),
     };
-    let missing = || CliError::usage(format!("there is no plain question for {}", spec.name));
+    let missing = || TrialError::usage(format!("there is no plain question for {}", spec.name));
     let workload = catalogue.workload(name).ok_or_else(missing)?;
     let made = (workload.make)(1, &plimsoll_plan::defaults(workload.params), &[]).map_err(|_| missing())?;
     Ok((made, op.to_owned()))
 }
 
-fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) -> Result<(), CliError> {
+fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) -> Result<(), TrialError> {
     let stream = StreamSpec::Load { batch: 1_000, clients: 1 };
     if workload.stream(&stream).is_ok() {
-        let op_timeout = Duration::from_nanos(Timeouts::default().load_ns);
-        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..DriveSpec::default() };
+        let spec =
+            DriveSpec { limit: Limit::Exhausted, op_timeout: LOAD_TIMEOUT, ends_on_loss: true, ..DriveSpec::default() };
         drive(store, workload, &stream, &spec, stop, &mut |_| {})?;
     }
     Ok(store.after_load(workload.layout())?)
@@ -176,7 +178,7 @@ fn drive_through_a_stall(
     workload: &dyn Workload,
     op: &str,
     stop: &Arc<AtomicBool>,
-) -> Result<Vec<Row>, CliError> {
+) -> Result<Vec<Row>, TrialError> {
     let stream = StreamSpec::One { kind: op.to_owned(), clients: CLIENTS };
     let spec = DriveSpec { limit: Limit::Duration(WINDOW), pace: Pace::even(RATE_PER_S), ..DriveSpec::default() };
     let mut both = [histogram(), histogram()];
@@ -221,20 +223,20 @@ pub(crate) fn drive(
     spec: &DriveSpec,
     stop: &Arc<AtomicBool>,
     on_slice: &mut dyn FnMut(plimsoll_core::Slice),
-) -> Result<DriveResult, CliError> {
+) -> Result<DriveResult, TrialError> {
     let drive = Drive {
         clock: &Clock::start(),
         spec,
         sessions: store.sessions(stream.clients(), Durability::Durable)?,
         kinds: workload.kinds(),
-        stream: workload.stream(stream).map_err(CliError::usage)?.into(),
+        stream: workload.stream(stream).map_err(TrialError::usage)?.into(),
         observers: Vec::new(),
         stop: Arc::clone(stop),
     };
-    let result = drive.run(on_slice).map_err(|error| CliError::new(exit::STORE, error.to_string()))?;
+    let result = drive.run(on_slice).map_err(|error| TrialError::new(StoreErrorKind::Store, error.to_string()))?;
     match result.errors.first() {
         None => Ok(result),
-        Some(error) => Err(CliError::new(exit::STORE, format!("{} operations failed", error.count))
+        Some(error) => Err(TrialError::new(StoreErrorKind::Store, format!("{} operations failed", error.count))
             .detail(format!("{} {}", error.code, error.message))),
     }
 }

@@ -1,21 +1,18 @@
 //! `plimsoll line`: a plan as `drive` puts it together, whose load line is searched for.
 
 use plimsoll_core::Catalogue;
+use plimsoll_plan::keys::LINE;
+use plimsoll_trial::TrialError;
 
 use crate::args::{DriveArgs, LineArgs};
-use crate::error::CliError;
-use crate::plans;
+use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 
 /// Searches for the load line that `args` ask for; the exit code says whether one was found.
-pub fn run(catalogue: &Catalogue, args: &LineArgs) -> Result<u8, CliError> {
-    let from = plan_text(catalogue, args)?;
-    if args.drive.print_plan {
-        return crate::print(&from.text);
-    }
+pub fn run(catalogue: &Catalogue, args: &LineArgs) -> Result<u8, TrialError> {
     // Of options the stores stand in the plan that they were written down as; a file's are replaced.
     let stores: &[String] = if file(args).is_some() { &args.drive.on } else { &[] };
-    drive::run_text(catalogue, from, stores, &args.drive)
+    drive::run_text(catalogue, plan_text(catalogue, args)?, stores, &args.drive)
 }
 
 /// The plan file, where one was named instead of a workload.
@@ -23,28 +20,28 @@ fn file(args: &LineArgs) -> Option<&str> {
     args.drive.workload.as_deref().filter(|workload| workload.ends_with(".toml"))
 }
 
-/// The first option that a plan file says itself; keys that it may be given beside are `allowed`.
-pub(super) fn refused(drive: &DriveArgs, allowed: &[&str]) -> Option<String> {
+/// The text of a plan file. Options that it says itself are refused, but those of the keys that are `allowed` beside it.
+pub(super) fn file_text(path: &str, drive: &DriveArgs, allowed: &[&str]) -> Result<PlanText, TrialError> {
     let others = [("--goal", !drive.goal.is_empty()), ("--set", !drive.set.is_empty()), ("--no-load", drive.no_load)];
     let other = others.into_iter().find(|(_, given)| *given).map(|(option, _)| option.to_owned());
-    drive.plan.first_but(allowed).or(other)
+    match drive.plan.first_but(allowed).or(other) {
+        None => plans::read(path),
+        Some(option) => {
+            Err(TrialError::usage(format!("{option} was given beside the plan file {path}"))
+                .next("write it in the plan"))
+        }
+    }
 }
 
-fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, CliError> {
+fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<PlanText, TrialError> {
     let file = file(args);
     let mut from = match file {
-        Some(path) => {
-            if let Some(option) = refused(&args.drive, &["allow_writes"]) {
-                let what = format!("{option} was given beside the plan file {path}");
-                return Err(CliError::usage(what).next("write it in the plan"));
-            }
-            plans::read(path)?
-        }
+        Some(path) => file_text(path, &args.drive, &["allow_writes"])?,
         None => {
             if let Some(key) = ["rate", "ops", "for"].into_iter().find(|key| args.drive.plan.get(key).is_some()) {
                 let what = format!("--{key} has no place in a search for the load line");
                 return Err(
-                    CliError::usage(what).next("the search chooses rates and times; --from and --budget bound them")
+                    TrialError::usage(what).next("the search chooses rates and times; --from and --budget bound them")
                 );
             }
             drive::plan_text(catalogue, &args.drive)?
@@ -59,8 +56,8 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<plans::PlanText, 
         text.push_str("\n[line]\n");
     } else if let Some(option) = args.line.first_but(&[]) {
         let what = format!("the plan has a [line] of its own, and {option} was given too");
-        return Err(CliError::usage(what).next("say it in one of the two"));
+        return Err(TrialError::usage(what).next("say it in one of the two"));
     }
-    text.push_str(&args.line.of_line()?);
+    args.line.write(&[LINE], &mut from)?;
     Ok(from)
 }

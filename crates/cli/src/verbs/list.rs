@@ -2,14 +2,14 @@
 
 use plimsoll_core::{Catalogue, ParamSpec, ParamType, StoreSpec, WorkloadSpec};
 use plimsoll_report::document::{Cell, Table, words};
+use plimsoll_trial::TrialError;
 
 use crate::args::Listed;
-use crate::error::CliError;
 use crate::studies;
 use crate::verbs::report;
 
 /// Prints the list.
-pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, CliError> {
+pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError> {
     let studies = studies::ALL.iter().map(|study| [study.name, study.title()].map(str::to_owned));
     let samplers = catalogue.samplers.iter().map(|sampler| [sampler.name, sampler.summary].map(str::to_owned));
     let tables = [
@@ -23,7 +23,7 @@ pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, CliError> 
         (
             Listed::Workloads,
             "workloads",
-            "`[workload] name = …` in a plan",
+            "`plimsoll drive NAME`, `[workload] name = …` in a plan",
             table(catalogue.workloads.iter().flat_map(asked)),
         ),
         (Listed::Samplers, "samplers", "`samplers = […]` in a plan; all by default", table(samplers)),
@@ -40,6 +40,7 @@ fn table(rows: impl Iterator<Item = [String; 2]>) -> Table {
 
 fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
     let words = |names: Vec<&str>| if names.is_empty() { "–".to_owned() } else { names.join(", ") };
+    let also = (!spec.aliases.is_empty()).then(|| format!("also called {}", spec.aliases.join(", ")));
     let mut texts = vec![
         spec.summary.to_owned(),
         format!(
@@ -49,6 +50,7 @@ fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
             words(spec.index_modes.iter().map(|mode| mode.name()).collect()),
         ),
     ];
+    texts.extend(also);
     if !spec.schemes.is_empty() {
         texts.push(format!("attaches to {}://…", spec.schemes.join("://…, ")));
     }
@@ -61,8 +63,10 @@ fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
 fn asked(workload: &WorkloadSpec) -> Vec<[String; 2]> {
     let interfaces: Vec<_> = workload.interfaces.iter().map(|interface| interface.name()).collect();
     let needs = if interfaces.is_empty() { "any store".to_owned() } else { interfaces.join(", ") };
-    let needs = format!("needs {needs} · operations {}", workload.kinds.join(", "));
-    under(workload.name, vec![workload.summary.to_owned(), needs], workload.params)
+    let kinds = if workload.takes_scripts() { "one for each script".to_owned() } else { workload.kinds.join(", ") };
+    let mut texts = vec![workload.summary.to_owned(), format!("needs {needs} · operations {kinds}")];
+    texts.extend(workload.presets.iter().map(|preset| format!("  {}: {}", preset.name, preset.summary)));
+    under(workload.name, texts, workload.params)
 }
 
 /// A name, texts that belong to it, its parameters.

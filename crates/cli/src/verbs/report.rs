@@ -8,17 +8,13 @@ use std::path::{Path, PathBuf};
 use plimsoll_analysis::RunView;
 use plimsoll_record::data::Run;
 use plimsoll_report::document::Table;
+use plimsoll_trial::TrialError;
 
 use crate::args::{Format, ReportArgs};
-use crate::error::CliError;
 
 /// Makes the report that `args` ask for.
-pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
-    let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, &args.run)?;
-    let mut loaded = Run::load(&recording)?;
-    if args.strict {
-        plimsoll_analysis::take_late_for_void(&mut loaded);
-    }
+pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
+    let (recording, loaded) = load(&args.run, args.strict)?;
     let view = plimsoll_analysis::view(&loaded);
     let text = match args.format {
         Format::Html => plimsoll_report::html(&view),
@@ -33,11 +29,21 @@ pub fn run(args: &ReportArgs) -> Result<u8, CliError> {
     deliver(args.output.as_deref().or(beside), &text)
 }
 
+/// The recording that is wanted, and where it is; `strict`: a phase in which the generator was late is void.
+pub fn load(wanted: &str, strict: bool) -> Result<(PathBuf, Run), TrialError> {
+    let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, wanted)?;
+    let mut run = Run::load(&recording)?;
+    if strict {
+        plimsoll_analysis::take_late_for_void(&mut run);
+    }
+    Ok((recording, run))
+}
+
 /// Writes `text` to `path` and says so; prints it without one, or where that is `-`.
-pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, CliError> {
+pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, TrialError> {
     match path.filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            write(path, text)?;
+            write(path, text).map_err(|error| error.next("give --output a path that can be written"))?;
             crate::print(&format!("{}\n", path.display()))
         }
         None => crate::print(text),
@@ -45,12 +51,12 @@ pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, CliError> {
 }
 
 /// Prints the view as `run` ends with it.
-pub fn print_text(view: &RunView) -> Result<(), CliError> {
+pub fn print_text(view: &RunView) -> Result<(), TrialError> {
     crate::print(&plimsoll_report::terminal(view, colour(), width())).map(|_| ())
 }
 
 /// Prints tables, each under a title and what stands behind it.
-pub fn print_tables(tables: &[(&str, &str, Table)]) -> Result<u8, CliError> {
+pub fn print_tables(tables: &[(&str, &str, Table)]) -> Result<u8, TrialError> {
     crate::print(&plimsoll_report::tables(tables, colour(), width()))
 }
 
@@ -60,16 +66,15 @@ pub fn page_path(recording: &Path) -> PathBuf {
 }
 
 /// Writes a report, readable by its owner alone like the recording it is made from.
-pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let place = || path.display();
-    let mut file = OpenOptions::new()
+pub fn write(path: &Path, text: &str) -> Result<(), TrialError> {
+    OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .open(path)
-        .map_err(|error| CliError::io(place(), &error).next("give --output a path that can be written"))?;
-    file.write_all(text.as_bytes()).map_err(|error| CliError::io(place(), &error))
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| TrialError::writing(path.display(), &error))
 }
 
 /// Whether standard output takes colours.
@@ -85,5 +90,17 @@ pub fn width() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(60, 160),
         _ => 100,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_the_option_is_told_of_it() {
+        let nowhere = Path::new("/nonexistent/page.html");
+        assert_eq!(write(nowhere, "").unwrap_err().next, None, "`run` writes its page where the recording is");
+        assert!(deliver(Some(nowhere), "").unwrap_err().next.is_some_and(|next| next.contains("--output")));
     }
 }

@@ -1,31 +1,36 @@
 //! `plimsoll run`: plan, run, report.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::view::VerdictState;
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, shown};
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
-use plimsoll_trial::RunSpec;
+use plimsoll_trial::{RunSpec, TrialError};
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, Telling};
 use crate::calibration::Calibration;
-use crate::error::{CliError, exit};
+use crate::error::{self, exit};
 use crate::interrupt;
+use crate::options;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::verbs::{honesty, report};
 
+/// Most characters of a tag.
+const TAG_MAX: usize = 40;
+
 /// Runs what `args` ask for; the exit code says whether every goal held.
-pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, CliError> {
+pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[])?;
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
-    run_plan(catalogue, &plan, &text, None, &passwords, args.quiet, args.strict)
+    run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, args.strict)
 }
 
 /// Runs a plan that came of `text`, or where `ab` is given its two trials in turn; the exit code says whether every goal
@@ -36,9 +41,15 @@ pub fn run_plan(
     text: &str,
     ab: Option<&AbSpec>,
     passwords: &Passwords,
-    quiet: bool,
+    telling: &Telling,
     strict: bool,
-) -> Result<u8, CliError> {
+) -> Result<u8, TrialError> {
+    let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
+    let tag = telling.tag.as_deref().unwrap_or_default();
+    if tag.chars().count() > TAG_MAX || tag.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        let what = format!("--tag {}", shown::clean(tag));
+        return Err(TrialError::usage(what).next(format!("a tag is one word of at most {TAG_MAX} characters")));
+    }
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let stop = interrupt::of_run();
     honesty::sweep(&runs_dir);
@@ -49,16 +60,18 @@ pub fn run_plan(
         password_of: &|url| passwords.of(url),
         strict,
         stop: &stop,
+        tag,
         command_line: secrets::shown_command_line(),
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
-    let ended = plimsoll_trial::run(plan, catalogue, &spec, &Progress::new(quiet))?;
-    conclude(&ended.recording, ended.result.map_err(CliError::from), stop.load(Ordering::SeqCst))
+    let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
+    let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
+    conclude(&ended.recording, ended.result, stop.load(Ordering::SeqCst), telling.json)
 }
 
 /// Report, page, exit code.
-fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Result<u8, CliError> {
-    let reported = Run::load(path).map_err(CliError::from).and_then(|mut run| {
+fn conclude(path: &Path, result: Result<(), TrialError>, interrupted: bool, json: bool) -> Result<u8, TrialError> {
+    let reported = Run::load(path).map_err(TrialError::from).and_then(|mut run| {
         if result.as_ref().is_err_and(|error| is_all_there_is(error, &run)) {
             return Ok(VerdictState::Incomplete);
         }
@@ -69,8 +82,13 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
             leave_to_the_error(&mut run);
             view = plimsoll_analysis::view(&run);
         }
-        report::print_text(&view)?;
-        crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
+        if json {
+            let end = serde_json::json!({"type": "end", "page": page, "recording": path, "report": view});
+            crate::print(&format!("{end}\n"))?;
+        } else {
+            report::print_text(&view)?;
+            crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
+        }
         Ok(view.verdict.state)
     });
     match (result, reported) {
@@ -87,13 +105,13 @@ fn conclude(path: &Path, result: Result<(), CliError>, interrupted: bool) -> Res
 
 /// Whether there is nothing to report but the error: the run ended before it began, or on a mistake in what was asked
 /// before the first operation that would have counted.
-fn is_all_there_is(error: &CliError, run: &Run) -> bool {
+fn is_all_there_is(error: &TrialError, run: &Run) -> bool {
     let counts = |phase: &Phase| {
         matches!(phase.header.kind, PhaseKind::Ask | PhaseKind::Drive)
             && !(phase.slices.is_empty() && phase.end.asked.is_empty())
     };
     run.trials.is_empty()
-        || (error.code == exit::USAGE && !run.trials.iter().flat_map(|trial| &trial.phases).any(counts))
+        || (error::code(error.kind) == exit::USAGE && !run.trials.iter().flat_map(|trial| &trial.phases).any(counts))
 }
 
 /// What a report printed right above the error says of it: the error itself says it in full.

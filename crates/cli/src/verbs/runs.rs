@@ -1,58 +1,133 @@
 //! `plimsoll runs`: the recordings there are.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::shown::lines;
-use plimsoll_record::data::{Run, RunState};
+use plimsoll_analysis::RunView;
+use plimsoll_core::shown::{clean, lines};
+use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_trial::TrialError;
+use serde_json::json;
 
-use crate::args::{RunsAction, RunsArgs};
-use crate::error::{CliError, exit};
+use crate::args::{RunsAction, RunsArgs, RunsList};
+use crate::error::exit;
+use crate::options;
 use crate::verbs::report;
 
+/// What a list shows of a run besides its summary.
+struct Came {
+    verdict: String,
+    rate: String,
+    rate_per_s: Option<f64>,
+    p99: String,
+    p99_ns: Option<u64>,
+}
+
 /// Lists, shows or removes.
-pub fn run(args: &RunsArgs) -> Result<u8, CliError> {
-    let runs_dir = plimsoll_record::default_runs_dir()?;
-    match args.action.as_ref().unwrap_or(&RunsAction::List) {
-        RunsAction::List => {
-            let mut runs = plimsoll_record::list(&runs_dir)?;
-            runs.sort_by(|a, b| b.id.cmp(&a.id));
-            if runs.is_empty() {
-                crate::say(&format!("no runs in {}", runs_dir.display()));
-            }
-            report::print_tables(&[("", "", table(&runs))])
-        }
-        RunsAction::Show { run } => {
-            let recording = plimsoll_record::find(&runs_dir, run)?;
-            report::print_text(&plimsoll_analysis::view(&Run::load(&recording)?))?;
+pub fn run(args: &RunsArgs) -> Result<u8, TrialError> {
+    match &args.action {
+        None => list(&args.list),
+        Some(RunsAction::List(args)) => list(args),
+        Some(RunsAction::Show { run }) => {
+            report::print_text(&plimsoll_analysis::view(&report::load(run, false)?.1))?;
             Ok(exit::OK)
         }
-        RunsAction::Remove { runs } => {
-            for run in runs {
-                let elsewhere = plimsoll_trial::data_elsewhere(&runs_dir.join(run));
-                plimsoll_record::remove(&runs_dir, run)?;
-                // What a kill has left.
-                if let Some(place) = elsewhere.filter(|place| place.exists()) {
-                    std::fs::remove_dir_all(&place).map_err(|error| CliError::io(place.display(), &error))?;
-                }
-                crate::print(&format!("removed {run}\n"))?;
+        Some(RunsAction::Remove { runs, failed, older_than, dry_run }) => {
+            let mut wanted = runs.clone();
+            if *failed || older_than.is_some() {
+                wanted.extend(outdated(*failed, older_than.as_deref())?);
             }
+            if wanted.is_empty() {
+                crate::say("no such runs");
+            }
+            wanted.iter().try_for_each(|run| remove(run, *dry_run))?;
             Ok(exit::OK)
         }
     }
 }
 
-fn table(runs: &[Listed]) -> Table {
-    let mut table = Table::new("Runs", vec![words(""), words(""), words(""), numbers(""), words("")]);
+fn list(args: &RunsList) -> Result<u8, TrialError> {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    let mut runs = plimsoll_record::list(&runs_dir, |run| came(&plimsoll_analysis::view(run)))?;
+    if runs.is_empty() {
+        crate::say(&format!("no runs in {}", runs_dir.display()));
+    }
+    if let Some(tag) = &args.tag {
+        runs.retain(|run| run.summary.as_ref().is_ok_and(|(summary, _)| summary.tag == *tag));
+        if runs.is_empty() {
+            crate::say(&format!("no run has the tag {}", clean(tag)));
+        }
+    }
+    if args.json {
+        crate::print(&runs.iter().map(object).collect::<String>())
+    } else {
+        report::print_tables(&[("", "", table(&runs))])
+    }
+}
+
+/// What came of a run: its verdict, and rate and p99 where one thing was driven.
+fn came(view: &RunView) -> Came {
+    let one = match &view.summary[..] {
+        [one] => Some(one),
+        _ => None,
+    };
+    let part = |name: &str| one.and_then(|one| one.parts.iter().find(|part| part.name == name));
+    let value = |name: &str| part(name).map_or(String::new(), |part| part.text.trim_start_matches("p99 ").to_owned());
+    let p99 = one.and_then(|one| one.percentiles.iter().find(|percentile| percentile.name == "p99"));
+    Came {
+        verdict: serde_json::to_value(view.verdict.state)
+            .map_or(String::new(), |word| word.as_str().unwrap_or_default().to_owned()),
+        rate: one.map_or(String::new(), |one| value(&one.unit)),
+        rate_per_s: one.and_then(|one| one.rate_per_s),
+        p99: value("p99"),
+        p99_ns: p99.and_then(|percentile| percentile.ns),
+    }
+}
+
+fn object(run: &Listed<Came>) -> String {
+    let object = match &run.summary {
+        Ok((summary, came)) => json!({
+            "id": run.id, "plan": summary.plan_name, "tag": summary.tag, "stores": summary.stores,
+            "started_wall_ns": summary.started_wall_ns, "took_ns": summary.end_ns, "state": state(summary),
+            "verdict": came.verdict, "rate_per_s": came.rate_per_s, "p99_ns": came.p99_ns,
+            "lost": summary.lost, "wrong": summary.wrong,
+        }),
+        Err(error) => json!({"id": run.id, "state": "unreadable", "error": error.to_string()}),
+    };
+    format!("{object}\n")
+}
+
+fn table(runs: &[Listed<Came>]) -> Table {
+    let names = ["run", "plan", "stores", "verdict", "tag"].map(words);
+    let [run, plan, stores, verdict, tag] = names;
+    let columns =
+        vec![run, plan, stores, numbers("took"), numbers("rate"), numbers("p99"), verdict, tag, words("how it ended")];
+    let mut table = Table::new("Runs", columns);
     for run in runs {
         table.row(match &run.summary {
-            Ok(summary) => {
+            Ok((summary, came)) => {
                 let took = summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9));
-                cells![&run.id, &summary.plan_name, summary.stores.join(","), took, state(summary)]
+                let verdict = if summary.live { String::new() } else { came.verdict.to_uppercase() };
+                let stores = summary.stores.join(",");
+                cells![
+                    &run.id,
+                    &summary.plan_name,
+                    stores,
+                    took,
+                    &came.rate,
+                    &came.p99,
+                    verdict,
+                    clean(&summary.tag),
+                    state(summary)
+                ]
             }
-            Err(error) => cells![&run.id, "", "", "", lines(format!("not readable: {error}")).replace('\n', "; ")],
+            Err(error) => {
+                let why = lines(format!("not readable: {error}")).replace('\n', "; ");
+                cells![&run.id, "", "", "", "", "", "", "", why]
+            }
         });
     }
     table
@@ -73,4 +148,38 @@ fn state(summary: &RunSummary) -> String {
         let _ = write!(words, ", {} wrong", summary.wrong);
     }
     words
+}
+
+/// Runs that are over and, as far as that was asked, failed and began longer ago. When one that cannot be read began is taken
+/// from its name.
+fn outdated(failed: bool, older_than: Option<&str>) -> Result<Vec<String>, TrialError> {
+    let age = older_than.map(|given| options::time("older-than", given)).transpose()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let began_before = age.map(|age| now.saturating_sub(age).as_nanos() as i64);
+    let newest = began_before.map(|ns| plimsoll_record::run_id(ns, 0));
+    let runs = plimsoll_record::list(&plimsoll_record::default_runs_dir()?, |_| ())?;
+    let is_wanted = |run: &Listed<()>| {
+        let is_over = run.summary.as_ref().map_or(true, |(summary, ())| !summary.live);
+        let has_failed = match &run.summary {
+            Ok((summary, ())) => matches!(summary.state, RunState::Failed(_) | RunState::Unfinished),
+            Err(_) => true,
+        };
+        is_over && (!failed || has_failed) && newest.as_ref().is_none_or(|newest| run.id < *newest)
+    };
+    Ok(runs.into_iter().filter(is_wanted).map(|run| run.id).collect())
+}
+
+fn remove(run: &str, dry_run: bool) -> Result<(), TrialError> {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    if dry_run {
+        plimsoll_record::find(&runs_dir, run)?;
+        return crate::print(&format!("would remove {run}\n")).map(drop);
+    }
+    let elsewhere = plimsoll_trial::data_elsewhere(&runs_dir.join(run));
+    plimsoll_record::remove(&runs_dir, run)?;
+    // What a kill has left.
+    if let Some(place) = elsewhere.filter(|place| place.exists()) {
+        std::fs::remove_dir_all(&place).map_err(|error| TrialError::io(place.display(), &error))?;
+    }
+    crate::print(&format!("removed {run}\n")).map(drop)
 }

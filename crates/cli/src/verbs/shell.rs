@@ -4,21 +4,23 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use plimsoll_core::Catalogue;
+use plimsoll_trial::TrialError;
 
 use crate::args::Cli;
-use crate::error::{CliError, exit};
+use crate::completion;
+use crate::error::exit;
 
-/// Prints the completions for `shell`.
-pub fn completions(shell: clap_complete::Shell) -> Result<u8, CliError> {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
-    crate::print(&String::from_utf8_lossy(&text))
+/// Prints what `shell` reads to complete.
+pub fn completions(shell: clap_complete::Shell) -> Result<u8, TrialError> {
+    let script = completion::registration(&shell.to_string())
+        .map_err(|error| TrialError::usage(format!("no completions for {shell}: {error}")))?;
+    crate::print(&script)
 }
 
 /// Writes the manual pages, one to a verb, into `directory`, which is made if it is not there.
-pub fn man(directory: &Path) -> Result<u8, CliError> {
+pub fn man(directory: &Path) -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| {
-        CliError::io(directory.display(), &error).next("name a directory that can be made or written to")
+        TrialError::writing(directory.display(), &error).next("name a directory that can be made or written to")
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(failed)?;
@@ -31,7 +33,7 @@ pub fn man(directory: &Path) -> Result<u8, CliError> {
 }
 
 /// Prints the JSON Schema of plans.
-pub fn schema(catalogue: &Catalogue) -> Result<u8, CliError> {
+pub fn schema(catalogue: &Catalogue) -> Result<u8, TrialError> {
     let text = serde_json::to_string_pretty(&plimsoll_plan::schema(catalogue)).unwrap_or_default();
     crate::print(&format!("{text}\n"))
 }

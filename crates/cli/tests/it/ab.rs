@@ -42,7 +42,12 @@ fn json(place: &Place) -> Value {
 #[test]
 fn a_true_difference_is_decided_and_found_again_in_the_recording() {
     let place = Place::new();
-    let ran = place.run(SYNCED).expect(0).says("PASS  B (durability=buffered) is ").says("decided after");
+    let ran = place
+        .run(SYNCED)
+        .expect(0)
+        .says("PASS  A (durability=durable)")
+        .says("B (durability=buffered) is ")
+        .says("decided after");
     assert!(ran.out.contains("Configured differently") && ran.out.contains("acknowledged write was lost"), "{ran:?}");
     assert!(!place.only_run().join("data").exists(), "servers and data are gone");
     let report = json(&place);
@@ -62,7 +67,7 @@ fn a_condition_that_is_met_fails() {
     let place = Place::new();
     let mut args: Vec<&str> = SYNCED[..SYNCED.len() - 4].to_vec();
     args.extend(["--a", "durability=buffered", "--b", "durability=durable", "--fail-if", "rate < -3%", "--quiet"]);
-    let ran = place.run(&args).expect(1).says("FAIL  B (durability=durable) is ");
+    let ran = place.run(&args).expect(1).says("FAIL  A (durability=buffered)").says("B (durability=durable) is ");
     // Lines are broken anywhere.
     let out = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains("`rate < -3%` is met") && out.contains("slower than A (durability=buffered)"), "{ran:?}");
@@ -75,7 +80,8 @@ fn a_budget_that_is_spent_leaves_it_undecided() {
     let ran = place
         .run(&["ab", "nothing", "--on", "null", "--turn", "1s", "--warmup", "0s", "--budget", "14s", "--same"])
         .expect(11)
-        .says("UNDECIDED  Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")
+        .says("UNDECIDED  A (unchanged)")
+        .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")
         .says("nothing");
     assert!(ran.err.contains("pair 6: rate "), "{ran:?}");
     let report = json(&place);

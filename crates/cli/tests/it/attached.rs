@@ -157,6 +157,37 @@ fn keys_and_entries_of_others_are_changed_only_where_that_was_allowed() {
 }
 
 #[test]
+fn a_redis_as_its_package_starts_it_is_taken_as_configured() {
+    let place = Place::new();
+    let server = Redis::start_as_packaged(place.path());
+    let url = server.url();
+    let promise = "Redis has no log and saves snapshots (save 3600 1 300 100 60 10000)";
+    let ran = drive(&place, &url, "kv --mix read=1,update=1 --set records=20000").expect(0);
+    assert!(ran.err.contains("are not `durable` and are taken as they are (as-configured)"), "{ran:?}");
+    assert!(ran.err.contains(promise) && ran.out.contains(promise), "{ran:?}");
+    assert_eq!(server.ask(&["DBSIZE"]), "0", "nothing is left");
+    // A load sends many commands at once; what is read back afterwards is read one by one.
+    let stats = server.ask(&["INFO", "stats"]);
+    let count = |name: &str| -> u64 {
+        let line = stats.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
+        line.parse().unwrap()
+    };
+    let (reads, commands) = (count("total_reads_processed:"), count("total_commands_processed:"));
+    assert!(commands > 40_000 && reads < commands / 4 * 3, "{reads} reads of {commands} commands");
+    let asked = drive(&place, &url, "kv --mix read=1 --set records=100 --durability as-configured").expect(0);
+    assert!(!asked.err.contains("taken as they are") && asked.out.contains(promise), "{asked:?}");
+    drive(&place, &url, "kv --mix update=1 --durability durable")
+        .expect(2)
+        .says("does not keep what `durable` promises")
+        .says("Ask for durability `as-configured`");
+    assert_eq!(server.ask(&["DBSIZE"]), "0");
+    // Nothing is said of what survives where nothing is written.
+    server.ask(&["SET", "user0000000000000000000", "value"]);
+    let ran = drive(&place, &url, "kv --no-load --mix read=1");
+    assert!(!ran.err.contains("taken as they are"), "{ran:?}");
+}
+
+#[test]
 fn the_scale_is_read_from_the_data_and_a_wrong_one_is_refused() {
     let place = Place::new();
     let server = with_pgbench_tables(place.path());

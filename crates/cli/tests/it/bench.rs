@@ -33,9 +33,15 @@ impl Place {
 
     /// The program, not started yet.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        let mut command = self.program(env!("CARGO_BIN_EXE_plimsoll"));
+        command.args(args);
         command
-            .args(args)
+    }
+
+    /// Another program, not started yet, with the surroundings that ours has.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        command
             .env("XDG_STATE_HOME", self.path())
             .env_remove("PGPASSWORD")
             .env_remove("PGHOST")

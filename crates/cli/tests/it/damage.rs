@@ -132,11 +132,11 @@ fn a_long_text_is_shown_around_the_place_that_is_meant() {
     let place = Place::new();
     let long = "x".repeat(900_000);
     for (plan, place_said) in [
-        (format!("stores = [\"null\"]\nstore = \"{long}\"\n"), "plan:2:"),
-        (format!("stores = [\"null\", \"{long}\"]\n[workload]\nname = \"kv\"\n"), "plan:1:19"),
-        (format!("stores = [\"null\"]\nnote = \"{long}\n"), "plan:2:"),
-        (format!("stores = [\"null\"]\n[workload]\nname = \"kv\"\n{long} = 3\n"), "plan:"),
-        (format!("# {long}\nstores = [\"nul\"]\n"), "plan:2:"),
+        (format!("stores = [\"null\"]\nstore = \"{long}\"\n"), "plan.toml:2:"),
+        (format!("stores = [\"null\", \"{long}\"]\n[workload]\nname = \"kv\"\n"), "plan.toml:1:19"),
+        (format!("stores = [\"null\"]\nnote = \"{long}\n"), "plan.toml:2:"),
+        (format!("stores = [\"null\"]\n[workload]\nname = \"kv\"\n{long} = 3\n"), "plan.toml:"),
+        (format!("# {long}\nstores = [\"nul\"]\n"), "plan.toml:2:"),
     ] {
         let path = place.plan(&plan);
         let ran = place.run(&["check", &path]).expect(2);

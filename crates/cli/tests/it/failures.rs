@@ -121,6 +121,44 @@ fn a_full_disk_ends_the_run_with_a_readable_recording() {
     assert!(!ran.out.contains("data\n"), "the store's data was left behind: {ran:?}");
 }
 
+/// A Redis tries for ever to write the file that it cannot write, and goes on without what it cannot append.
+#[test]
+fn a_full_disk_under_a_private_redis_ends_the_run_and_is_named() {
+    let place = Place::new();
+    let load = "[workload]\nname = \"kv\"\nrecords = 5000\n[[phase]]\ndo = \"load\"\ndurability = \"at-end\"\n";
+    let plan = place.plan(&format!("stores = [\"redis\"]\n{load}"));
+    let data = place.path().join("small");
+    std::fs::create_dir(&data).unwrap();
+    let on_small = |size: &str, verb: &str| {
+        let mount = format!("mount -t tmpfs -o size={size},mode=777 tmpfs {0} || exit 99", data.display());
+        in_own_mounts(&place, &format!("{mount}; timeout 60 \"$1\" {verb} --dir {}", data.display()))
+    };
+    let ran = on_small("1m", &format!("run {plan}")).expect(9);
+    assert!(ran.err.contains("the server cannot write its append-only file"), "{ran:?}");
+    assert!(ran.err.contains("Free some space of its disk"), "{ran:?}");
+    let drive =
+        "drive kv --mix read=1,update=1 --on redis --durability buffered --set records=1000 --clients 4 --for 3s";
+    let ran = on_small("4m", drive).expect(7);
+    assert!(ran.err.contains("takes no writes") && ran.err.contains("No space left on device"), "{ran:?}");
+    // With a sync before each answer it ends itself where it cannot write, without a reason.
+    let drive = "drive kv --mix read=1,update=1 --on redis --set records=1000 --clients 4 --for 20s";
+    on_small("4m", drive).expect(7).says("free space on the disk of");
+    let load = "drive kv --mix read=1 --on redis --set records=8000 --ops 10 --durability";
+    on_small("4m", &format!("{load} durable")).expect(7).says("free space on the disk of");
+    on_small("4m", &format!("{load} buffered")).expect(7).says("No space left on device");
+}
+
+#[test]
+fn a_disk_that_is_too_small_for_a_mariadb_is_named() {
+    let place = Place::new();
+    let data = place.path().join("small");
+    std::fs::create_dir(&data).unwrap();
+    let mount = format!("mount -t tmpfs -o size=8m,mode=777 tmpfs {0} || exit 99", data.display());
+    let drive = format!("drive tpcb --mix tpcb=1 --on mariadb --ops 10 --dir {}", data.display());
+    let ran = in_own_mounts(&place, &format!("{mount}; timeout 60 \"$1\" {drive}")).expect(7);
+    ran.says("mariadb-install-db ended").says("free space on the disk of");
+}
+
 #[test]
 fn a_state_directory_of_somebody_else_is_no_permission() {
     let place = Place::new();

@@ -28,7 +28,8 @@ fn every_answer_and_every_acknowledged_write_is_looked_at_on_every_store() {
         // 1,200 operations of which half write.
         assert!(ledger.complete && ledger.acknowledged >= 500 + 500, "{store}: {ledger:?}");
         assert!(ledger.read_back >= 500 + 100, "{store}: what was inserted is read back too: {ledger:?}");
-        let answers = |op: &str| run.trials[0].answers.iter().filter(|one| one.op == op).map(|one| one.answers).sum();
+        let answers =
+            |op: &str| run.trials[0].answers.iter().filter(|one| one.op == op).map(|one| one.counts.answers).sum();
         let (read, before, scan): (u64, u64, u64) = (answers("read"), answers("read before write"), answers("scan"));
         assert!(read > 400 && before > 200, "{store}: {:?}", run.trials[0].answers);
         assert_eq!(scan > 0, mix.contains("scan"), "{store}");
@@ -128,6 +129,6 @@ fn a_redis_that_loses_what_it_acknowledged_is_found_out() {
     // Which key, which write, what was found.
     let example = ledger.examples.iter().find(|text| text.contains("is gone")).unwrap();
     assert!(example.starts_with("user") && example.contains("acknowledged at"), "{example}");
-    let missing: u64 = trial.answers.iter().map(|one| one.missing).sum();
+    let missing: u64 = trial.answers.iter().map(|one| one.counts.missing).sum();
     assert!(missing > 0, "reads found nothing where something had been acknowledged: {:?}", trial.answers);
 }

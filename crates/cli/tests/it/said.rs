@@ -29,8 +29,7 @@ records = 1000
 do = "drive"
 mix = { read = 1 }
 clients = 2
-rate = { ramp = ["50/s", "2000/s"] }
-for = "9s"
+stages = ["50/s..2000/s@9s"]
 "#,
     );
     place.run(&["check", &plan]).expect(0).says("9s of driven load; the stores' own work comes on top");

@@ -86,8 +86,21 @@ pub struct Redis {
 
 impl Redis {
     pub fn start(log_dir: &Path) -> Self {
+        Self::start_with(&[], log_dir)
+    }
+
+    /// As a package starts it: with snapshots, and without a log.
+    pub fn start_as_packaged(log_dir: &Path) -> Self {
+        Self::start_with(
+            &[("save", "3600 1 300 100 60 10000"), ("appendonly", "no"), ("appendfsync", "everysec")],
+            log_dir,
+        )
+    }
+
+    fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
-        Self { server: start(RedisRecipe::new(None, Vec::new(), 1).expect(missing), log_dir, missing) }
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self { server: start(RedisRecipe::new(None, settings, 1).expect(missing), log_dir, missing) }
     }
 
     fn socket(&self) -> String {

@@ -40,6 +40,23 @@ fn a_private_server_is_not_set_against_the_durability() {
 }
 
 #[test]
+fn a_private_mariadb_takes_any_setting_but_those_that_are_not_the_users() {
+    let place = Place::new();
+    let drive_with = |settings: &str| {
+        let args = ["drive", "oltp", "--mix", "point_select=1", "--on", "mariadb", "--ops", "5", "--set"];
+        let set = format!("mariadb.settings={settings}");
+        place.run(&args.into_iter().chain([set.as_str()]).collect::<Vec<_>>())
+    };
+    drive_with("innodb_io_capacity=2345 innodb-doublewrite=OFF").expect(0);
+    has(&place, "innodb_io_capacity", "2345");
+    has(&place, "innodb_doublewrite", "OFF");
+    drive_with("innodb_flush_log_at_trx_commit=0").expect(2).says("which a durability sets").says("at-end (0)");
+    drive_with("socket=/tmp/x").expect(2).says("Plimsoll's business");
+    drive_with("innodb_io_capacity").expect(2).says("`innodb_io_capacity`, which is no NAME=VALUE");
+    drive_with("no_such_thing=1").expect(9).says("unknown variable 'no-such-thing=1'");
+}
+
+#[test]
 fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
     let place = Place::new();
     let server = Postgres::start(place.path());
@@ -49,9 +66,10 @@ fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
             command.env("PGOPTIONS", value);
         }
     };
-    drive(&place, &select, env("-c synchronous_commit=off")).expect(2).says("(the URL's, or PGOPTIONS)");
+    let durable = format!("{select} --durability durable");
+    drive(&place, &durable, env("-c synchronous_commit=off")).expect(2).says("(the URL's, or PGOPTIONS)");
     let url = format!("{select}&options=-csynchronous_commit%3Doff").replace(" --ops 5&", "&") + " --ops 5";
-    drive(&place, &url, |_| {}).expect(2).says("(the URL's, or PGOPTIONS)");
+    drive(&place, &format!("{url} --durability durable"), |_| {}).expect(2).says("(the URL's, or PGOPTIONS)");
     drive(&place, &select, env("-c work_mem=7MB")).expect(0);
     assert_eq!(recorded(&place, "work_mem"), Some(("7MB".to_owned(), "connection".to_owned())));
     for (target, words) in [
@@ -60,7 +78,7 @@ fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
         ("ROLE postgres IN DATABASE postgres", "by the role's settings in this database, and"),
     ] {
         server.sql(&format!("ALTER {target} SET synchronous_commit = off"));
-        drive(&place, &select, |_| {}).expect(2).says(words);
+        drive(&place, &durable, |_| {}).expect(2).says(words);
         server.sql(&format!("ALTER {target} RESET synchronous_commit"));
     }
     // What is durable too stays as it was asked for, and is recorded.

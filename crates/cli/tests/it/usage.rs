@@ -13,7 +13,7 @@ fn an_unknown_study_is_named_and_the_known_ones_are_listed() {
 fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
     let place = Place::new();
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 100, 1).replace("clients = 8", "cleints = 8"));
-    place.run(&["run", &plan]).expect(2).says("cleints").says("clients").says("plan:30:1");
+    place.run(&["run", &plan]).expect(2).says("cleints").says("clients").says("plan.toml:30:1");
     assert!(place.all_runs().is_empty());
 }
 
@@ -68,9 +68,22 @@ fn a_state_directory_without_permission_is_said() {
     let place = Place::new();
     let denied = "/proc/1/plimsoll";
     let mut command = place.command(&["run", "coupons"]);
-    let ran = crate::bench::Ran::of(&command.env("XDG_STATE_HOME", denied).output().unwrap());
-    assert!(matches!(ran.code, Some(8 | 10)), "{ran:?}");
-    ran.says(denied);
+    crate::bench::Ran::of(&command.env("XDG_STATE_HOME", denied).output().unwrap()).expect(8).says(denied);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_has_an_exit_code_of_its_own() {
+    let place = Place::new();
+    place.run(&["drive", "nothing", "--on", "null", "--ops", "5"]).expect(0);
+    for nowhere in ["/nonexistent/report", "/proc/report", "/"] {
+        place.run(&["report", "latest", "--output", nowhere]).expect(8).says(nowhere).says("give --output a path");
+    }
+    place.run(&["report", "latest", "--output", "/dev/full"]).expect(7).says("/dev/full");
+    place.run(&["man", "/proc/man"]).expect(8).says("/proc/man");
+    place
+        .run(&["drive", "nothing", "--on", "null", "--ops", "5", "--dir", "/proc"])
+        .expect(8)
+        .says("name a directory that");
 }
 
 #[test]
@@ -118,12 +131,30 @@ fn the_lists_name_what_there_is() {
     for word in ["coupons", "sqlite", "fjall", "postgres", "null", "durable", "keyindex", "cpu", "disk"] {
         assert!(ran.out.contains(word), "no {word} in {}", ran.out);
     }
+    place.run(&["list", "workloads"]).expect(0).says("kv:d: YCSB's workload D").says("operations one for each script");
+    place.run(&["list", "stores"]).expect(0).says("also called pg, postgresql, pgsql");
+}
+
+#[test]
+fn a_running_store_is_called_by_its_database_and_host() {
+    let place = Place::new();
+    for (url, called) in [
+        ("postgres://me@127.0.0.1:1/shop", "opening shop@127.0.0.1\n"),
+        ("postgres://me@%2Fno%2Fwhere/shop", "opening shop\n"),
+        ("mariadb://me@localhost/shop?socket=/no/where", "opening shop@localhost\n"),
+        ("redis+unix:///no/where", "opening redis\n"),
+    ] {
+        let workload = if url.starts_with("redis") { "kv" } else { "select" };
+        place.run(&["drive", workload, "--on", url, "--ops", "1"]).expect(3).says(called);
+    }
 }
 
 #[test]
 fn completions_manual_pages_and_the_schema_are_complete() {
     let place = Place::new();
-    place.run(&["completions", "bash"]).expect(0).says("--arrivals");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        place.run(&["completions", shell]).expect(0).says("PLIMSOLL_COMPLETE");
+    }
     let pages = place.path().join("man1");
     place.run(&["man", pages.to_str().unwrap()]).expect(0);
     let drive = std::fs::read_to_string(pages.join("plimsoll-drive.1")).unwrap();
@@ -137,7 +168,25 @@ fn completions_manual_pages_and_the_schema_are_complete() {
 fn what_another_tool_calls_it_is_answered_with_ours() {
     let place = Place::new();
     let ran = place.run(&["drive", "select", "--on", "postgres", "-T", "60"]).expect(2);
-    ran.says("unexpected argument '-T'").says("pgbench's -T is here: --for 60s");
+    ran.says("error: unexpected argument '-T'\n  → pgbench's -T is here: --for 60s");
+    for (options, here) in [
+        ("kv --on redis -threads 16", "YCSB's -threads is here: --clients 16"),
+        ("http --on http://h -q 100", "oha's -q is here: --rate 100"),
+        ("http --on http://h --vus 10", "k6's --vus is here: --clients 10"),
+        ("oltp_read_write --on mariadb run", "sysbench's run is here: nothing"),
+        ("oltp --table-size=9", "a parameter of a workload: --set table_size=9"),
+        ("kv --on redis --ratio 1:10", "memtier's --ratio is here: --mix"),
+        ("kv -p recordcount=9 --on redis", "YCSB's recordcount is here: --set records=9"),
+        ("workloada --on redis", "there is no workload `workloada`\n  → `workloada` is here: kv:a"),
+        ("http://h/x --for 5", "a URL stands behind --on: plimsoll drive http --on http://h/x"),
+        ("kv --banana", "unexpected argument '--banana'"),
+    ] {
+        let args: Vec<&str> = std::iter::once("drive").chain(options.split_whitespace()).collect();
+        let ran = place.run(&args).expect(2).says(here);
+        assert!(!ran.err.contains("tip:"), "{ran:?}");
+    }
+    // What is ours, and only mistyped, is still told.
+    place.run(&["drive", "kv", "--cliets", "5"]).expect(2).says("--clients");
     // Where several tools have it, each is answered.
     place.run(&["drive", "kv", "--on", "redis", "-P", "16"]).expect(2).says("redis-benchmark's -P is here: --depth 16");
 }
@@ -162,6 +211,7 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
         ("kv --on redis --server-pin 1025 --mix read=1", "`server_pin`: there is no processor 1025 here"),
         ("tpcb --on sqlite --depth 2", "a depth of 2 would mix"),
         ("kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
+        ("ldap --on ldap://127.0.0.1:/dc=x --mix search=1", "the URL's host has a colon behind it and no port"),
     ] {
         let mut args = vec!["drive"];
         args.extend(options.split_whitespace());
@@ -175,4 +225,66 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
     let args = ["drive", "-f", script, "--on", "postgres://me@127.0.0.1:1/db", "--depth", "4"];
     place.run(&args).expect(2).says("a depth of 4 would mix the steps");
     assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn a_cache_of_nothing_is_refused() {
+    let place = Place::new();
+    for size in ["cache", "memtable"] {
+        let set = format!("fjall.{size}=0B");
+        let ran = place.run(&["drive", "kv", "--on", "fjall", "--set", &set, "--ops", "1"]).expect(2);
+        ran.says(&format!("fjall does not work with a {size} of 0 bytes")).says(&format!("for example {size}=1MiB"));
+    }
+}
+
+#[test]
+fn a_wrong_option_is_shown_as_it_was_typed() {
+    let place = Place::new();
+    for (options, words) in [
+        ("kv --on null --clients 0", "error: --clients 0: `clients` must be 1 to 100000, not 0"),
+        ("kv --on null --clients 8,0", "error: --clients 8,0: `clients` must be"),
+        ("kv --on sqlit", "error: --on sqlit: unknown store `sqlit`\n  → did you mean `sqlite`?"),
+        ("kv --on null --for 5x", "error: --for 5x: `for`: `x` is not a unit of time"),
+        ("kv --on null --goal p99=20", "error: --goal p99=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),
+        ("kv --on null --set recrods=5", "error: --set recrods=5: unknown key `recrods`"),
+        ("kv --on postgres --set pg.shared_buffers=5", "error: --set pg.shared_buffers=5: `shared_buffers = 5` needs"),
+        ("kv:g --on null", "error: kv:g: unknown workload `kv:g`\n  → did you mean `kv:"),
+        ("kv --on null --set records=1 --set records=2", "error: --set records=2: records is set twice, to 1 before"),
+        ("kv --on null --mix reed=1", "error: --mix reed=1: the workload `kv` has no operation type `reed`"),
+    ] {
+        let args: Vec<&str> = std::iter::once("drive").chain(options.split_whitespace()).collect();
+        place.run(&args).expect(2).says(words);
+    }
+    let both = place.run(&["drive", "kv", "--on", "null", "--clients", "0", "--for", "5x"]).expect(2);
+    assert_eq!(both.err.matches("error: --").count(), 2, "{both:?}");
+    place.run(&["run", "coupons", "--on", "sqlite,fjal"]).expect(2).says("error: --on fjal: unknown store `fjal`");
+    place
+        .run(&["line", "kv", "--on", "null", "--budget", "1"])
+        .expect(2)
+        .says("error: --budget 1: `budget` must be 30s");
+    place.run(&["drive", "kv"]).expect(2).says("missing --on").says("sqlite, fjall, postgres").says("redis://…");
+}
+
+#[test]
+fn the_names_that_people_type_run() {
+    let place = Place::new();
+    for (name, mix) in [
+        ("kv", "read 95 %, update 5 %"),
+        ("kv:a", "read 50 %, update 50 %"),
+        ("kv:d", "read 95 %, insert 5 %"),
+        ("kv:e", "scan 95 %, insert 5 %"),
+        ("kv:f", "read 50 %, read_modify_write 50 %"),
+        ("oltp_read_only", "read_only 100 %"),
+        ("tpcb-like", "tpcb 100 %"),
+        ("simple-update", "simple_update 100 %"),
+        ("select-only", "select 100 %"),
+    ] {
+        let shown = place.run(&["drive", name, "--on", "null", "--for", "1", "--print-plan"]).expect(0).out;
+        assert!(shown.contains(&format!("name = \"{name}\"")) && shown.contains("for = \"1s\""), "{shown}");
+        let plan = place.plan(&shown);
+        place.run(&["check", &plan]).expect(0).says(mix);
+    }
+    let options = ["drive", "kv:d", "--on", "sqlite", "--set", "records=1K", "--ops", "1k", "-q"];
+    place.run(&options).expect(0).says("all 950 checked answers were right");
+    place.run(&["runs"]).expect(0).says("kv:d");
 }

@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::spec::{DriveError, DriveSpec, Limit};
 use crate::wire::Wire;
 use crate::witness::Witness;
-use crate::worker::{Settings, Setup, Start, WorkerCore};
+use crate::worker::{Rests, Settings, Setup, Start, WorkerCore};
 
 /// Workers up to which each says how long it waited for a processor: that costs it some 5 µs a slice.
 const QUEUED_WORKERS_MAX: usize = 256;
@@ -92,6 +92,7 @@ impl<'a> RunningPhase<'a> {
                 shared: phase.shared.clone(),
                 each_max: each_max(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
+                rests: Rests::new(spec, clients.len()),
                 settings,
                 clients,
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
@@ -165,12 +166,18 @@ fn works(
                     }
                 };
                 wire.session.limit_answers(spec.answer_max);
-                links[client % workers].push(Link::new(wire, place));
+                let link = Link::new(wire, place);
+                if link.is_branched && spec.reconnect.is_some() {
+                    let what = "a session with several connections is not opened anew: leave out `reconnect`";
+                    return Err(DriveError::Spec(what.to_owned()));
+                }
+                links[client % workers].push(link);
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
                 let io = spec.io_for(workers);
-                let wire = Wire { core, links, kinds: kinds.clone(), ticker: clock.ticker(), io };
+                let (ticker, reconnect) = (clock.ticker(), spec.reconnect);
+                let wire = Wire { core, links, kinds: kinds.clone(), ticker, io, reconnect };
                 works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));
             }
             Ok(works)

@@ -60,6 +60,20 @@ impl<R: Reactor> WireWorker<R> {
         self.connect(slot, now_ns);
     }
 
+    /// The connection has done its operations: it is closed, and another one begun.
+    #[cold]
+    pub(super) fn leave(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        link.session.close(&mut link.out);
+        self.reactor.say_goodbye(slot, &link.out);
+        self.not_ready += 1;
+        link.ended(now_ns);
+        self.close(slot);
+        if !self.core.has_ended() {
+            self.connect(slot, now_ns);
+        }
+    }
+
     /// Sending failed. A server that ended the connection may have said why before, and that is the better error: it
     /// is listened to until it has no more to say.
     #[cold]
@@ -115,6 +129,10 @@ impl<R: Reactor> WireWorker<R> {
         if link.connection.stage == Stage::Ready {
             self.not_ready += 1;
             self.lost_connections += 1;
+        } else if !self.starting && !another_address {
+            self.failed_connects += 1;
+            self.lost_answer.fail(Outcome::Rejected, "connect", &error.to_string());
+            self.core.note(Outcome::Rejected, &self.lost_answer);
         }
         link.lose_connection(now_ns);
         self.close(slot);

@@ -165,6 +165,11 @@ impl<R: Reactor> WireWorker<R> {
             }
         };
         if over {
+            if link.left == 1 {
+                self.leave(slot, now_ns);
+                return true;
+            }
+            link.left = link.left.saturating_sub(1);
             self.core.release(lane, now_ns);
         }
         if link.is_branched || !link.out.is_empty() {

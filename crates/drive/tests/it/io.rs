@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::StoreErrorKind;
-use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Wake};
+use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Stage, Wake};
 
 use crate::seen::{drive, drive_with, endless};
 use crate::toy::{Act, Server};
@@ -61,7 +61,11 @@ fn where_io_uring_is_asked_for_and_forbidden_the_error_says_what_to_do() {
 fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_uring() {
     let server = Server::unix(|_, _, _| Act::Answer);
     let open = |rate_per_s| DriveSpec { pace: Pace::even(rate_per_s), ..DriveSpec::default() };
-    let spike = Rate::Spike { base: 50.0, peak: 30_000.0, at_ns: 900_000_000, for_ns: 1_000_000 };
+    let spike = Rate::Stages(vec![
+        Stage::held(50.0, 900_000_000),
+        Stage::held(30_000.0, 1_000_000),
+        Stage::held(50.0, 1_000_000),
+    ]);
     let spike = Pace::Open { rate: spike, arrivals: Arrivals::Even };
     let (epoll, uring) = (IoUsed::Epoll(None), IoUsed::Uring);
     for (spec, used) in [

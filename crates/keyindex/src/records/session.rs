@@ -273,7 +273,7 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
         let kinds = std::mem::take(&mut self.kinds);
         let done = match kinds.get(usize::from(op.kind)) {
             Some(prepared) => self.carry_out(prepared, op.params, answer),
-            None => Err(Failure::Refused("this kind of operation has not been prepared")),
+            None => Err(Failure::Refused("this operation type has not been prepared")),
         };
         self.kinds = kinds;
         match done {

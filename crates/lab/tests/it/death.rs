@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::StopSignal;
+use plimsoll_core::{Launch, ServerSpec, StopSignal};
 use plimsoll_lab::{PrivateServer, ServerUser, Supervisor, sweep_orphans};
 use rustix::process::{Pid, Signal};
 
@@ -24,10 +24,11 @@ const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; don
 
 /// A place for a server of another user, as root: most real ones are.
 fn server_in(base: PathBuf) -> PrivateServer {
-    let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+    let spec = ServerSpec { leave: StopSignal::Quit, ..ServerSpec::new("server", "nobody", "base-passwd") };
+    let user = ServerUser::caller_or(spec.user, spec.package).unwrap();
     let supervisor = Supervisor::start().unwrap();
     let log_dir = Path::new(".");
-    PrivateServer::new(&supervisor, "server", &[base], user, StopSignal::Quit, log_dir, &Default::default()).unwrap()
+    PrivateServer::new(&supervisor, spec, user, &[base], log_dir, &Default::default()).unwrap()
 }
 
 /// A test of its own, and, started again by [`Owner::start`], the process that others kill.
@@ -38,7 +39,7 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
     let own_base = asked_base.is_none().then(base);
     let base = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
     let mut server = server_in(base);
-    let pid = server.start("sh", Path::new("/bin/sh"), &["-c", STUBBORN]).unwrap();
+    let pid = server.start(&Launch::new("sh", "/bin/sh".into(), ["-c", STUBBORN])).unwrap();
     println!("owner: {pid} {} {}", server.root_dir().display(), server.socket_dir().display());
     if asked_base.is_some() {
         std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -159,9 +160,9 @@ fn servers_that_come_and_go_leave_nothing() {
         let base = if round % 2 == 0 { place.clone() } else { place.join("a".repeat(80)) };
         fs::create_dir_all(&base).unwrap();
         let mut server = server_in(base);
-        server.run("first", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
+        server.run(&Launch::new("first", "/bin/true".into(), [""; 0]), BOUND).unwrap();
         let script = if round % 3 == 0 { STUBBORN } else { "trap 'exit 0' TERM QUIT; sleep 100 & wait" };
-        server.start("sh", Path::new("/bin/sh"), &["-c", script]).unwrap();
+        server.start(&Launch::new("sh", "/bin/sh".into(), ["-c", script])).unwrap();
         if round % 3 == 0 {
             server.kill().unwrap();
         } else {
@@ -288,6 +289,17 @@ fn the_owner_notices_when_its_supervisor_is_killed_and_removes_everything_itself
     drop(owner.process.stdin.take());
     owner.process.wait().unwrap();
     assert!(!owner.root.exists());
+    assert_nothing_is_left(&owner.root, &owner.sockets);
+}
+
+#[test]
+fn a_supervisor_that_is_stopped_is_killed_when_it_has_not_answered_in_time() {
+    let base = base();
+    let mut owner = Owner::start(base.path());
+    kill(owner.supervisor, Signal::STOP);
+    drop(owner.process.stdin.take());
+    owner.process.wait().unwrap();
+    assert!(!Path::new(&format!("/proc/{}", owner.supervisor)).exists());
     assert_nothing_is_left(&owner.root, &owner.sockets);
 }
 

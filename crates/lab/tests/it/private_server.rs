@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StopSignal, StoreErrorKind};
+use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreErrorKind};
 use plimsoll_lab::{PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
 
 use crate::base;
@@ -17,17 +17,18 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+const SPEC: ServerSpec = ServerSpec { leave: StopSignal::Quit, ..ServerSpec::new("Server", "nobody", "base-passwd") };
+
 fn user() -> ServerUser {
-    ServerUser::caller_or("nobody", "base-passwd").unwrap()
+    ServerUser::caller_or(SPEC.user, SPEC.package).unwrap()
 }
 
 fn server(base: &Path) -> PrivateServer {
     PrivateServer::new(
         &Supervisor::start().unwrap(),
-        "server",
-        &[base.to_owned()],
+        SPEC,
         user(),
-        StopSignal::Quit,
+        &[base.to_owned()],
         &base.join("logs"),
         &Default::default(),
     )
@@ -35,7 +36,7 @@ fn server(base: &Path) -> PrivateServer {
 }
 
 fn start_shell(server: &mut PrivateServer, script: &str) -> u32 {
-    server.start("shell", Path::new("/bin/sh"), &["-c", script]).unwrap()
+    server.start(&Launch::new("shell", "/bin/sh".into(), ["-c", script])).unwrap()
 }
 
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
@@ -67,7 +68,7 @@ fn a_program_runs_as_the_servers_user_in_its_data_directory_with_nothing_of_our_
     let base = base();
     let mut server = server(base.path());
     let script = "id -u >seen; pwd >>seen; env | sort | grep -v -e ^_= -e PWD= >>seen; cut -d' ' -f6 /proc/$$/stat >>seen; echo $$ >>seen";
-    server.run("shell", Path::new("/bin/sh"), &["-c", script], BOUND).unwrap();
+    server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", script]), BOUND).unwrap();
     let seen = fs::read_to_string(server.data_dir().join("seen")).unwrap();
     let lines: Vec<&str> = seen.lines().collect();
     assert_eq!(lines[0], user().uid.to_string());
@@ -85,9 +86,9 @@ fn arguments_arrive_as_they_are() {
     let odd = ["it's", "$(touch owned)", "a  b", "", "\\", "`x`", "*", "\u{e4}\t;&|", "a\nremove"];
     let mut arguments = vec!["-c", "printf '%s\\n' \"$@\" >seen", "sh"];
     arguments.extend(odd);
-    server.run("shell", Path::new("/bin/sh"), &arguments, BOUND).unwrap();
+    server.run(&Launch::new("shell", "/bin/sh".into(), arguments), BOUND).unwrap();
     assert_eq!(fs::read_to_string(server.data_dir().join("seen")).unwrap(), odd.join("\n") + "\n");
-    let error = server.start("shell", Path::new("/bin/sh"), &["a\0b"]).unwrap_err();
+    let error = server.start(&Launch::new("shell", "/bin/sh".into(), ["a\0b"])).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Usage);
 }
 
@@ -95,10 +96,10 @@ fn arguments_arrive_as_they_are() {
 fn a_program_that_cannot_be_executed_is_named() {
     let base = base();
     let mut server = server(base.path());
-    let error = server.start("none", Path::new("/nowhere/none"), &[""; 0]).unwrap_err();
+    let error = server.start(&Launch::new("none", "/nowhere/none".into(), [""; 0])).unwrap_err();
     assert!(error.what.starts_with("/nowhere/none: No such file"), "{error}");
     assert_eq!(server.pid(), None);
-    server.run("true", Path::new("/bin/true"), &[""; 0], BOUND).unwrap();
+    server.run(&Launch::new("true", "/bin/true".into(), [""; 0]), BOUND).unwrap();
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
     let make = || {
         let (bases, logs) = ([base.path().to_owned()], base.path().join("logs"));
         let waits = Default::default();
-        PrivateServer::new(&supervisor, "server", &bases, user(), StopSignal::Quit, &logs, &waits)
+        PrivateServer::new(&supervisor, SPEC, user(), &bases, &logs, &waits)
     };
     let mut servers = [make().unwrap(), make().unwrap()];
     // Each leaves a process in a session of its own behind.
@@ -154,7 +155,7 @@ fn a_server_stops_and_starts_again_with_its_data() {
     let second = start_shell(&mut server, script);
     assert_ne!(first, second);
     wait_for("the second start", || count("started") == 2);
-    assert_eq!(server.start("shell", Path::new("/bin/true"), &[""]).unwrap_err().kind, StoreErrorKind::Usage);
+    assert_eq!(server.start(&Launch::new("shell", "/bin/true".into(), [""])).unwrap_err().kind, StoreErrorKind::Usage);
 }
 
 #[test]
@@ -180,16 +181,9 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let waits = plimsoll_core::Waits::new(BOUND, BOUND, stop.clone());
     let logs = base.path().join("logs");
-    let mut server = PrivateServer::new(
-        &Supervisor::start().unwrap(),
-        "server",
-        &[base.path().to_owned()],
-        user(),
-        StopSignal::Quit,
-        &logs,
-        &waits,
-    )
-    .unwrap();
+    let mut server =
+        PrivateServer::new(&Supervisor::start().unwrap(), SPEC, user(), &[base.path().to_owned()], &logs, &waits)
+            .unwrap();
     let shell = ["-c", "trap '' TERM; echo >>ready; while :; do sleep 1; done"];
     let ready = server.data_dir().join("ready");
     let hour = Duration::from_secs(3_600);
@@ -198,7 +192,7 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
         if asks {
             // The first may have been killed before it got there.
             let _ = fs::remove_file(&ready);
-            server.start("shell", Path::new("/bin/sh"), &shell).unwrap();
+            server.start(&Launch::new("shell", "/bin/sh".into(), shell)).unwrap();
             wait_for("the shell's deafness", || ready.exists());
         }
         let wish = stop.clone();
@@ -209,7 +203,7 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
         let started = Instant::now();
         let ended = match asks {
             true => server.stop(StopSignal::Term, hour),
-            false => server.run("shell", Path::new("/bin/sh"), &shell, hour),
+            false => server.run(&Launch::new("shell", "/bin/sh".into(), shell), hour),
         };
         assert_eq!(ended.unwrap_err().kind, StoreErrorKind::Interrupted);
         assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
@@ -247,7 +241,8 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
 fn the_log_is_kept_unless_the_server_is_closed() {
     let base = base();
     let logs = || fs::read_dir(base.path().join("logs")).map_or(0, Iterator::count);
-    let speak = |server: &mut PrivateServer| server.run("echo", Path::new("/bin/echo"), &["words"], BOUND).unwrap();
+    let speak =
+        |server: &mut PrivateServer| server.run(&Launch::new("echo", "/bin/echo".into(), ["words"]), BOUND).unwrap();
     let mut closed = server(base.path());
     speak(&mut closed);
     closed.close().unwrap();
@@ -266,11 +261,12 @@ fn the_log_is_kept_unless_the_server_is_closed() {
 fn one_that_is_killed_says_the_signal_and_only_what_this_start_said() {
     let base = base();
     let mut server = server(base.path());
-    server.run("first", Path::new("/bin/echo"), &["noise of the first"], BOUND).unwrap();
-    let error = server.run("second", Path::new("/bin/sh"), &["-c", "kill -9 $$"], BOUND).unwrap_err();
+    server.run(&Launch::new("first", "/bin/echo".into(), ["noise of the first"]), BOUND).unwrap();
+    let error = server.run(&Launch::new("second", "/bin/sh".into(), ["-c", "kill -9 $$"]), BOUND).unwrap_err();
     assert_eq!(error.what, "second was ended by signal 9");
     assert_eq!(error.detail.as_deref(), Some("it said nothing"));
-    let error = server.run("third", Path::new("/bin/sleep"), &["100"], Duration::from_millis(100)).unwrap_err();
+    let error =
+        server.run(&Launch::new("third", "/bin/sleep".into(), ["100"]), Duration::from_millis(100)).unwrap_err();
     assert!(error.what.contains("third was not done"), "{error}");
 }
 
@@ -279,7 +275,7 @@ fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
     let base = base();
     let mut server = server(base.path());
     let mut kind_of = |script: &str| {
-        let error = server.run("shell", Path::new("/bin/sh"), &["-c", script], BOUND).unwrap_err();
+        let error = server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", script]), BOUND).unwrap_err();
         assert!(error.next.is_some(), "{error}");
         error.kind
     };
@@ -309,15 +305,7 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
     fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let logs = base.path().join("logs");
     let make = |bases: &[PathBuf]| {
-        PrivateServer::new(
-            &Supervisor::start().unwrap(),
-            "server",
-            bases,
-            user(),
-            StopSignal::Quit,
-            &logs,
-            &Default::default(),
-        )
+        PrivateServer::new(&Supervisor::start().unwrap(), SPEC, user(), bases, &logs, &Default::default())
     };
 
     let server = make(&[inside.clone(), base.path().join("missing"), open.clone()]).unwrap();
@@ -346,7 +334,7 @@ fn a_socket_directory_is_short_also_under_a_long_base() {
     let sockets = server.socket_dir().to_owned();
     assert!(sockets.as_os_str().as_bytes().len() <= SOCKET_DIR_BYTES_MAX, "{}", sockets.display());
     let script = format!("touch '{}/socket'", sockets.display());
-    server.run("shell", Path::new("/bin/sh"), &["-c", &script], BOUND).unwrap();
+    server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", &script]), BOUND).unwrap();
     server.close().unwrap();
     assert!(!sockets.exists());
 }

@@ -18,6 +18,9 @@ fn the_books_tables_of_keys_are_the_plans() {
         let keys: &[&[keys::Key]] = match name {
             "PLAN" => &[keys::PLAN],
             "SCRIPT" => &[keys::SCRIPT],
+            "CSV" => &[keys::CSV],
+            "REQUEST" => &[keys::REQUEST],
+            "STEP" => &[keys::STEP],
             "PHASE" => &[keys::PHASE],
             "LOAD" => &[keys::LOAD, keys::CLIENTS_WRITE],
             "ASK" => &[keys::ASK],

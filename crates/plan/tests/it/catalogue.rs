@@ -1,7 +1,7 @@
 //! A small world to write plans for.
 
 use plimsoll_core::{
-    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, SamplerSpec, SessionShape,
+    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Preset, SamplerSpec, SessionShape,
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
 };
 
@@ -33,6 +33,11 @@ const COUPONS: &[ParamSpec] = &[
     ParamSpec::one_of("index", &["none", "own", "keyindex"], ""),
     ParamSpec::duration("pause", "1ms", ""),
     ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
+];
+
+const PRESETS: &[Preset] = &[
+    Preset::of("coupons:reads", "", &[("read", 9), ("query", 1)]),
+    Preset { params: &[("records", "500_000")], ..Preset::of("coupons:many", "", &[("update", 1)]) },
 ];
 
 /// Takes every script without the word `wrong`.
@@ -92,6 +97,7 @@ pub fn catalogue() -> Catalogue {
         },
         StoreSpec {
             name: "postgres",
+            aliases: &["pg"],
             schemes: &["postgres", "postgresql"],
             password_places: "PGPASSWORD, PGPASSFILE, a service file or --password-file",
             interfaces: &[Interface::Records, Interface::Sql],
@@ -120,9 +126,9 @@ pub fn catalogue() -> Catalogue {
         summary: "",
         interfaces: &[Interface::Records],
         dialects: &[],
-        takes_scripts: false,
         kinds: &["read", "update", "query"],
         params: COUPONS,
+        presets: PRESETS,
         make: no_workload,
     };
     let select = WorkloadSpec {
@@ -130,9 +136,9 @@ pub fn catalogue() -> Catalogue {
         summary: "",
         interfaces: &[Interface::Sql],
         dialects: &[],
-        takes_scripts: false,
         kinds: &["select"],
         params: &[],
+        presets: &[],
         make: no_workload,
     };
     let nothing = WorkloadSpec {
@@ -140,9 +146,9 @@ pub fn catalogue() -> Catalogue {
         summary: "",
         interfaces: &[],
         dialects: &[],
-        takes_scripts: false,
         kinds: &["nothing"],
         params: &[],
+        presets: &[],
         make: no_workload,
     };
     let script = WorkloadSpec {
@@ -150,9 +156,9 @@ pub fn catalogue() -> Catalogue {
         summary: "",
         interfaces: &[Interface::Sql],
         dialects: &[],
-        takes_scripts: true,
         kinds: &[],
         params: &[],
+        presets: &[],
         make: refuse_wrong,
     };
     Catalogue {

@@ -76,12 +76,6 @@ fn the_coupon_study_comes_to_five_trials() {
 }
 
 #[test]
-fn a_plan_survives_json() {
-    let plan = plan(COUPONS);
-    assert_eq!(serde_json::from_str::<Plan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
-}
-
-#[test]
 fn other_stores_may_be_named_instead() {
     let plan = plan_on(COUPONS, Some(&["postgres", "postgres://me@db.example:5433/test"]));
     assert_eq!(
@@ -89,14 +83,14 @@ fn other_stores_may_be_named_instead() {
         [
             "index=none store=postgres",
             "index=own store=postgres",
-            "index=none store=db.example",
-            "index=own store=db.example"
+            "index=none store=test@db.example",
+            "index=own store=test@db.example"
         ]
     );
     assert_eq!(plan.trials[2].store.url.as_deref(), Some("postgres://me@db.example:5433/test"));
     let reasons = [
         "postgres has no key-value interface to keep index keys in",
-        "db.example has no key-value interface to keep index keys in",
+        "test@db.example has no key-value interface to keep index keys in",
     ];
     assert_eq!(plan.left_out, reasons);
     let password = plan_on(COUPONS, Some(&["postgres://me:secret@h/"]));
@@ -223,4 +217,33 @@ fn a_workload_without_records_needs_no_load() {
     assert_eq!(plan.timed_s, 1.0);
     assert_eq!(plan.samplers, [""; 0]);
     assert_eq!(plan.title, "test");
+}
+
+#[test]
+fn a_workloads_other_name_says_its_mix_and_parameters_which_the_plan_may_replace() {
+    let parsed = |workload: &str, drive: &str| {
+        let text = format!(
+            "stores = [\"sqlite\"]\n[workload]\nname = {workload}\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nops = 1\n{drive}"
+        );
+        let plan = plimsoll_plan::parse("some/where/my plan.toml", &text, &catalogue(), &Overrides::default()).unwrap();
+        assert_eq!(plan.name, "my plan");
+        let trial = &plan.trials[0];
+        assert_eq!(trial.workload.name, "coupons");
+        let mix = trial.drives().next().unwrap().1.mix.clone();
+        (mix, trial.workload.params.int("records"), trial.workload.given.clone())
+    };
+    let mix =
+        |shares: &[(&str, u32)]| shares.iter().map(|(kind, share)| ((*kind).to_owned(), *share)).collect::<Vec<_>>();
+    assert_eq!(parsed("\"coupons:reads\"", ""), (mix(&[("read", 9), ("query", 1)]), 100_000, vec![]));
+    assert_eq!(parsed("\"coupons:many\"", ""), (mix(&[("update", 1)]), 500_000, vec![]));
+    let given = parsed("\"coupons:many\"\nrecords = 7", "mix = { read = 1 }");
+    assert_eq!(given, (mix(&[("read", 1)]), 7, vec!["records".to_owned()]));
+}
+
+#[test]
+fn a_store_has_other_names_and_one_of_its_own() {
+    let text = "stores = [\"pg\"]\n[workload]\nname = \"select\"\n[[phase]]\ndo = \"drive\"\nops = 1\n";
+    let plan = plimsoll_plan::parse("test", text, &catalogue(), &Overrides::default()).unwrap();
+    let store = &plan.trials[0].store;
+    assert_eq!((store.kind.as_str(), store.label.as_str()), ("postgres", "postgres"));
 }

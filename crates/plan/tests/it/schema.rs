@@ -48,7 +48,7 @@ clients = [1, 8]
 depth = 2
 for = "1.5 min"
 mix = [{ read = 1 }, { read = 1, update = 2 }]
-rate = ["1000/s", { ramp = ["1/s", "2/s"] }, { steps = ["1/s"], each = "1s" }]
+rate = ["1000/s", { sine = "2/s", amplitude = "1/s", period = "1s" }]
 arrivals = "poisson"
 only = { index = "own" }
 
@@ -57,6 +57,10 @@ do = "check"
 
 [goals]
 p99 = "20ms"
+p97.5 = "20ms"
+mean = "5ms"
+read = { p99.9 = "1s", errors = "0%" }
+status.500 = "0%"
 errors = "0.1%"
 lost = 0
 
@@ -88,9 +92,12 @@ fn every_mistake_is_found() {
         ("do = \"load\"", "do = \"lod\""),
         ("batch = [10, 20]", "batch = []"),
         ("for = \"1.5 min\"", "for = 90"),
-        ("each = \"1s\"", "eech = \"1s\""),
+        ("period = \"1s\"", "perid = \"1s\""),
         ("\"poisson\"", "\"poison\""),
         ("p99 = \"20ms\"", "p99 = 20"),
+        ("mean = \"5ms\"", "median = \"5ms\""),
+        ("errors = \"0%\"", "lost = 0"),
+        ("500 = \"0%\"", "500 = 0"),
         ("errors = \"0.1%\"", "errors = 0.1"),
         ("formula =", "formulas ="),
     ] {

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use plimsoll_plan::{Arrivals, Overrides, Pace, Plan, PlanError, Rate, Start, Step, parse, parse_with_files};
+use plimsoll_plan::model::{Arrivals, Drive, Limit, Pace, Plan, Rate, Stage, Start, Step, Think};
+use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
 use crate::catalogue::catalogue;
 
@@ -79,6 +80,33 @@ fn keys_can_be_swept_one_at_a_time() {
 }
 
 #[test]
+fn what_is_swept_one_at_a_time_is_limited_by_its_own_trials() {
+    let list = |count: usize| (1..=count).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let plan_of = |mode: &str, count: usize| {
+        let head = HEAD.replace("\"coupons\"", &format!("\"coupons\"\nrecords = [{}]", list(count)));
+        let lists = format!("clients = [{}]\ndepth = [{}]", list(count), list(30));
+        parse("test", &format!("{head}{DRIVE}{lists}\n{mode}"), &catalogue(), &Overrides::default())
+    };
+    let one = "[[sweep]]\nmode = \"one-at-a-time\"";
+    // A grid would be 27,000.
+    assert_eq!(plan_of(one, 30).map(|plan| plan.trials.len()).ok(), Some(88));
+    for (mode, count) in [("", 30), (one, 6_000)] {
+        let error = plan_of(mode, count).unwrap_err();
+        assert!(error.problems().iter().any(|problem| problem.what().contains("comes to more than 10000 trials")));
+    }
+}
+
+#[test]
+fn a_point_that_the_sweep_leaves_out_is_not_judged() {
+    // Nothing is loaded for two clients of two depths, and there is no such trial.
+    let text = HEAD.replace("do = \"load\"", "do = \"load\"\nonly = { clients = [1] }")
+        + "[[phase]]\ndo = \"load\"\nname = \"again\"\nonly = { clients = [2], depth = [1] }\n"
+        + DRIVE
+        + "clients = [1, 2]\ndepth = [1, 16]\n[[sweep]]\nmode = \"one-at-a-time\"\n";
+    assert_eq!(plan(&text).trials.len(), 3);
+}
+
+#[test]
 fn trials_start_settled_unless_said_otherwise() {
     for (text, start) in [
         ("", Start::Settled),
@@ -95,12 +123,6 @@ fn a_rate_may_change_over_a_phase() {
     let second = 1_000_000_000;
     for (text, shape) in [
         ("\"60/min\"", Rate::Constant(1.0)),
-        ("{ ramp = [\"100/s\", \"5000/s\"] }", Rate::Ramp(100.0, 5000.0)),
-        ("{ steps = [\"1/s\", \"2/s\"], each = \"5s\" }", Rate::Steps { rates: vec![1.0, 2.0], each_ns: 5 * second }),
-        (
-            "{ spike = \"9/s\", base = \"1/s\", at = \"3s\", for = \"2s\" }",
-            Rate::Spike { base: 1.0, peak: 9.0, at_ns: 3 * second, for_ns: 2 * second },
-        ),
         (
             "{ sine = \"10/s\", amplitude = \"10/s\", period = \"2s\" }",
             Rate::Sine { mean: 10.0, amplitude: 10.0, period_ns: 2 * second },
@@ -111,6 +133,25 @@ fn a_rate_may_change_over_a_phase() {
         assert_eq!(drive.pace, Pace::Open { rate: shape, arrivals: Arrivals::Poisson });
         assert!(plan.outline().iter().any(|line| line.contains("Poisson arrivals")));
     }
+}
+
+#[test]
+fn a_load_may_change_in_stages_of_rates_or_of_clients() {
+    let second = 1_000_000_000;
+    let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * second };
+    let drive_of = |keys: &str| -> Drive {
+        let plan = plan(&format!("{HEAD}{}{keys}", DRIVE.replace("for = \"10s\"\n", "")));
+        let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+        drive.clone()
+    };
+    let drive = drive_of("stages = [\"500/s@10s\", \"500/s..2000/s@30s\", \"..0/s@1min\"]\nclients = 3");
+    let stages = vec![stage(500.0, 500.0, 10), stage(500.0, 2_000.0, 30), stage(2_000.0, 0.0, 60)];
+    assert_eq!(drive.pace, Pace::Open { rate: Rate::Stages(stages), arrivals: Arrivals::Even });
+    assert_eq!((drive.limit, drive.clients, drive.stages), (Limit::DurationNs(100 * second), 3, vec![]));
+    let drive = drive_of("stages = [\"10@10s\", \"..50@30s\"]\nthink = \"exp:100ms\"");
+    assert_eq!((&drive.pace, drive.limit, drive.clients), (&Pace::Closed, Limit::DurationNs(40 * second), 50));
+    assert_eq!(drive.stages, [stage(10.0, 10.0, 10), stage(10.0, 50.0, 30)]);
+    assert_eq!(drive.think, Some(Think::Exponential(100_000_000)));
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
@@ -158,7 +199,7 @@ fn what_is_wrong_in_a_script_is_shown_in_the_script() {
     let error = with_file(SCRIPTS, "SELECT 1;\nthis is wrong;").unwrap_err();
     assert_eq!(error.to_string(), "this is wrong");
     assert_eq!(error.problems()[0].source_name(), "dir/a.sql");
-    assert_eq!(error.position(), (2, 9));
+    assert_eq!(error.problems()[0].span(), 18..23);
     let inline = with_file(&SCRIPTS.replace("SELECT 2", "wrong"), "").unwrap_err();
     assert_eq!(inline.problems()[0].source_name(), "b");
 }

@@ -154,10 +154,10 @@ fn a_list_and_a_report_say_the_same_of_a_damaged_file() {
             }
         }
         fs::write(&path, &bytes).unwrap();
-        let listed = plimsoll_record::list(place.path()).unwrap();
+        let listed = plimsoll_record::list(place.path(), |_| ()).unwrap();
         match (Run::load(&path), &listed[0].summary) {
-            (Ok(run), Ok(summary)) => {
-                assert_eq!((run.state, run.header.id), (summary.state.clone(), summary.id.clone()))
+            (Ok(run), Ok((summary, ()))) => {
+                assert_eq!((run.state, run.header.plan_name), (summary.state.clone(), summary.plan_name.clone()))
             }
             (Err(error), Err(other)) => {
                 assert_eq!(error, *other);

@@ -5,8 +5,8 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    About, AnswerCheck, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState, ResultName,
-    Run, RunState, Sample, Series, SeriesKind,
+    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState,
+    ResultName, Run, RunState, Sample, Series, SeriesKind,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
@@ -45,11 +45,7 @@ fn answers() -> AnswerCheck {
         trial: 0,
         phase: 0,
         op: "query".into(),
-        answers: 5,
-        expected: 500,
-        got: 499,
-        missing: 2,
-        wrong: 1,
+        counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
     }
 }

@@ -44,13 +44,14 @@ pub fn header(id: &str) -> RunHeader {
                 seed: 7,
             }),
         },
+        tag: String::new(),
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into(), "--on=a 'b'".into()],
         seed: u64::MAX - 1,
         slice_ns: SLICE_NS,
         started_wall_ns: 1_795_292_643_000_000_001,
         environment: vec![("CPU".into(), "AMD EPYC".into()), ("cores".into(), "2".into())],
         left_out: vec!["fjall, index = own: it has none".into()],
-        goals: vec![Goal { what: GoalKind::Lost, limit: 0.0, unit: String::new() }],
+        goals: vec![Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() }],
         figures: vec![Figure {
             name: "load, plain".into(),
             unit: "s".into(),
@@ -144,6 +145,7 @@ pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
         clients: 8,
         workers: 2,
         rate_per_s: (ordinal == 1).then_some(1_000.5),
+        stages: Vec::new(),
         finds_warmup: ordinal == 0,
         start_ns: 77,
     }

@@ -19,6 +19,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let verdict = Verdict {
         word,
         tone,
+        answer: Vec::new(),
         title: b.title.clone(),
         sentence: format!("{} against {}", b.id, a.id),
         reasons: Vec::new(),
@@ -26,7 +27,8 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     };
     let mut sections = Vec::new();
     let mut section = |title: &str, body: Body<'static>| {
-        sections.push(Section { id: "", title: title.to_string(), aside: false, body });
+        let is_said = !body.blocks.is_empty() || !body.note.is_empty();
+        sections.extend(is_said.then(|| Section { id: "", title: title.to_string(), aside: false, body }));
     };
     let mut asked = Body::default();
     asked.table(conditions(comparison.rules.iter().map(|rule| {
@@ -34,9 +36,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
         let whys = rule.failures.iter().chain(&rule.undecided).collect();
         (rule.word(), Text::from(&rule.rule).then(Tone::Dim, about), whys)
     })));
-    if !asked.blocks.is_empty() {
-        section("Conditions", asked);
-    }
+    section("Conditions", asked);
     let mut runs = Body::default();
     runs.pairs([("A", a), ("B", b)].map(|(name, side)| {
         let state = match side.state {
@@ -52,9 +52,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     section("Configured differently", config);
     let mut lines = Body::default();
     lines.list(Tone::Strong, comparison.lines.iter().map(|line| Tone::Strong.text(line)));
-    if !lines.blocks.is_empty() {
-        section("Load lines", lines);
-    }
+    section("Load lines", lines);
     for group in &comparison.groups {
         section(&group.trial, numbers_of(group));
     }

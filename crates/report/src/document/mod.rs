@@ -6,15 +6,19 @@
 //! | module | what it puts together |
 //! |---|---|
 //! | `run` | a run: its verdict and the order of its sections |
-//! | `results` | goals, figures, latencies, steps, answers and ledger |
+//! | `results` | goals, figures, answers and ledger |
+//! | `latency` | how long operations took: table, histogram, steps |
 //! | `series` | load lines, two sides in turn, sweeps |
+//! | `stages` | loads that change, stage by stage |
 //! | `trials` | what data take, and each trial in detail |
 //! | `comparison` | two runs side by side |
 
 mod comparison;
+mod latency;
 mod results;
 mod run;
 mod series;
+mod stages;
 mod trials;
 
 use plimsoll_analysis::RunView;
@@ -118,6 +122,8 @@ macro_rules! cells {
 /// A column of a table.
 #[derive(Debug, Clone)]
 pub struct Column {
+    /// The terminal leaves it out where the table is too wide, those with the highest number first.
+    pub(crate) spare: u8,
     pub(crate) head: String,
     /// Numbers stand on the right, words on the left.
     pub(crate) right: bool,
@@ -129,16 +135,21 @@ impl Column {
     pub fn when(self, shown: bool) -> Self {
         Column { shown, ..self }
     }
+
+    /// The column as one that a terminal may leave out where there is no room: those with the highest `rank` first.
+    pub fn spare(self, rank: u8) -> Self {
+        Column { spare: rank, ..self }
+    }
 }
 
 /// A column of words.
 pub fn words(head: impl Into<String>) -> Column {
-    Column { head: head.into(), right: false, shown: true }
+    Column { head: head.into(), right: false, shown: true, spare: 0 }
 }
 
 /// A column of numbers.
 pub fn numbers(head: impl Into<String>) -> Column {
-    Column { head: head.into(), right: true, shown: true }
+    Column { head: head.into(), right: true, shown: true, spare: 0 }
 }
 
 /// A table. Without any head it is one of names and texts.
@@ -268,6 +279,8 @@ pub struct Verdict {
     /// `Pass`, `Fail`, `Incomplete`, `Undecided`; empty where nothing was asked.
     pub(crate) word: &'static str,
     pub(crate) tone: Tone,
+    /// What came of it in the units of the job: what it is of, where there are several, and the numbers.
+    pub(crate) answer: Vec<(String, Text)>,
     /// What this is about.
     pub(crate) title: String,
     pub(crate) sentence: String,

@@ -2,9 +2,12 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{Level, VerdictState, Warning};
+use plimsoll_analysis::view::{Level, SummaryPart, SummaryView, VerdictState, Warning};
 
-use super::{Block, Body, Document, Section, Table, Text, Tone, Verdict, numbers, results, series, trials, words};
+use super::{
+    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, numbers, results, series, stages, trials,
+    words,
+};
 use crate::cells;
 
 /// Events that are told where there is little room.
@@ -20,12 +23,13 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),
         (true, "sweep", "Sweep", main, series::sweeps(view, full)),
-        (true, "stalls", "Stalls", main, stalls(view)),
         (true, "figures", "Figures", main, results::figures(view, full)),
+        (true, "latency", "Latency under load", main, latency::latencies(view, full)),
+        (true, "stages", "Stages", main, stages::stages(view, full)),
+        (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
+        (true, "stalls", "Stalls", main, stalls(view)),
         (true, "truth", "Answers and ledger", aside, results::truth(view, full)),
         (full, "time", "Over time", main, timeline(view)),
-        (true, "latency", "Latency under load", main, results::latencies(view, full)),
-        (true, "steps", "Steps within operations", aside, results::steps(view, full)),
         (true, "trials", space, aside, trials::space(view, full)),
         (!full, "plans", "Query plans", aside, trials::plans(view)),
         (!full, "settings", "Settings", aside, trials::settings(view)),
@@ -50,11 +54,22 @@ fn verdict(view: &RunView) -> Verdict {
     Verdict {
         word,
         tone,
+        answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
         sentence: view.verdict.sentence.clone(),
         reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }
+}
+
+/// What came of it, the first number and what is not as it must be marked.
+fn answer(summary: &SummaryView) -> (String, Text) {
+    let part = |(at, part): (usize, &SummaryPart)| match (at, part.bad) {
+        (_, true) => Tone::Bad.text(&part.text),
+        (0, _) => Tone::Strong.text(&part.text),
+        _ => Text::from(&part.text),
+    };
+    (summary.place.clone(), Text::joined(summary.parts.iter().enumerate().map(part).collect(), " · "))
 }
 
 fn stalls<'a>(view: &RunView) -> Body<'a> {
@@ -80,20 +95,12 @@ fn left_out<'a>(view: &RunView) -> Body<'a> {
     body
 }
 
-/// Warnings by what to do about them, in the order of the first of each: a busy machine would say the same after every
-/// phase.
+/// Each warning, and what to do about it.
 fn warnings<'a>(warnings: &[Warning]) -> Body<'a> {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for warning in warnings {
-        match groups.iter_mut().find(|(next, _)| *next == warning.next) {
-            Some((_, texts)) => texts.push(&warning.text),
-            None => groups.push((&warning.next, vec![&warning.text])),
-        }
-    }
     let mut body = Body::default();
-    for (next, texts) in groups {
-        body.list(Tone::Open, texts);
-        body.text(Tone::Dim.text(format!("→ {next}")));
+    for warning in warnings {
+        body.list(Tone::Open, [&warning.text]);
+        body.text(Tone::Dim.text(format!("→ {}", warning.next)));
     }
     body
 }
@@ -127,6 +134,7 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
     body.pairs([
         ("plan", run.plan_name.clone()),
         ("command", run.command_line.join(" ")),
+        ("tag", run.tag.clone()),
         ("seed", run.seed.to_string()),
         ("slice", number::seconds(run.slice_seconds)),
         ("started", run.started.clone()),

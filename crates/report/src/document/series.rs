@@ -24,7 +24,17 @@ fn each<'a>(mut parts: Vec<(Text, Body<'a>)>) -> Body<'a> {
 
 /// Each search for the load line: its sentence, its curves, its rungs.
 pub fn lines(view: &RunView, full: bool) -> Body<'_> {
-    each(view.lines.iter().map(|line| (Text::from(&line.store), one_line(view, line, full))).collect())
+    each(
+        view.lines
+            .iter()
+            .map(|line| {
+                (
+                    Text::from(format!("{}: the highest rate at which every goal holds", line.store)),
+                    one_line(view, line, full),
+                )
+            })
+            .collect(),
+    )
 }
 
 fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
@@ -42,12 +52,12 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
         body.pictures("pair", vec![Picture::Chart(&line.done), Picture::Chart(&line.latency)]);
     }
     let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
-    let limit = |goal: &GoalSeen| format!("{} ≤ {}", goal.what.name(), number::with_unit(goal.limit, &goal.unit));
-    let mut columns = vec![numbers("rung"), words("for")];
+    let limit = |goal: &GoalSeen| format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit));
+    let mut columns = vec![numbers("load step"), words("for")];
     columns.extend(["asked", "done", "time", "n"].map(numbers));
     columns.extend(goals.iter().map(|goal| numbers(limit(goal))));
     columns.extend([numbers("cycles").when(result.cycles.is_some()), words("")]);
-    let mut table = Table::new("Rungs", columns);
+    let mut table = Table::new("Load steps", columns);
     for rung in &line.rungs {
         let mut cells = cells![
             number::count(u64::from(rung.rung.ordinal) + 1),

@@ -1,5 +1,7 @@
 //! The trials: what their data take, what each store is and said, and what every phase came to.
 
+use std::collections::BTreeSet;
+
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::size::is_of_size;
@@ -11,23 +13,17 @@ use crate::cells;
 
 /// What the program calls a store's plan for an operation.
 const PLAN_OF_STORE: &str = "plan of the store";
+/// What it calls the sentence about what a store's own settings promise.
+const PROMISE: &str = "acknowledged writes";
 
 /// What the data of each trial take; `full`, every trial in detail.
 pub fn space(view: &RunView, full: bool) -> Body<'_> {
-    let mut table = Table::new(
-        "Trials",
-        vec![
-            words("trial"),
-            numbers("records").when(full),
-            numbers("data"),
-            numbers("index"),
-            numbers("all on disk"),
-            numbers("written per record"),
-            numbers("÷ its own bytes"),
-            words("state").when(full),
-            words("version"),
-        ],
-    );
+    let columns = [
+        vec![words("trial"), numbers("records").when(full)],
+        ["data", "index", "all on disk", "written per record", "÷ its own bytes"].map(numbers).to_vec(),
+        vec![words("state").when(full), words("version")],
+    ];
+    let mut table = Table::new("Trials", columns.concat());
     // The rungs of a search are about the same data.
     let is_series = !view.lines.is_empty() || view.ab.is_some();
     let is_first = |trial: &TrialView| {
@@ -36,7 +32,7 @@ pub fn space(view: &RunView, full: bool) -> Body<'_> {
     let shown = || view.trials.iter().filter(|trial| full || !is_series || is_first(trial));
     let bytes = |bytes: Option<u64>| or_none(bytes.map(|bytes| number::bytes(bytes as f64)));
     for trial in shown() {
-        let footprint = trial.footprint.as_ref();
+        let footprint = trial.footprint.as_ref().map(|footprint| footprint.bytes);
         if full || footprint.is_some() || trial.device_bytes_per_record.is_some() {
             table.row(cells![
                 &trial.name,
@@ -89,16 +85,18 @@ pub fn settings<'a>(view: &RunView) -> Body<'a> {
         Some(default) => format!("{} = {} (not {default})", setting.name, setting.value),
         None => format!("{} = {}", setting.name, setting.value),
     };
-    let mut said: Vec<(&str, String)> = Vec::new();
-    for trial in &view.trials {
-        let all = trial.settings.iter().map(one).collect::<Vec<_>>().join(", ");
-        let all = if all.is_empty() { "none".to_owned() } else { all };
-        if !said.contains(&(trial.store.as_str(), all.clone())) {
-            said.push((&trial.store, all));
-        }
-    }
+    let said = view.trials.iter().flat_map(|trial| {
+        let settings = match trial.settings.as_slice() {
+            [] => "none".to_owned(),
+            all => all.iter().map(one).collect::<Vec<_>>().join(", "),
+        };
+        let promises = trial.remarks.iter().filter(|remark| remark.name == PROMISE);
+        let all = std::iter::once(settings).chain(promises.map(|remark| remark.text.clone()));
+        all.map(|said| (&trial.store, said))
+    });
+    let mut known = BTreeSet::new();
     let mut body = Body::noted("that differ from the store's defaults");
-    body.pairs(said);
+    body.pairs(said.filter(|said| known.insert(said.clone())));
     body
 }
 
@@ -132,19 +130,12 @@ fn detail<'a>(trial: &TrialView) -> Body<'a> {
 }
 
 fn phases(trial: &TrialView) -> Table {
-    let mut table = Table::new(
-        "Phases",
-        vec![
-            words("phase"),
-            words("kind"),
-            words("durability"),
-            numbers("clients"),
-            numbers("from"),
-            numbers("took"),
-            words("came to"),
-            words("state"),
-        ],
-    );
+    let columns = [
+        ["phase", "kind", "durability"].map(words).to_vec(),
+        ["clients", "from", "took"].map(numbers).to_vec(),
+        ["came to", "state"].map(words).to_vec(),
+    ];
+    let mut table = Table::new("Phases", columns.concat());
     for phase in &trial.phases {
         let mut ended = Cell::from(state(phase.state));
         ended.more.extend(phase.reason.iter().chain(&phase.late).cloned());
@@ -170,7 +161,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         ResultName::Ops => matches!(phase.kind, PhaseKind::Drive | PhaseKind::Ask),
         ResultName::Records | ResultName::PlannedSeconds | ResultName::Unfinished => true,
         ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
-        ResultName::LostConnections | ResultName::EndedConnections => result.value == 0.0,
+        ResultName::LostConnections | ResultName::EndedConnections | ResultName::FailedConnects => result.value == 0.0,
         what => is_of_size(what),
     }
 }

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use plimsoll_analysis::view::{Chart, Headline, Named};
+use plimsoll_analysis::view::{Chart, Headline, Named, SummaryPart, SummaryView};
 use plimsoll_analysis::{RunView, number};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -34,7 +34,7 @@ pub fn html(view: &RunView) -> String {
     let document = document::run(view, true);
     let run = &view.run;
     let mut writer = Writer { out: head(view), charts: Vec::new() };
-    writer.out.push_str(&verdict(&document.verdict, view.warnings.len() as u64));
+    writer.out.push_str(&verdict(&document.verdict, &view.summary, view.warnings.len() as u64));
     writer.out.push_str(&headlines(&view.headlines));
     writer.out.push_str("<nav aria-label=\"Sections\"><ul>");
     for section in &document.sections {
@@ -99,7 +99,7 @@ fn head(view: &RunView) -> String {
     )
 }
 
-fn verdict(verdict: &Verdict, warnings: u64) -> String {
+fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: u64) -> String {
     let reasons: Vec<document::Text> = verdict.reasons.iter().map(Into::into).collect();
     let warnings = match warnings {
         0 => String::new(),
@@ -109,12 +109,33 @@ fn verdict(verdict: &Verdict, warnings: u64) -> String {
         ),
     };
     format!(
-        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n<p class=\"word\">{}</p>\n<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
+        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
         class(verdict.tone),
         verdict.word,
+        answers(summary),
         Esc(&verdict.sentence),
         write::list("reasons", reasons.iter())
     )
+}
+
+/// What came of it, in large numbers; smaller where there are several lines of them.
+fn answers(summary: &[SummaryView]) -> String {
+    let part = |part: &SummaryPart| {
+        let bad = if part.bad { " class=\"bad\"" } else { "" };
+        format!("<div><dt>{}</dt><dd{bad}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
+    };
+    let one = |summary: &SummaryView| {
+        let place = match summary.place.as_str() {
+            "" => String::new(),
+            place => format!("<p class=\"place\">{}</p>\n", Esc(place)),
+        };
+        format!("{place}<dl>{}</dl>\n", summary.parts.iter().map(part).collect::<String>())
+    };
+    let many = if summary.len() > 1 { " many" } else { "" };
+    match summary {
+        [] => String::new(),
+        _ => format!("<div class=\"answer{many}\">\n{}</div>\n", summary.iter().map(one).collect::<String>()),
+    }
 }
 
 /// The figures that are shown large.

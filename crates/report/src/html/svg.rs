@@ -1,5 +1,7 @@
 //! Pictures that need no script: grouped bars and box plots of sweeps.
 
+use std::collections::BTreeSet;
+
 use plimsoll_analysis::view::{FigureView, SweepView};
 use plimsoll_analysis::{RunView, number};
 
@@ -134,12 +136,9 @@ pub fn bars(view: &RunView, sweep: &SweepView) -> String {
 fn published(view: &RunView, sweep: &SweepView) -> Vec<Drawing> {
     let figures: Vec<&FigureView> =
         view.figures.iter().filter(|figure| RATES.contains(&figure.unit.as_str())).collect();
-    let mut names: Vec<&str> = Vec::new();
-    for published in figures.iter().flat_map(|figure| &figure.rows).flat_map(|row| &row.published) {
-        if !names.contains(&published.of.as_str()) {
-            names.push(&published.of);
-        }
-    }
+    let mut known = BTreeSet::new();
+    let all = figures.iter().flat_map(|figure| &figure.rows).flat_map(|row| &row.published);
+    let names = all.map(|published| published.of.as_str()).filter(|of| known.insert(*of));
     let at = |of: &str, row: &str, column: &str| {
         let rows = figures.iter().flat_map(|figure| &figure.rows);
         let mut here = rows.filter(|one| {
@@ -150,9 +149,8 @@ fn published(view: &RunView, sweep: &SweepView) -> Vec<Drawing> {
     };
     let values = |of: &str, row: &String| sweep.columns.iter().map(|column| at(of, row, column)).collect();
     names
-        .iter()
         .map(|of| Drawing {
-            name: (*of).to_string(),
+            name: of.to_string(),
             note: "as published, to the same scale".to_string(),
             rows: sweep.rows.iter().map(|row| values(of, row)).collect(),
         })

@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
              <div id=\"charts\" hidden>\n<div class=\"tools\">\n<label>Operation <select id=\"op\">",
         );
         for (at, op) in plots.ops.iter().enumerate() {
-            let name = if at == 0 { "all kinds together" } else { op.as_str() };
+            let name = if at == 0 { "all operations" } else { op.as_str() };
             self.push(&format!("<option value=\"{at}\">{}</option>", Esc(name)));
         }
         self.push(

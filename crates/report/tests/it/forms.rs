@@ -119,7 +119,7 @@ fn every_column_of_the_csv_stands_in_the_book() {
     assert_eq!(lines.clone().filter(|line| line.contains(",mixed,drive,")).count(), wanted);
     let sum: u64 = lines
         .filter(|line| line.contains(",mixed,") && line.contains(",all,"))
-        .map(|line| line.rsplit(',').nth(17).unwrap().parse::<u64>().unwrap())
+        .map(|line| line.rsplit(',').nth(19).unwrap().parse::<u64>().unwrap())
         .sum();
     let all = run.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.header.name == "mixed");
     let ended: u64 =

@@ -80,6 +80,27 @@ fn every_plot_is_drawn_and_nothing_leaves_the_page() {
 }
 
 #[test]
+fn the_answer_stands_above_the_fold_and_legends_have_values_before_anything_is_pointed_at() {
+    let paths = [page("answer", &study::complete()), page("answer-line", &recorded::searched())];
+    let mut browser = Browser::start();
+    for (width, path) in [1280, 400].into_iter().flat_map(|width| paths.iter().map(move |path| (width, path))) {
+        browser.look(width, 900, "light");
+        browser.open(path);
+        browser.wait_for("document.querySelectorAll('.plot .u-legend').length >= 2");
+        let names = "[...document.querySelectorAll('.answer dl')].map((line) => [...line.querySelectorAll('dt')].map((name) => name.textContent).join(' '))";
+        let names = browser.eval(names);
+        assert!(
+            names.as_array().unwrap().iter().all(|line| line.as_str().unwrap().contains("ops/s p50 p95 p99")),
+            "{names}"
+        );
+        let bottom = "document.querySelector('.answer').getBoundingClientRect().bottom";
+        assert!(browser.eval(bottom).as_f64().unwrap() < 900.0, "at {width}");
+        let empty = "[...document.querySelectorAll('.u-legend .u-series')].filter((entry) => ['', '–', '--'].includes(entry.querySelector('.u-value').textContent)).map((entry) => entry.closest('.plot').textContent)";
+        assert_eq!(browser.eval(empty), json!([]), "at {width}");
+    }
+}
+
+#[test]
 fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
     let path = page("line", &recorded::searched());
     let mut browser = Browser::start();

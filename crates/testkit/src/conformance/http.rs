@@ -14,7 +14,7 @@ const NOWHERE: &str = "/plimsoll conformance/no such path";
 fn kinds() -> Vec<OpKind> {
     let kind = |name: &str, method: &str, keep_answer| OpKind {
         name: name.into(),
-        call: Call::Http(HttpCall { method: method.into(), target: "{}".into(), body: false }),
+        call: Call::Http(HttpCall { method: method.into(), ..HttpCall::get("{}") }),
         params: vec![ValueType::Text],
         keep_answer,
         step_of: None,

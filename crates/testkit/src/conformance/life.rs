@@ -47,7 +47,10 @@ pub(super) fn durabilities(subject: &mut Subject<'_>) -> Result<(), String> {
             (Err(_), false) => {}
         }
     }
-    Ok(())
+    subject.store.sessions(2, Durability::AsConfigured).map_err(said("sessions as configured"))?;
+    let promise = subject.store.promise().map_err(said("promise"))?;
+    let is_sentence = promise.ends_with('.') && !promise.contains('\n');
+    if is_sentence { Ok(()) } else { Err(format!("it promises `{promise}`, which is no sentence")) }
 }
 
 /// Makes the collections and fills them; says what is in them.

@@ -55,14 +55,14 @@ pub struct Talk {
 impl Talk {
     pub fn new(options: &TlsOptions, host: &str, server: ServerConnection, piece: usize) -> Talk {
         let client = TlsClient::new(options).expect("options");
-        let mut tls = client.connect(host, "test://server").expect("a host");
         let mut to_server = Vec::new();
-        tls.begin(&mut to_server);
+        let tls = client.connect(host, "test://server").expect("a host").begin(Vec::new(), &mut to_server);
         Talk { tls, server, to_server, plain: Vec::new(), understood: Vec::new(), piece }
     }
 
     pub fn send(&mut self, plain: &[u8]) {
-        self.tls.send(plain, &mut self.to_server);
+        self.tls.written.extend_from_slice(plain);
+        self.tls.encrypt(&mut self.to_server);
     }
 
     /// Carries bytes until nobody has more to say.
@@ -73,7 +73,12 @@ impl Talk {
                 return Ok(());
             }
             for piece in to_client.chunks(self.piece) {
-                self.tls.feed(piece, &mut self.plain, &mut self.to_server)?;
+                let decrypted = self.tls.decrypt(piece, &mut self.to_server);
+                self.tls.hand_over(&mut self.to_server, |plain, _| {
+                    self.plain.extend_from_slice(plain);
+                    plain.len()
+                });
+                decrypted?;
             }
         }
     }

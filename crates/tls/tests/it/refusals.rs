@@ -58,13 +58,12 @@ fn a_server_without_tls_or_of_another_protocol_is_told() {
     let authority = Authority::default();
     let client = TlsClient::new(&options(&authority)).unwrap();
     for words in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"-ERR unknown command\r\n", &[0; 90]] {
-        let mut tls = client.connect("db.example", "test://server").unwrap();
-        let (mut plain, mut out) = (Vec::new(), Vec::new());
-        tls.begin(&mut out);
-        let error = tls.feed(words, &mut plain, &mut out).expect_err("no TLS");
+        let mut out = Vec::new();
+        let mut tls = client.connect("db.example", "test://server").unwrap().begin(Vec::new(), &mut out);
+        let error = tls.decrypt(words, &mut out).expect_err("no TLS");
         assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
         assert!(error.what.contains("does not speak TLS"), "{error}");
-        assert!(tls.feed(b"more", &mut plain, &mut out).is_err(), "it stays so");
+        assert!(tls.decrypt(b"more", &mut out).is_err(), "it stays so");
     }
     let pair = authority.sign("db.example");
     let web = server(&pair, None, |config| config.alpn_protocols = vec![b"h2".to_vec()]);

@@ -61,12 +61,12 @@ impl Sink for Seen {
                 header.name.clone()
             }
             Told::EndPhase(_, _, end) => format!("{:?}", end.state),
-            Told::Answers(check) => format!("{} missing of {}", check.missing, check.op),
+            Told::Answers(check) => format!("{} missing of {}", check.counts.missing, check.op),
             Told::Ledger(check) => format!("{} lost", check.lost),
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
             Told::Remark(text) => return self.remarks.lock().unwrap().push(text.clone()),
-            Told::Series(..) | Told::Event(_) | Told::Note(_) | Told::Notice(_) => return,
+            Told::Loading(..) | Told::Series(..) | Told::Event(_) | Told::Note(_) | Told::Notice(_) => return,
         };
         self.told.lock().unwrap().push(words);
     }
@@ -87,6 +87,7 @@ fn run(text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
         strict: false,
         stop: &seen.stop,
         command_line: Vec::new(),
+        tag: "",
         environment: vec![("where".to_owned(), "a test".to_owned())],
     };
     plimsoll_trial::run(&plan, &catalogue, &spec, seen)

@@ -58,11 +58,14 @@ const VALUE_SALT: u64 = 0x7a1;
 
 /// All coupons of one seed.
 pub(super) struct Content {
-    seed: u64,
-    records: u64,
-    below: u64,
+    pub(super) seed: u64,
+    pub(super) records: u64,
+    /// The bound that the query asks for.
+    pub(super) below: u64,
     matches: u64,
-    busy: u64,
+    /// Records of a rank below this change sides: half of them match at first, and after any update each does with the
+    /// same probability, so that the index changes and the number of matches does not drift.
+    pub(super) busy: u64,
     codes: Feistel,
     ranks: Permutation,
 }
@@ -79,25 +82,6 @@ impl Content {
             codes: Feistel::new(hash(seed, 1, 0), CODE_BITS),
             ranks: Permutation::new(hash(seed, 2, 0), records),
         }
-    }
-
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    pub(super) fn records(&self) -> u64 {
-        self.records
-    }
-
-    /// The bound that the query asks for.
-    pub(super) fn below(&self) -> u64 {
-        self.below
-    }
-
-    /// Records of a rank below this change sides: half of them match at first, and after any update each
-    /// does with the same probability, so that the index changes and the number of matches does not drift.
-    pub(super) fn busy(&self) -> u64 {
-        self.busy
     }
 
     /// The record of this rank: the records' order by redeemed count, as loaded.

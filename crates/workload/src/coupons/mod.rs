@@ -70,9 +70,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "records found by a condition on one field, with and without an index",
         interfaces: &[Interface::Records],
         dialects: &[],
-        takes_scripts: false,
         kinds: &KINDS,
         params: PARAMS,
+        presets: &[],
         make: |seed, params, _| Ok(Box::new(Coupons::new(seed, params))),
     }
 }
@@ -155,7 +155,7 @@ impl Workload for Coupons {
     }
 
     fn record_count(&self) -> u64 {
-        self.content.records()
+        self.content.records
     }
 
     fn record_bytes(&self) -> u64 {

@@ -17,7 +17,7 @@ const KEY_SALT: u64 = 0x42;
 
 pub(super) fn stream(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
     if let StreamSpec::Load { batch, clients } = spec {
-        let (content, records) = (Arc::clone(content), content.records());
+        let (content, records) = (Arc::clone(content), content.records);
         let push = move |id, params: &mut ValueBuf| content.row(id, Version::Loaded, params);
         return Ok(in_turn(INSERT, records, *batch, *clients, push));
     }
@@ -27,13 +27,10 @@ pub(super) fn stream(content: &Arc<Content>, spec: &StreamSpec) -> Result<Box<dy
         return Err("`insert` is the load's: no coupons are added after it".into());
     }
     let clients = u64::from(spec.clients()).max(1);
-    if clients > content.records() && has(UPDATE) {
-        return Err(format!(
-            "{clients} clients cannot each own a record to update when there are {}",
-            content.records()
-        ));
+    if clients > content.records && has(UPDATE) {
+        return Err(format!("{clients} clients cannot each own a record to update when there are {}", content.records));
     }
-    Ok(Box::new(Mixed { lot: Lot::new(content.seed() ^ KIND_SALT, &shares), content: content.clone(), clients }))
+    Ok(Box::new(Mixed { lot: Lot::new(content.seed ^ KIND_SALT, &shares), content: content.clone(), clients }))
 }
 
 struct Mixed {
@@ -45,10 +42,10 @@ struct Mixed {
 impl Stream for Mixed {
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
         let kind = self.lot.draw(client, cycle)?;
-        let bits = hash(self.content.seed() ^ KEY_SALT, u64::from(client), cycle);
+        let bits = hash(self.content.seed ^ KEY_SALT, u64::from(client), cycle);
         match kind {
             READ => {
-                let id = below(bits, self.content.records());
+                let id = below(bits, self.content.records);
                 params.push_text_with(|code| self.content.write_code(id, code));
             }
             UPDATE => {
@@ -59,7 +56,7 @@ impl Stream for Mixed {
             }
             QUERY | SCAN => {
                 params.push(Value::Null);
-                params.push(Value::Int(self.content.below() as i64));
+                params.push(Value::Int(self.content.below as i64));
             }
             ALL => {}
             _ => return None,
@@ -72,8 +69,8 @@ impl Mixed {
     /// The rank of a record that `client` owns: those that leave its number when divided by the clients'.
     fn rank_to_update(&self, client: u64, bits: u64) -> u64 {
         let owned_below = |rank: u64| (rank + self.clients - 1).saturating_sub(client) / self.clients;
-        let owned = owned_below(self.content.records());
-        let owned_busy = owned_below(self.content.busy());
+        let owned = owned_below(self.content.records);
+        let owned_busy = owned_below(self.content.busy);
         let choice = hash(bits, BUSY_ONE_IN, 0);
         let busy = owned_busy == owned || (owned_busy > 0 && choice.is_multiple_of(BUSY_ONE_IN));
         let turn = if busy { below(bits, owned_busy) } else { owned_busy + below(bits, owned - owned_busy) };

@@ -23,7 +23,7 @@ const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// A popularity over `0 .. n`.
 #[derive(Debug, Clone)]
-pub enum Chooser {
+pub(crate) enum Chooser {
     /// All alike.
     Uniform {
         /// Number of records.
@@ -92,7 +92,7 @@ impl Chooser {
 /// Ranks `0 .. items` by Zipf's law with constant `THETA`, by the method of Gray et al.: exact for the two most
 /// popular, the continuous law for the others.
 #[derive(Debug, Clone)]
-pub struct Zipf {
+pub(crate) struct Zipf {
     items: u64,
     zeta: f64,
     /// Up to here of `u * zeta`, rank 1.

@@ -24,7 +24,7 @@ const CHARACTERS: usize = 1 << 16;
 
 /// Keys and values of one seed.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub(crate) struct Content {
     seed: u64,
     keys: Feistel,
     value_bytes: usize,

@@ -21,12 +21,12 @@ mod truth;
 pub(crate) mod turns;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, KvCall, OpKind, ParamSpec, Params, Stream, StreamSpec, Truth, ValueBuf, ValueType,
-    Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, KvCall, OpKind, ParamSpec, Params, Preset, Stream, StreamSpec, Truth, ValueBuf,
+    ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
-pub use choose::{Chooser, Zipf};
-pub use content::Content;
+pub(crate) use choose::Chooser;
+use content::Content;
 
 const READ: KindId = 0;
 const UPDATE: KindId = 1;
@@ -56,6 +56,21 @@ const PARAMS: &[ParamSpec] = &[
     ),
 ];
 
+/// YCSB's workloads by their letters; without one it is B.
+const PRESETS: &[Preset] = &[
+    B,
+    Preset::of("kv:a", "YCSB's workload A: update heavy", &[("read", 50), ("update", 50)]),
+    Preset { name: "kv:b", ..B },
+    Preset::of("kv:c", "YCSB's workload C: read only", &[("read", 1)]),
+    Preset {
+        params: &[("distribution", "latest")],
+        ..Preset::of("kv:d", "YCSB's workload D: read latest", &[("read", 95), ("insert", 5)])
+    },
+    Preset::of("kv:e", "YCSB's workload E: short ranges", &[("scan", 95), ("insert", 5)]),
+    Preset::of("kv:f", "YCSB's workload F: read-modify-write", &[("read", 50), ("read_modify_write", 50)]),
+];
+const B: Preset = Preset::of("kv", "YCSB's workload B: read mostly", &[("read", 95), ("update", 5)]);
+
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -63,9 +78,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "YCSB's core workloads: values read and written under keys, some more popular than others",
         interfaces: &[Interface::Kv],
         dialects: &[],
-        takes_scripts: false,
         kinds: &KINDS,
         params: PARAMS,
+        presets: PRESETS,
         make: |seed, params, _| Ok(Box::new(Pairs::new(seed, params)?)),
     }
 }

@@ -65,9 +65,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "a directory's people: entries searched, compared, changed, added and deleted",
         interfaces: &[Interface::Ldap],
         dialects: &[],
-        takes_scripts: false,
         kinds: &KINDS,
         params: PARAMS,
+        presets: &[],
         make: |seed, params, _| Ok(Box::new(People::new(seed, params)?)),
     }
 }

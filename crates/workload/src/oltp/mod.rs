@@ -15,12 +15,12 @@ mod tables;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Call, Dialect, Extent, Interface, KindId, Layout, OpKind, ParamSpec, Params, Steps, Stream, StreamSpec, ValueBuf,
-    Workload, WorkloadError, WorkloadSpec,
+    Call, Dialect, Extent, Interface, KindId, Layout, OpKind, ParamSpec, Params, Preset, Steps, Stream, StreamSpec,
+    ValueBuf, Workload, WorkloadError, WorkloadSpec,
 };
 
 use self::distribution::Distribution;
-use self::operations::{Counts, Shared, operations};
+use self::operations::{Shared, operations};
 use self::steps::{Cursor, OltpSteps};
 use crate::script::{MAX_TRIES, Random};
 use crate::shares::{Lot, shares};
@@ -54,6 +54,18 @@ const PARAMS: &[ParamSpec] = &[
     MAX_TRIES,
 ];
 
+/// sysbench's scripts by their names.
+const PRESETS: &[Preset] = &[
+    Preset::of("oltp_read_write", "sysbench's script of that name", &[("read_write", 1)]),
+    Preset::of("oltp_read_only", "the same", &[("read_only", 1)]),
+    Preset::of("oltp_write_only", "the same", &[("write_only", 1)]),
+    Preset::of("oltp_point_select", "the same", &[("point_select", 1)]),
+    Preset::of("oltp_update_index", "the same", &[("update_index", 1)]),
+    Preset::of("oltp_update_non_index", "the same", &[("update_non_index", 1)]),
+    Preset::of("oltp_insert", "the same", &[("insert", 1)]),
+    Preset::of("oltp_delete", "the same", &[("delete", 1)]),
+];
+
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -61,9 +73,9 @@ pub fn spec() -> WorkloadSpec {
         summary: "sysbench's OLTP operations: reads, writes and both on sbtest tables",
         interfaces: &[Interface::Sql],
         dialects: &[Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite],
-        takes_scripts: false,
         kinds: operations::NAMES,
         params: PARAMS,
+        presets: PRESETS,
         make: |seed, params, _| Ok(Box::new(Oltp::new(seed, params)?)),
     }
 }
@@ -78,7 +90,6 @@ struct Oltp {
 impl Oltp {
     fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let at_least_1 = |name: &str| params.int(name).max(1) as u64;
-        let counted = |name: &str| params.int(name).clamp(0, 1_000) as usize;
         let number = |name: &str, fits: fn(f64) -> bool, help: &str| {
             let text = params.text(name);
             text.parse()
@@ -90,16 +101,8 @@ impl Oltp {
             number("zipfian_exponent", |e| e > 0.0 && e <= 100.0, "a number above 0: zipfian_exponent = \"0.8\"")?;
         let pareto_h = number("pareto_h", |h| h > 0.0 && h < 1.0, "a number between 0 and 1: pareto_h = \"0.2\"")?;
         let (tables, table_size) = (at_least_1("tables"), at_least_1("table_size"));
-        let counts = Counts {
-            point_selects: counted("point_selects"),
-            ranges: ["simple_ranges", "sum_ranges", "order_ranges", "distinct_ranges"].map(counted),
-            index_updates: counted("index_updates"),
-            non_index_updates: counted("non_index_updates"),
-            delete_inserts: counted("delete_inserts"),
-            skip_trx: params.bool("skip_trx"),
-        };
         let tries_max = params.int("max_tries").clamp(1, 1_000) as u32;
-        let (operations, kinds) = operations(&counts, tables as usize, tries_max);
+        let (operations, kinds) = operations(params, tables as usize, tries_max);
         if kinds.len() > usize::from(KindId::MAX) {
             let what = format!("{tables} tables need {} statements", kinds.len());
             return Err(WorkloadError::new(what, "ask fewer tables"));

@@ -1,6 +1,6 @@
 //! sysbench's operations: which statements each is made of, and the kinds of all of them.
 
-use plimsoll_core::{Call, KindId, OpKind, ValueType};
+use plimsoll_core::{Call, KindId, OpKind, Params, ValueType};
 
 use super::distribution::Distribution;
 use super::tables::GROUP_DIGITS;
@@ -81,19 +81,6 @@ impl What {
     }
 }
 
-/// How many of each statement an operation has, and what it is asked with.
-#[derive(Debug, Clone)]
-pub(super) struct Counts {
-    pub(super) point_selects: usize,
-    /// Simple, sum, order, distinct.
-    pub(super) ranges: [usize; 4],
-    pub(super) index_updates: usize,
-    pub(super) non_index_updates: usize,
-    pub(super) delete_inserts: usize,
-    /// Without BEGIN and COMMIT.
-    pub(super) skip_trx: bool,
-}
-
 /// What all clients share.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -132,18 +119,22 @@ pub(super) const NAMES: &[&str] =
     &["point_select", "read_only", "read_write", "write_only", "update_index", "update_non_index", "insert", "delete"];
 
 /// The statements of the operation `name`; each group asks one table.
-fn groups(name: &str, counts: &Counts) -> Vec<Vec<What>> {
-    let times = |what: What, count: usize| vec![what; count];
+fn groups(name: &str, params: &Params) -> Vec<Vec<What>> {
+    let times = |what: &[What], count: &str| what.repeat(params.int(count).clamp(0, 1_000) as usize);
     let reads = || {
-        let ranges = [What::SimpleRange, What::SumRange, What::OrderRange, What::DistinctRange];
-        let ranges = ranges.into_iter().zip(counts.ranges).map(|(what, count)| times(what, count));
-        [times(What::PointSelect, counts.point_selects)].into_iter().chain(ranges)
+        [
+            times(&[What::PointSelect], "point_selects"),
+            times(&[What::SimpleRange], "simple_ranges"),
+            times(&[What::SumRange], "sum_ranges"),
+            times(&[What::OrderRange], "order_ranges"),
+            times(&[What::DistinctRange], "distinct_ranges"),
+        ]
     };
     let writes = || {
         [
-            times(What::UpdateIndex, counts.index_updates),
-            times(What::UpdateNonIndex, counts.non_index_updates),
-            [What::Delete, What::InsertSame].repeat(counts.delete_inserts),
+            times(&[What::UpdateIndex], "index_updates"),
+            times(&[What::UpdateNonIndex], "non_index_updates"),
+            times(&[What::Delete, What::InsertSame], "delete_inserts"),
         ]
     };
     let mut groups: Vec<Vec<What>> = match name {
@@ -152,11 +143,11 @@ fn groups(name: &str, counts: &Counts) -> Vec<Vec<What>> {
         "update_non_index" => return vec![vec![What::UpdateNonIndex]],
         "insert" => return vec![vec![What::Insert]],
         "delete" => return vec![vec![What::Delete]],
-        "read_only" => reads().collect(),
+        "read_only" => reads().into(),
         "write_only" => writes().into(),
-        _ => reads().chain(writes()).collect(),
+        _ => reads().into_iter().chain(writes()).collect(),
     };
-    if !counts.skip_trx {
+    if !params.bool("skip_trx") {
         groups.insert(0, vec![What::Begin]);
         groups.push(vec![What::Commit]);
     }
@@ -164,7 +155,7 @@ fn groups(name: &str, counts: &Counts) -> Vec<Vec<What>> {
 }
 
 /// All operations and their kinds.
-pub(super) fn operations(counts: &Counts, tables: usize, tries_max: u32) -> (Vec<Operation>, Vec<OpKind>) {
+pub(super) fn operations(params: &Params, tables: usize, tries_max: u32) -> (Vec<Operation>, Vec<OpKind>) {
     let kind = |name: String, (call, params): (Call, Vec<ValueType>), step_of: Option<KindId>| OpKind {
         step_of,
         ..OpKind::new(name, call, &params)
@@ -172,7 +163,7 @@ pub(super) fn operations(counts: &Counts, tables: usize, tries_max: u32) -> (Vec
     let mut operations: Vec<Operation> = Vec::new();
     let mut kinds: Vec<OpKind> = Vec::new();
     for name in NAMES {
-        let groups = groups(name, counts);
+        let groups = groups(name, params);
         let what = groups.first().and_then(|group| group.first()).copied();
         let single = what.filter(|_| groups.len() == 1 && tables == 1);
         // A reader never gives way.

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{Call, KindId, OpKind, Script, Steps, Stream, StreamSpec, ValueBuf, ValueType};
+use plimsoll_core::{Call, KindId, OpKind, Script, Steps, Stream, StreamSpec, ValueBuf, ValueType, WorkloadError};
 
-use super::plain::Plain;
-use super::program::{Command, Initial, Misread, Program, Programs, Reading, read};
+use super::expression::Expression;
+use super::language::Language;
+use super::mistake::Mistake;
+use super::plain::{Place, Plain};
+use super::program::{Command, Initial, Misread, Program, Programs, read};
 use super::random::Random;
 use super::statement::{BlockEffect, Text};
 use super::steps::ScriptSteps;
@@ -23,10 +26,12 @@ pub(crate) struct Source<'a> {
     pub(crate) scale: i64,
     /// Further variables with their texts.
     pub(crate) defines: Vec<(String, String)>,
+    /// The columns of CSV files.
+    pub(crate) columns: Vec<(String, Initial)>,
     /// Most tries of an operation.
     pub(crate) tries_max: u32,
-    /// Whether values are written into the statements' texts.
-    pub(crate) as_text: bool,
+    /// What the scripts' statements are.
+    pub(crate) language: Language,
     /// Whether SELECT, UPDATE and DELETE ask for rows that have to be there.
     pub(crate) finds_rows: bool,
     pub(crate) scripts: &'a [Script],
@@ -38,23 +43,13 @@ pub(crate) struct Compiled {
     pub(super) seed: u64,
     pub(super) tries_max: u32,
     pub(super) programs: Programs,
-    pub(super) kinds: Vec<OpKind>,
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    /// The script as one plain operation.
-    plain: Option<Plain>,
-    /// The kind of operations that took more than one try.
-    retried: Option<KindId>,
-    /// The kind of the ROLLBACK after an error.
-    rollback: Option<KindId>,
+    /// All kinds of operation, by position.
+    pub(crate) kinds: Vec<OpKind>,
 }
 
 impl Source<'_> {
     /// The variables that have a value before any script runs.
-    pub(super) fn variables(&self) -> Vec<(String, Initial)> {
+    pub(crate) fn variables(&self) -> Vec<(String, Initial)> {
         use super::scalar::Scalar;
         let int = |value: i64| Initial::Value(Scalar::Int(value));
         let mut variables = vec![
@@ -74,6 +69,8 @@ impl Source<'_> {
             variables.retain(|(known, _)| known != name);
             variables.push((name.clone(), value));
         }
+        variables.retain(|(known, _)| !self.columns.iter().any(|(name, _)| name == known));
+        variables.extend_from_slice(&self.columns);
         variables
     }
 }
@@ -81,28 +78,28 @@ impl Source<'_> {
 impl Compiled {
     /// Reads and compiles scripts.
     pub(crate) fn new(source: &Source<'_>) -> Result<Self, Misread> {
-        let reading = Reading { variables: source.variables(), as_text: source.as_text, scripts: source.scripts };
-        let mut programs = read(&reading)?;
+        let programs = read(&source.variables(), source.language, source.scripts)?;
+        Ok(Self::of(programs, source))
+    }
+
+    /// Kinds for programs that have been read.
+    pub(crate) fn of(mut programs: Programs, source: &Source<'_>) -> Self {
+        forget_unread(&mut programs);
         let types = types(&programs);
         let carried = carried(&programs);
-        let mut entries: Vec<Entry> = Vec::new();
         let mut kinds = Vec::new();
         let kind = |name: &str, call: Call| OpKind::new(name, call, &[]);
-        for program in &programs.scripts {
-            let plain = match source.tries_max {
-                1 => Plain::of(program, &programs.initial, &|slot| carried[slot]),
-                _ => None,
-            };
+        for program in &mut programs.scripts {
+            let plain = Plain::of(program, &programs.initial, &|slot| carried[slot]);
+            program.plain = plain.filter(|_| source.tries_max == 1);
             let mut own = kind(&program.name, Call::Steps);
-            if let (Some(_), Some(statement)) = (&plain, program.statements.first()) {
+            if let (Some(_), Some(statement)) = (&program.plain, program.statements.first()) {
                 (own.call, own.params) = call(&statement.text, &types, source.finds_rows);
             }
             kinds.push(own);
-            entries.push(Entry { plain, ..Entry::default() });
         }
         for (position, program) in programs.scripts.iter_mut().enumerate() {
-            let entry = &mut entries[position];
-            if entry.plain.is_some() {
+            if program.plain.is_some() {
                 continue;
             }
             let name = program.name.clone();
@@ -111,7 +108,7 @@ impl Compiled {
                 (kinds.len() - 1) as KindId
             };
             if source.tries_max > 1 {
-                entry.retried = Some(push(&mut kinds, kind(&format!("{name} retried"), Call::Steps)));
+                program.retried = Some(push(&mut kinds, kind(&format!("{name} retried"), Call::Steps)));
             }
             let step = |step: &str, (call, params): (Call, Vec<ValueType>), keep_answer: bool| OpKind {
                 call,
@@ -126,28 +123,25 @@ impl Compiled {
                 statement.kind = push(&mut kinds, made);
             }
             if program.statements.iter().any(|statement| statement.block == BlockEffect::Opens) {
-                let made = step("rollback", (Call::Sql("ROLLBACK".to_owned()), Vec::new()), false);
-                entry.rollback = Some(push(&mut kinds, made));
+                let (name, back) = source.language.roll_back();
+                let made = step(name, (back, Vec::new()), false);
+                program.rollback = Some(push(&mut kinds, made));
             }
         }
-        Ok(Self { seed: source.seed, tries_max: source.tries_max, programs, kinds, entries })
+        Self { seed: source.seed, tries_max: source.tries_max, programs, kinds }
     }
 
-    /// The kind that an operation of the script is counted as.
-    pub(super) fn kind(&self, script: usize, tries: u32) -> KindId {
-        match self.entries[script].retried {
-            Some(retried) if tries > 1 => retried,
-            _ => script as KindId,
-        }
-    }
-
-    /// The kind of the script's ROLLBACK.
-    pub(super) fn rollback(&self, script: usize) -> Option<KindId> {
-        self.entries[script].rollback
+    /// The same for all clients of a workload.
+    pub(crate) fn shared(source: &Source<'_>) -> Result<Arc<Self>, WorkloadError> {
+        Self::new(source).map(Arc::new).map_err(|(script, Mistake { range, what, help })| WorkloadError {
+            what,
+            place: Some((script, range)),
+            help,
+        })
     }
 
     /// Where the statement of `kind` stands: of a script that is one plain operation, its only one.
-    pub(super) fn place(&self, kind: KindId) -> Option<String> {
+    pub(crate) fn place(&self, kind: KindId) -> Option<String> {
         let of = |program: &Program, statement: usize| program.place(program.command_of(statement));
         if let Some(program) = self.programs.scripts.get(usize::from(kind)) {
             return Some(of(program, 0));
@@ -158,31 +152,59 @@ impl Compiled {
         })
     }
 
-    /// All kinds of operation, by position.
-    pub(crate) fn kinds(&self) -> &[OpKind] {
-        &self.kinds
-    }
-
     /// The stream of a phase of the workload `workload`.
     pub(crate) fn stream(self: &Arc<Self>, workload: &str, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
         let names: Vec<&str> = self.programs.scripts.iter().map(|script| script.name.as_str()).collect();
         let shares = shares(workload, &names, spec)?;
-        let any_steps = shares.iter().any(|(script, _)| self.entries[usize::from(*script)].plain.is_none());
+        let any_steps = shares.iter().any(|(script, _)| self.programs.scripts[usize::from(*script)].plain.is_none());
         let lot = Lot::new(self.seed ^ CHOICE_SALT, &shares);
-        Ok(Box::new(ScriptStream { scripts: Arc::clone(self), lot, any_steps }))
+        Ok(Box::new(ScriptStream { scripts: Arc::clone(self), lot, any_steps, clients: spec.clients() }))
     }
 }
 
 /// What a statement asks of a store, and its parameters' types.
 fn call(text: &Text, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Vec<ValueType>) {
+    let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
     match text {
         Text::Prepared(text, slots) => {
-            let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
             let finds_rows = finds_rows && ["SELECT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let call = if finds_rows { Call::SqlRow(text.clone()) } else { Call::Sql(text.clone()) };
             (call, slots.iter().map(of).collect())
         }
+        Text::Command(words, slots) => (Call::Command(words.clone()), slots.iter().map(of).collect()),
         Text::Pieces(_) => (Call::SqlText, vec![ValueType::Text]),
+        Text::Request(call, slots) => {
+            let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
+            (Call::Http((**call).clone()), slots.iter().map(of).collect())
+        }
+    }
+}
+
+/// Tells `read` of each variable that a command of `program` reads.
+fn reads(program: &Program, command: &Command, read: &mut impl FnMut(usize)) {
+    match command {
+        Command::Set(_, value) | Command::Sleep(value, _) | Command::JumpUnless(value, _) => {
+            value.visit(&mut |part| {
+                if let Expression::Variable(slot) = part {
+                    read(*slot);
+                }
+            });
+        }
+        Command::Sql(statement) => program.statements[*statement].text.slots().into_iter().for_each(read),
+        _ => {}
+    }
+}
+
+/// Drops the columns that nothing reads: a step by step operation sets the others when it begins.
+fn forget_unread(programs: &mut Programs) {
+    let mut is_read = vec![false; programs.names.len()];
+    for program in &programs.scripts {
+        program.commands.iter().for_each(|command| reads(program, command, &mut |slot| is_read[slot] = true));
+    }
+    for (initial, is_read) in programs.initial.iter_mut().zip(is_read) {
+        if !is_read && matches!(initial, Initial::Column(_)) {
+            *initial = Initial::Unset;
+        }
     }
 }
 
@@ -190,70 +212,41 @@ fn call(text: &Text, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Ve
 /// from one operation to another.
 fn carried(programs: &Programs) -> Vec<bool> {
     let mut carried = vec![false; programs.names.len()];
-    let mut assigned = vec![false; programs.names.len()];
     for program in &programs.scripts {
-        carried_by(program, &mut carried, &mut assigned);
-    }
-    carried.iter().zip(&assigned).map(|(carried, assigned)| *carried && *assigned).collect()
-}
-
-fn carried_by(program: &Program, carried: &mut [bool], assigned: &mut [bool]) {
-    use super::expression::Expression;
-    // Where ways part, nothing that is set counts as set: it may not have been.
-    let mut set: Vec<usize> = Vec::new();
-    let mut branched = false;
-    for command in &program.commands {
-        let read = |value: &Expression, set: &[usize], carried: &mut [bool]| {
-            value.visit(&mut |part| {
-                if let Expression::Variable(slot) = part {
-                    carried[*slot] |= !set.contains(slot);
-                }
-            });
-        };
-        match command {
-            Command::Set(slot, value) => {
-                read(value, &set, carried);
-                assigned[*slot] = true;
-                if !branched {
-                    set.push(*slot);
-                }
+        // Where ways part, nothing that is set counts as set: it may not have been.
+        let (mut set, mut branched) = (Vec::new(), false);
+        for command in &program.commands {
+            reads(program, command, &mut |slot| carried[slot] |= programs.assigned[slot] && !set.contains(&slot));
+            match command {
+                Command::Set(slot, _) if !branched => set.push(*slot),
+                Command::JumpUnless(..) => branched = true,
+                _ => {}
             }
-            Command::Sleep(value, _) => read(value, &set, carried),
-            Command::JumpUnless(value, _) => {
-                read(value, &set, carried);
-                branched = true;
-            }
-            Command::Sql(statement) => {
-                let Some(statement) = program.statements.get(*statement) else { continue };
-                for slot in statement.text.slots() {
-                    carried[slot] |= !set.contains(&slot);
-                }
-                for slot in statement.take.iter().flat_map(|take| &take.slots) {
-                    assigned[*slot] = true;
-                }
-            }
-            _ => {}
         }
     }
+    carried
 }
 
 struct ScriptStream {
     scripts: Arc<Compiled>,
     lot: Lot,
     any_steps: bool,
+    clients: u32,
 }
 
 impl Stream for ScriptStream {
     #[inline]
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
         let script = self.lot.draw(client, cycle)?;
-        if let Some(plain) = &self.scripts.entries.get(usize::from(script))?.plain {
-            plain.write(client, Random::of_operation(self.scripts.seed, client, cycle), params);
+        if let Some(plain) = &self.scripts.programs.scripts.get(usize::from(script))?.plain {
+            let place = Place { client, clients: self.clients, cycle };
+            plain.write(place, Random::of_operation(self.scripts.seed, client, cycle), params);
         }
         Some(script)
     }
 
     fn steps(&self, client: u32) -> Option<Box<dyn Steps>> {
-        self.any_steps.then(|| Box::new(ScriptSteps::new(Arc::clone(&self.scripts), client)) as Box<dyn Steps>)
+        self.any_steps
+            .then(|| Box::new(ScriptSteps::new(Arc::clone(&self.scripts), client, self.clients)) as Box<dyn Steps>)
     }
 }

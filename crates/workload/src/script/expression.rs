@@ -14,8 +14,8 @@ pub(crate) enum Expression {
     Variable(usize),
     /// A function or operator whose arguments are all evaluated.
     Call(Function, Vec<Expression>),
-    And(Box<[Expression; 2]>),
-    Or(Box<[Expression; 2]>),
+    /// AND, or OR where it is true: the value that decides on its own.
+    Logic(bool, Box<[Expression; 2]>),
     /// Conditions with their results, and the result when none holds.
     Case(Vec<[Expression; 2]>, Box<Expression>),
 }
@@ -60,40 +60,31 @@ pub(crate) enum Function {
     Sqrt,
 }
 
-/// How many arguments a function takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arity {
-    /// So many.
-    Exactly(usize),
-    /// One or more.
-    Some,
-    /// So many, or one less: then `:default_seed` is the last.
-    Seeded(usize),
-}
-
-/// The functions that a script may call, in the order of pgbench's documentation.
-pub(crate) const FUNCTIONS: [(&str, Arity, Function); 21] = [
-    ("abs", Arity::Exactly(1), Function::Abs),
-    ("debug", Arity::Exactly(1), Function::Debug),
-    ("double", Arity::Exactly(1), Function::Double),
-    ("exp", Arity::Exactly(1), Function::Exp),
-    ("greatest", Arity::Some, Function::Greatest),
-    ("hash", Arity::Seeded(2), Function::HashMurmur2),
-    ("hash_fnv1a", Arity::Seeded(2), Function::HashFnv1a),
-    ("hash_murmur2", Arity::Seeded(2), Function::HashMurmur2),
-    ("int", Arity::Exactly(1), Function::Int),
-    ("least", Arity::Some, Function::Least),
-    ("ln", Arity::Exactly(1), Function::Ln),
-    ("mod", Arity::Exactly(2), Function::Modulo),
-    ("permute", Arity::Seeded(3), Function::Permute),
-    ("pi", Arity::Exactly(0), Function::Pi),
-    ("pow", Arity::Exactly(2), Function::Power),
-    ("power", Arity::Exactly(2), Function::Power),
-    ("random", Arity::Exactly(2), Function::Random),
-    ("random_exponential", Arity::Exactly(3), Function::RandomExponential),
-    ("random_gaussian", Arity::Exactly(3), Function::RandomGaussian),
-    ("random_zipfian", Arity::Exactly(3), Function::RandomZipfian),
-    ("sqrt", Arity::Exactly(1), Function::Sqrt),
+/// The functions that a script may call, in the order of pgbench's documentation, each with the least and the most
+/// arguments that it takes. One of two numbers takes a seed as its last argument, which is `:default_seed` where it is
+/// left out.
+pub(crate) const FUNCTIONS: [(&str, usize, usize, Function); 21] = [
+    ("abs", 1, 1, Function::Abs),
+    ("debug", 1, 1, Function::Debug),
+    ("double", 1, 1, Function::Double),
+    ("exp", 1, 1, Function::Exp),
+    ("greatest", 1, usize::MAX, Function::Greatest),
+    ("hash", 1, 2, Function::HashMurmur2),
+    ("hash_fnv1a", 1, 2, Function::HashFnv1a),
+    ("hash_murmur2", 1, 2, Function::HashMurmur2),
+    ("int", 1, 1, Function::Int),
+    ("least", 1, usize::MAX, Function::Least),
+    ("ln", 1, 1, Function::Ln),
+    ("mod", 2, 2, Function::Modulo),
+    ("permute", 2, 3, Function::Permute),
+    ("pi", 0, 0, Function::Pi),
+    ("pow", 2, 2, Function::Power),
+    ("power", 2, 2, Function::Power),
+    ("random", 2, 2, Function::Random),
+    ("random_exponential", 3, 3, Function::RandomExponential),
+    ("random_gaussian", 3, 3, Function::RandomGaussian),
+    ("random_zipfian", 3, 3, Function::RandomZipfian),
+    ("sqrt", 1, 1, Function::Sqrt),
 ];
 
 /// Where variables get their values from, and random functions their numbers.
@@ -129,8 +120,7 @@ impl Expression {
                 }
             },
             // As in pgbench a null on the left is the result, whatever stands on the right.
-            Expression::And(sides) => both(sides, scope, false),
-            Expression::Or(sides) => both(sides, scope, true),
+            Expression::Logic(decisive, sides) => both(sides, scope, *decisive),
             Expression::Case(branches, otherwise) => {
                 for [condition, result] in branches {
                     if condition.evaluate(scope)?.is_true() {
@@ -148,7 +138,7 @@ impl Expression {
         match self {
             Expression::Constant(_) | Expression::Variable(_) => {}
             Expression::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
-            Expression::And(sides) | Expression::Or(sides) => sides.iter().for_each(|side| side.visit(visit)),
+            Expression::Logic(_, sides) => sides.iter().for_each(|side| side.visit(visit)),
             Expression::Case(branches, otherwise) => {
                 branches.iter().flatten().for_each(|part| part.visit(visit));
                 otherwise.visit(visit);
@@ -168,8 +158,7 @@ impl Expression {
             Expression::Call(function, arguments) => {
                 Expression::Call(function, arguments.into_iter().map(fold).collect())
             }
-            Expression::And(sides) => Expression::And(Box::new((*sides).map(fold))),
-            Expression::Or(sides) => Expression::Or(Box::new((*sides).map(fold))),
+            Expression::Logic(decisive, sides) => Expression::Logic(decisive, Box::new((*sides).map(fold))),
             Expression::Case(branches, otherwise) => Expression::Case(
                 branches.into_iter().map(|branch| branch.map(fold)).collect(),
                 Box::new(fold(*otherwise)),
@@ -212,7 +201,7 @@ impl Scope for Nowhere {
     }
 }
 
-/// AND, or OR when `decisive` is true: the value that decides on its own.
+/// AND, or OR when `decisive` is true.
 fn both(sides: &[Expression; 2], scope: &mut impl Scope, decisive: bool) -> Evaluated {
     for (position, side) in sides.iter().enumerate() {
         let value = side.evaluate(scope)?;

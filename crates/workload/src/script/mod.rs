@@ -6,6 +6,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `language` | what statements are: SQL, or commands of a line each |
 //! | `scan` | a script's text, cut into statements and meta commands |
 //! | `parse`, `expression`, `scalar` | expressions: read, worked out, and their values |
 //! | `random` | pgbench's random numbers, hashes and permutation |
@@ -13,22 +14,25 @@
 //! | `statement` | where parameters may stand, and what opens a transaction |
 //! | `symbols`, `variables` | variables: their places, and their values while scripts run |
 //! | `program`, `types` | a script as commands with jumps |
+//! | `csv_file` | variables that are columns of CSV files |
 //! | `compiled` | scripts with their operation kinds, and the stream |
 //! | `plain`, `steps` | how a script runs: as one operation, or step by step |
 
 mod compiled;
-mod expression;
-mod mistake;
+mod csv_file;
+pub(crate) mod expression;
+pub(crate) mod language;
+pub(crate) mod mistake;
 mod names;
-mod parse;
+pub(crate) mod parse;
 mod plain;
-mod program;
+pub(crate) mod program;
 mod random;
-mod scalar;
+pub(crate) mod scalar;
 mod scan;
-mod statement;
+pub(crate) mod statement;
 mod steps;
-mod symbols;
+pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -38,10 +42,12 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     Interface, KindId, Layout, OpKind, ParamSpec, Params, Script, Statement, Stream, StreamSpec, Workload,
-    WorkloadError, WorkloadSpec,
+    WorkloadError, WorkloadSpec, command,
 };
 
 pub(crate) use compiled::{Compiled, Source};
+pub(crate) use csv_file::columns;
+pub(crate) use language::Language;
 pub(crate) use random::{Random, hash_fnv1a};
 
 /// The parameter that bounds the tries of an operation.
@@ -52,9 +58,12 @@ pub(crate) const MAX_TRIES: ParamSpec = ParamSpec::int(
     "tries of an operation that gives way to another (deadlock, serialization failure)",
 );
 
+const SCALE: ParamSpec = ParamSpec::int("scale", 1..=1_000_000, "1", "value of :scale");
+const DEFINE: ParamSpec = ParamSpec::text("define", "", "further variables: \"name=value, name=value\"");
+
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec::int("scale", 1..=1_000_000, "1", "value of :scale"),
-    ParamSpec::text("define", "", "further variables: \"name=value, name=value\""),
+    SCALE,
+    DEFINE,
     ParamSpec::text("setup", "", "statements that make and fill the tables, with variables written in"),
     ParamSpec::one_of(
         "substitute",
@@ -64,6 +73,25 @@ const PARAMS: &[ParamSpec] = &[
     MAX_TRIES,
 ];
 
+const COMMANDS_PARAMS: &[ParamSpec] = &[
+    SCALE,
+    DEFINE,
+    ParamSpec::text("setup", "", "commands that run once before, with variables written in"),
+    MAX_TRIES,
+];
+
+/// The same of scripts whose statements are commands.
+pub fn commands_spec() -> WorkloadSpec {
+    WorkloadSpec {
+        name: "commands",
+        summary: "your own commands (hashes, lists, streams …), with pgbench's variables",
+        interfaces: &[Interface::Commands],
+        params: COMMANDS_PARAMS,
+        make: |seed, params, scripts| Ok(Box::new(Scripts::new(Language::Commands, seed, params, scripts)?)),
+        ..spec()
+    }
+}
+
 /// The workload's name, interfaces, kinds and parameters.
 pub fn spec() -> WorkloadSpec {
     WorkloadSpec {
@@ -71,53 +99,47 @@ pub fn spec() -> WorkloadSpec {
         summary: "your own scripts, in pgbench's language",
         interfaces: &[Interface::Sql],
         dialects: &[],
-        takes_scripts: true,
         kinds: &[],
         params: PARAMS,
-        make: |seed, params, scripts| Ok(Box::new(Scripts::new(seed, params, scripts)?)),
+        presets: &[],
+        make: |seed, params, scripts| {
+            let language = if params.text("substitute") == "text" { Language::SqlText } else { Language::Sql };
+            Ok(Box::new(Scripts::new(language, seed, params, scripts)?))
+        },
     }
 }
 
 struct Scripts {
+    name: &'static str,
     layout: Layout,
     compiled: Arc<Compiled>,
 }
 
 impl Scripts {
-    fn new(seed: u64, params: &Params, scripts: &[Script]) -> Result<Self, WorkloadError> {
+    fn new(language: Language, seed: u64, params: &Params, scripts: &[Script]) -> Result<Self, WorkloadError> {
+        let name = if language == Language::Commands { "commands" } else { "script" };
         if scripts.is_empty() {
-            return Err(WorkloadError::new("the workload `script` has no script", "give it one or more"));
-        }
-        for (position, script) in scripts.iter().enumerate() {
-            if scripts[..position].iter().any(|other| other.name == script.name) {
-                return Err(WorkloadError::new(
-                    format!("two scripts have the name `{}`", script.name),
-                    "rename one of them",
-                ));
-            }
+            return Err(WorkloadError::new(format!("the workload `{name}` has no script"), "give it one or more"));
         }
         let source = Source {
             seed,
             scale: params.int("scale").max(1),
             defines: defines(params.text("define"))?,
+            columns: columns(seed, scripts)?,
             tries_max: params.int("max_tries").clamp(1, 1_000) as u32,
-            as_text: params.text("substitute") == "text",
+            language,
             // Only their author knows what they are to find.
             finds_rows: false,
             scripts,
         };
-        let compiled = Compiled::new(&source).map_err(|(script, mistake)| WorkloadError {
-            what: mistake.what,
-            place: Some((script, mistake.range)),
-            help: mistake.help,
-        })?;
+        let compiled = Compiled::shared(&source)?;
         let statements = setup(params.text("setup"), &source)?;
-        Ok(Self { layout: Layout { statements, ..Layout::default() }, compiled: Arc::new(compiled) })
+        Ok(Self { name, layout: Layout { statements, ..Layout::default() }, compiled })
     }
 }
 
 /// The variables of `name=value, name=value`; a semicolon or a line's end does as well as a comma.
-fn defines(text: &str) -> Result<Vec<(String, String)>, WorkloadError> {
+pub(crate) fn defines(text: &str) -> Result<Vec<(String, String)>, WorkloadError> {
     let mut defines = Vec::new();
     // A semicolon does on a command line, where a comma makes a list of values to try.
     for part in text.split([',', ';', '\n']).map(str::trim).filter(|part| !part.is_empty()) {
@@ -137,15 +159,14 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let script = Script { name: "setup".to_owned(), weight: 1, text: text.to_owned(), file: None };
-    let scripts = std::slice::from_ref(&script);
-    let reading = program::Reading { variables: source.variables(), as_text: true, scripts };
+    let script = Script { name: "setup".to_owned(), weight: 1, text: text.to_owned(), ..Script::default() };
     let place = |range: &std::ops::Range<usize>| {
         let before = text.get(..range.start).unwrap_or("");
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
         format!("line {}, column {column} of `setup`", before.matches('\n').count() + 1)
     };
-    let read = program::read(&reading).map_err(|(_, mistake)| WorkloadError {
+    let language = if source.language == Language::Sql { Language::SqlText } else { source.language };
+    let read = program::read(&source.variables(), language, &[script]).map_err(|(_, mistake)| WorkloadError {
         what: format!("{}: {}", place(&mistake.range), mistake.what),
         place: None,
         help: mistake.help,
@@ -164,7 +185,10 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
                 statement::Text::Prepared(text, slots) if slots.is_empty() && sql.take.is_none() => {
                     statements.push(Statement::any(text));
                 }
-                _ => return Err(refuse("uses :client_id or the answer of a statement")),
+                statement::Text::Command(words, slots) if slots.is_empty() && sql.take.is_none() => {
+                    statements.push(Statement::any(command::line(&words)));
+                }
+                _ => return Err(refuse("uses :client_id, a column of a CSV file or the answer of a statement")),
             }
         }
     }
@@ -177,11 +201,11 @@ impl Workload for Scripts {
     }
 
     fn kinds(&self) -> &[OpKind] {
-        self.compiled.kinds()
+        &self.compiled.kinds
     }
 
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        self.compiled.stream("script", spec)
+        self.compiled.stream(self.name, spec)
     }
 
     fn place(&self, kind: KindId) -> Option<String> {

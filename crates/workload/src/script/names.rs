@@ -8,11 +8,8 @@ pub(super) fn columns(sql: &str) -> Result<Vec<String>, &'static str> {
     let tokens = tokens(sql);
     let list = list_of(&tokens)?;
     // `SELECT` alone is one row without columns.
-    if list.is_empty() { Ok(Vec::new()) } else { split(list) }
-}
-
-fn split(list: &[Token]) -> Result<Vec<String>, &'static str> {
-    list.split(|token| *token == Token::Comma).map(name_of).collect()
+    let columns = list.split(|token| *token == Token::Comma).filter(|_| !list.is_empty());
+    columns.map(name_of).collect()
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plimsoll_core::nearest::nearest;
 
-use super::expression::{ARGUMENTS_MAX, Arity, Expression, FUNCTIONS, Function};
+use super::expression::{ARGUMENTS_MAX, Expression, FUNCTIONS, Function};
 use super::mistake::{Mistake, mistake};
 use super::scalar::Scalar;
 use super::symbols::{Symbols, is_name_byte};
@@ -37,7 +37,7 @@ enum Token<'t> {
 }
 
 /// Reads the expression in `range` of `text`; variables get their places in `symbols`.
-pub(super) fn expression(text: &str, range: Range<usize>, symbols: &mut Symbols) -> Result<Expression, Mistake> {
+pub(crate) fn expression(text: &str, range: Range<usize>, symbols: &mut Symbols) -> Result<Expression, Mistake> {
     let mut parser = Parser { text, at: range.start, end: range.end, symbols, next: Token::End, range: 0..0 };
     parser.advance()?;
     let (expression, _) = parser.binary(binding::OR, 0)?;
@@ -226,9 +226,7 @@ impl<'t> Parser<'t, '_> {
         let right = self.binary(strength + 1, within)?;
         let depth = self.deeper(left.1.max(right.1))?;
         let Token::Sign(sign) = operator else {
-            let sides = Box::new([left.0, right.0]);
-            let logic = if strength == binding::AND { Expression::And(sides) } else { Expression::Or(sides) };
-            return Ok((logic, depth));
+            return Ok((Expression::Logic(strength == binding::OR, Box::new([left.0, right.0])), depth));
         };
         let function = match sign {
             "+" => Function::Add,
@@ -365,7 +363,7 @@ impl<'t> Parser<'t, '_> {
         let name_range = self.range.clone();
         let names = || FUNCTIONS.iter().map(|(name, ..)| *name);
         let found = FUNCTIONS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(word));
-        let Some((name, arity, function)) = found else {
+        let Some(&(name, least, most, function)) = found else {
             let near = nearest(word, names()).map(|near| format!("did you mean `{near}`? "));
             let all: Vec<&str> = names().collect();
             return Err(mistake(name_range, format!("unexpected function name `{word}`")).with_help(format!(
@@ -386,26 +384,22 @@ impl<'t> Parser<'t, '_> {
         let whole = name_range.start..self.range.end;
         self.advance()?;
         let count = arguments.len();
-        let wanted = match *arity {
-            Arity::Some if count >= 1 => None,
-            Arity::Some => Some("at least one argument".to_owned()),
-            Arity::Exactly(wanted) if count == wanted => None,
-            Arity::Exactly(wanted) => Some(counted(wanted)),
-            Arity::Seeded(wanted) if count == wanted => None,
-            Arity::Seeded(wanted) if count + 1 == wanted => {
-                arguments.push((Expression::Variable(self.symbols.read("default_seed", name_range)), 0));
-                None
-            }
-            Arity::Seeded(wanted) => Some(format!("{} or {}", wanted - 1, counted(wanted))),
-        };
-        if let Some(wanted) = wanted {
+        if !(least..=most).contains(&count) {
+            let wanted = match most {
+                usize::MAX => "at least one argument".to_owned(),
+                _ if least == most => counted(most),
+                _ => format!("{least} or {}", counted(most)),
+            };
             return Err(mistake(whole, format!("`{name}` takes {wanted}, not {count}")));
+        }
+        if count < most && most != usize::MAX {
+            arguments.push((Expression::Variable(self.symbols.read("default_seed", name_range)), 0));
         }
         if arguments.len() > ARGUMENTS_MAX {
             let what = format!("too many function arguments, maximum is {ARGUMENTS_MAX}");
             return Err(mistake(whole, what).with_help(format!("put a `{name}` into a `{name}`")));
         }
-        self.call(*function, arguments)
+        self.call(function, arguments)
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Plain {
     params: Vec<Source>,
     /// The variables that it sets; their values stand at the same positions.
     locals: Vec<usize>,
+    /// The variables that say which operation this is.
+    of_operation: Vec<(usize, Initial)>,
 }
 
 /// What a local becomes.
@@ -47,9 +49,8 @@ impl Becomes {
 enum Source {
     /// The local at this position.
     Local(usize),
-    Constant(Scalar),
-    Text(String),
-    Client,
+    /// What is known before the script runs.
+    Known(Initial),
 }
 
 impl Plain {
@@ -80,7 +81,9 @@ impl Plain {
         }
         let Command::Sql(statement) = last else { return None };
         let statement = program.statements.get(*statement)?;
-        let Text::Prepared(_, slots) = &statement.text else { return None };
+        let (Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots)) = &statement.text else {
+            return None;
+        };
         if statement.take.is_some() || statement.joined || locals.len() > LOCALS_MAX {
             return None;
         }
@@ -92,19 +95,21 @@ impl Plain {
                     // A script's own variable that it has not set yet.
                     Initial::Unset => return None,
                     _ if carried(*slot) => return None,
-                    Initial::Value(value) => Source::Constant(*value),
-                    Initial::Text(text) => Source::Text(text.clone()),
-                    Initial::Client => Source::Client,
+                    known => Source::Known(known.clone()),
                 },
             });
         }
-        Some(Plain { sets, params, locals })
+        let is_of_operation =
+            |initial: &Initial| matches!(initial, Initial::Client | Initial::Cycle | Initial::Sequence);
+        let of_operation =
+            initial.iter().cloned().enumerate().filter(|(_, initial)| is_of_operation(initial)).collect();
+        Some(Plain { sets, params, locals, of_operation })
     }
 
     /// Writes the operation's parameters.
     #[inline]
-    pub(super) fn write(&self, client: u32, random: Random, params: &mut ValueBuf) {
-        let mut scope = Locals { slots: &self.locals, values: [Scalar::Null; LOCALS_MAX], client, random };
+    pub(super) fn write(&self, place: Place, random: Random, params: &mut ValueBuf) {
+        let mut scope = Locals { plain: self, values: [Scalar::Null; LOCALS_MAX], place, random };
         for (at, becomes) in &self.sets {
             scope.values[*at] = match becomes {
                 Becomes::Uniform(low, high) => Scalar::Int(scope.random.uniform(*low, *high)),
@@ -115,28 +120,60 @@ impl Plain {
         for source in &self.params {
             params.push(match source {
                 Source::Local(at) => to_value(scope.values[*at]),
-                Source::Constant(value) => to_value(*value),
-                Source::Text(text) => Value::Text(text),
-                Source::Client => Value::Int(i64::from(client)),
+                Source::Known(Initial::Value(value)) => to_value(*value),
+                Source::Known(Initial::Text(text)) => Value::Text(text),
+                Source::Known(of_operation) => place.value(of_operation).unwrap_or(Value::Null),
             });
         }
     }
 }
 
+/// Which operation it is: its client, of how many, and its number.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) client: u32,
+    pub(super) clients: u32,
+    pub(super) cycle: u64,
+}
+
+impl Place {
+    /// The value of a variable that says which operation this is.
+    #[inline]
+    pub(super) fn value(self, initial: &Initial) -> Option<Value<'_>> {
+        match initial {
+            Initial::Client => Some(Value::Int(i64::from(self.client))),
+            Initial::Cycle => Some(Value::Int(self.cycle as i64)),
+            Initial::Sequence => Some(Value::Int(self.sequence() as i64)),
+            Initial::Column(column) => Some(column.value(self)),
+            _ => None,
+        }
+    }
+
+    /// A number that no other operation has.
+    #[inline]
+    pub(super) fn sequence(self) -> u64 {
+        self.cycle.wrapping_mul(u64::from(self.clients)).wrapping_add(u64::from(self.client))
+    }
+}
+
 struct Locals<'p> {
-    slots: &'p [usize],
+    plain: &'p Plain,
     values: [Scalar; LOCALS_MAX],
-    client: u32,
+    place: Place,
     random: Random,
 }
 
 impl Scope for Locals<'_> {
     #[inline]
     fn variable(&self, slot: usize) -> Evaluated {
-        match self.slots.iter().position(|local| *local == slot) {
-            Some(at) => self.values.get(at).copied().ok_or(Fault::Undefined(slot)),
-            // The only variable that is neither set by the script nor known before.
-            None => Ok(Scalar::Int(i64::from(self.client))),
+        if let Some(at) = self.plain.locals.iter().position(|local| *local == slot) {
+            return self.values.get(at).copied().ok_or(Fault::Undefined(slot));
+        }
+        // The only variables that are neither set by the script nor known before.
+        let known = self.plain.of_operation.iter().find(|(known, _)| *known == slot);
+        match known.and_then(|(_, initial)| self.place.value(initial)) {
+            Some(Value::Int(value)) => Ok(Scalar::Int(value)),
+            _ => Err(Fault::Undefined(slot)),
         }
     }
 
@@ -148,8 +185,13 @@ impl Scope for Locals<'_> {
 fn bounds_of_initial(initial: &Initial) -> Option<Bounds> {
     match initial {
         Initial::Client => Some(Bounds::Int(0, i64::from(u32::MAX))),
+        // No run is as long as that.
+        Initial::Cycle => Some(Bounds::Int(0, 1 << 40)),
+        Initial::Sequence => Some(Bounds::Int(0, 1 << 57)),
         // Known before the script runs, and so worked out already.
         Initial::Value(_) | Initial::Text(_) | Initial::Unset => None,
+        // It may be any text.
+        Initial::Column(_) => None,
     }
 }
 
@@ -176,7 +218,7 @@ impl Bounds {
                     arguments.iter().map(|argument| Bounds::of(argument, variable)).collect();
                 Bounds::of_call(*function, arguments, &bounds?)
             }
-            Expression::And(sides) | Expression::Or(sides) => {
+            Expression::Logic(_, sides) => {
                 let bools = sides.iter().all(|side| Bounds::of(side, variable) == Some(Bounds::Bool));
                 bools.then_some(Bounds::Bool)
             }

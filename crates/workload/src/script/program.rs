@@ -5,13 +5,15 @@ use std::ops::Range;
 use plimsoll_core::nearest::nearest;
 use plimsoll_core::{KindId, Script};
 
+use super::csv_file::Column;
 use super::expression::Expression;
+use super::language::Language;
 use super::mistake::{Mistake, mistake};
-use super::names;
 use super::parse::expression;
+use super::plain::Plain;
 use super::scalar::Scalar;
-use super::scan::{Raw, RawMeta, RawSql, scan, words};
-use super::statement::{BlockEffect, Take, Text, block_effect, texts};
+use super::scan::{Raw, RawMeta, RawSql, words};
+use super::statement::{BlockEffect, Take, Text};
 use super::symbols::{Symbols, is_name};
 
 /// Most parameters of a statement, as in pgbench.
@@ -23,6 +25,8 @@ pub(crate) struct Programs {
     pub(crate) scripts: Vec<Program>,
     /// Names of the variables, by place.
     pub(crate) names: Vec<String>,
+    /// Whether a script gives them values, by place.
+    pub(crate) assigned: Vec<bool>,
     /// What the variables are before the first script runs, by place.
     pub(crate) initial: Vec<Initial>,
 }
@@ -38,6 +42,12 @@ pub(crate) enum Initial {
     Text(String),
     /// The client's number.
     Client,
+    /// The number of the client's operation.
+    Cycle,
+    /// A number that no other operation of the phase has.
+    Sequence,
+    /// The value of a CSV file's column in the operation's row.
+    Column(Column),
 }
 
 /// One script.
@@ -46,6 +56,12 @@ pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) commands: Vec<Command>,
     pub(crate) statements: Vec<Statement>,
+    /// It as one plain operation, if it can be one; found later, as are its kinds.
+    pub(super) plain: Option<Plain>,
+    /// The kind of operations that took more than one try.
+    pub(super) retried: Option<KindId>,
+    /// The kind of the ROLLBACK after an error.
+    pub(super) rollback: Option<KindId>,
     /// The line of each command, from 1.
     lines: Vec<u32>,
     /// Its file, or its name.
@@ -53,6 +69,13 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// One that sends `statements`, the first command of each being of the step of that number.
+    pub(crate) fn of_requests(name: &str, commands: Vec<(Command, u32)>, statements: Vec<Statement>) -> Self {
+        let (commands, lines) = commands.into_iter().unzip();
+        let (name, from) = (name.to_owned(), name.to_owned());
+        Program { name, commands, statements, plain: None, retried: None, rollback: None, lines, from }
+    }
+
     /// Where the command at this position stands: `transfer.sql:3`.
     pub(crate) fn place(&self, command: usize) -> String {
         format!("{}:{}", self.from, self.lines.get(command).copied().unwrap_or(1))
@@ -97,58 +120,51 @@ pub(crate) struct Statement {
     pub(crate) joined: bool,
 }
 
-/// How scripts are to be read.
-pub(crate) struct Reading<'a> {
-    /// Variables that have values before any script runs.
-    pub(crate) variables: Vec<(String, Initial)>,
-    /// Whether values are written into the statements' texts, as pgbench's simple protocol does.
-    pub(crate) as_text: bool,
-    /// The scripts.
-    pub(crate) scripts: &'a [Script],
-}
-
 /// A mistake in the script at this position.
 pub(crate) type Misread = (usize, Mistake);
 
-/// Reads `scripts`.
-pub(crate) fn read(reading: &Reading<'_>) -> Result<Programs, Misread> {
+/// Reads `scripts`, whose statements are of `language`. `variables` have values before any of them runs.
+pub(crate) fn read(
+    variables: &[(String, Initial)],
+    language: Language,
+    scripts: &[Script],
+) -> Result<Programs, Misread> {
     let mut symbols = Symbols::default();
-    for (name, _) in &reading.variables {
+    for (name, _) in variables {
         symbols.slot(name);
     }
     let mut drafts = Vec::new();
-    for (position, script) in reading.scripts.iter().enumerate() {
+    for (position, script) in scripts.iter().enumerate() {
         symbols.script = position;
-        drafts.push(Draft::read(&script.text, &mut symbols).map_err(|mistake| (position, mistake))?);
+        drafts.push(Draft::read(&script.text, language, &mut symbols).map_err(|mistake| (position, mistake))?);
     }
     // A colon and a name in a statement is a variable when anybody gives it a value.
     for (position, draft) in drafts.iter().enumerate() {
         symbols.script = position;
         for (sql, _) in &draft.statements {
             for mention in sql.mentions.iter().filter(|mention| !mention.quoted) {
-                let name = &reading.scripts[position].text[mention.range.start + 1..mention.range.end];
+                let name = &scripts[position].text[mention.range.start + 1..mention.range.end];
                 symbols.read(name, mention.range.clone());
             }
         }
     }
-    let initial = initial_values(&symbols, &reading.variables);
+    let initial = initial_values(&symbols, variables);
     check_defined(&symbols, &initial)?;
     let known = |slot: usize| match initial.get(slot) {
         Some(Initial::Value(value)) if !symbols.is_assigned(slot) => Some(*value),
         Some(Initial::Text(text)) if !symbols.is_assigned(slot) => Scalar::of_text(text),
         _ => None,
     };
-    let mut scripts = Vec::new();
-    for (position, (draft, script)) in drafts.into_iter().zip(reading.scripts).enumerate() {
-        let program =
-            draft.finish(script, &symbols, &initial, reading.as_text, &known).map_err(|mistake| (position, mistake))?;
-        scripts.push(program);
+    let mut programs = Vec::new();
+    for (position, (draft, script)) in drafts.into_iter().zip(scripts).enumerate() {
+        let program = draft.finish(script, &symbols, &initial, &known);
+        programs.push(program.map_err(|mistake| (position, mistake))?);
     }
-    Ok(Programs { scripts, names: symbols.names().to_vec(), initial })
+    Ok(Programs { scripts: programs, names: symbols.names, assigned: symbols.assigned, initial })
 }
 
 fn initial_values(symbols: &Symbols, variables: &[(String, Initial)]) -> Vec<Initial> {
-    let mut initial = vec![Initial::Unset; symbols.names().len()];
+    let mut initial = vec![Initial::Unset; symbols.names.len()];
     for (name, value) in variables {
         if let Some(slot) = symbols.known(name) {
             initial[slot] = value.clone();
@@ -160,13 +176,12 @@ fn initial_values(symbols: &Symbols, variables: &[(String, Initial)]) -> Vec<Ini
 /// Finds the first variable that is read and that nobody ever gives a value.
 fn check_defined(symbols: &Symbols, initial: &[Initial]) -> Result<(), Misread> {
     let has_value = |slot: usize| symbols.is_assigned(slot) || initial[slot] != Initial::Unset;
-    let undefined = symbols.reads().iter().filter(|(_, slot, _)| !has_value(*slot));
+    let undefined = symbols.reads.iter().filter(|(_, slot, _)| !has_value(*slot));
     let Some((script, slot, range)) = undefined.min_by_key(|(script, _, range)| (*script, range.start)) else {
         return Ok(());
     };
-    let name = &symbols.names()[*slot];
-    let defined =
-        symbols.names().iter().enumerate().filter(|(slot, _)| has_value(*slot)).map(|(_, name)| name.as_str());
+    let name = &symbols.names[*slot];
+    let defined = symbols.names.iter().enumerate().filter(|(slot, _)| has_value(*slot)).map(|(_, name)| name.as_str());
     let help = match nearest(name, defined) {
         Some(near) => format!("did you mean `:{near}`?"),
         None => "set it by \\set or \\gset, or define it: define = \"name=value\"".to_owned(),
@@ -176,6 +191,7 @@ fn check_defined(symbols: &Symbols, initial: &[Initial]) -> Result<(), Misread> 
 
 /// A script whose variables are not all known yet.
 struct Draft {
+    language: Language,
     commands: Vec<(Command, Range<usize>)>,
     statements: Vec<(RawSql, Option<Take>)>,
 }
@@ -191,10 +207,10 @@ struct Open {
 }
 
 impl Draft {
-    fn read(text: &str, symbols: &mut Symbols) -> Result<Draft, Mistake> {
-        let mut draft = Draft { commands: Vec::new(), statements: Vec::new() };
+    fn read(text: &str, language: Language, symbols: &mut Symbols) -> Result<Draft, Mistake> {
+        let mut draft = Draft { language, commands: Vec::new(), statements: Vec::new() };
         let mut open = Vec::new();
-        for raw in scan(text)? {
+        for raw in language.scan(text)? {
             match raw {
                 Raw::Sql(sql) => {
                     draft.commands.push((Command::Sql(draft.statements.len()), sql.range.clone()));
@@ -321,7 +337,7 @@ impl Draft {
             _ => None,
         };
         let Some(last) = last.filter(|statement| self.statements[*statement].1.is_none()) else {
-            return Err(mistake(meta.range.clone(), format!("\\{name} must follow an SQL command")));
+            return Err(mistake(meta.range.clone(), format!("\\{name} must follow {}", self.language.a_statement())));
         };
         let prefix = prefix.map_or("", |range| &text[range.clone()]);
         // `\aset` takes the answers of all statements that go together.
@@ -331,7 +347,7 @@ impl Draft {
         }
         for statement in first..=last {
             let (sql, take) = &mut self.statements[statement];
-            let columns = match names::columns(&text[sql.range.clone()]) {
+            let columns = match self.language.columns(&text[sql.range.clone()]) {
                 Ok(columns) => columns,
                 // Of several, some may have no answer.
                 Err(_) if statement < last => continue,
@@ -360,16 +376,18 @@ impl Draft {
         script: &Script,
         symbols: &Symbols,
         initial: &[Initial],
-        as_text: bool,
         known: &impl Fn(usize) -> Option<Scalar>,
     ) -> Result<Program, Mistake> {
-        let blocks: Vec<BlockEffect> =
-            self.statements.iter().map(|(sql, _)| block_effect(&script.text[sql.range.clone()])).collect();
-        check_flow(&self.commands, &self.statements, &blocks)?;
+        let blocks: Vec<BlockEffect> = self
+            .statements
+            .iter()
+            .map(|(sql, _)| self.language.block_effect(&script.text[sql.range.clone()]))
+            .collect();
+        check_flow(self.language, &self.commands, &self.statements, &blocks)?;
         let mut statements = Vec::new();
         for ((sql, take), block) in self.statements.into_iter().zip(blocks) {
-            let (text, head) = texts(&script.text, &sql, symbols, initial, as_text);
-            if let Text::Prepared(_, slots) = &text
+            let (text, head) = self.language.texts(&script.text, &sql, symbols, initial);
+            if let Text::Prepared(_, slots) | Text::Command(_, slots) = &text
                 && slots.len() > PARAMETERS_MAX
             {
                 let what = format!("the statement has {} parameters, of at most {PARAMETERS_MAX}", slots.len());
@@ -387,7 +405,8 @@ impl Draft {
         let lines = self.commands.iter().map(|(_, range)| line(range)).collect();
         let commands = self.commands.into_iter().map(|(command, _)| fold(command)).collect();
         let from = script.file.as_ref().unwrap_or(&script.name).clone();
-        Ok(Program { name: script.name.clone(), commands, statements, lines, from })
+        let (plain, retried, rollback) = (None, None, None);
+        Ok(Program { name: script.name.clone(), commands, statements, plain, retried, rollback, lines, from })
     }
 }
 
@@ -396,6 +415,7 @@ type Surely = Option<bool>;
 
 /// Follows all ways through a script, which only go forward, and finds pipelines and transactions that cannot be.
 fn check_flow(
+    language: Language,
     commands: &[(Command, Range<usize>)],
     statements: &[(RawSql, Option<Take>)],
     blocks: &[BlockEffect],
@@ -432,7 +452,7 @@ fn check_flow(
                         block = Some(true);
                         begun = range.clone();
                     }
-                    BlockEffect::Closes => block = Some(false),
+                    BlockEffect::Closes | BlockEffect::Ends => block = Some(false),
                     BlockEffect::None => {}
                 }
             }
@@ -450,7 +470,7 @@ fn check_flow(
     match entries[commands.len()] {
         Some((Some(true), _)) => Err(mistake(started, "\\startpipeline without \\endpipeline".into())),
         Some((_, Some(true))) => Err(mistake(begun, "the script ends in the transaction that is begun here".into())
-            .with_help("end it by COMMIT or ROLLBACK: the next operation may be another script")),
+            .with_help(format!("end it by {}: the next operation may be another script", language.ends_of_block()))),
         _ => Ok(()),
     }
 }

@@ -121,7 +121,9 @@ impl Scanner<'_> {
                     continue;
                 }
                 (b'-', b'-') => {
-                    self.skip_line();
+                    while self.at < self.bytes.len() && self.bytes[self.at] != b'\n' {
+                        self.at += 1;
+                    }
                     continue;
                 }
                 // Comments to one server, and to another what it is to do: MariaDB's code, hints of how to plan.
@@ -173,12 +175,6 @@ impl Scanner<'_> {
         };
         let (mentions, escapes) = (sql.mentions, sql.escapes);
         self.commands.push(Raw::Sql(RawSql { range: start..sql.end, mentions, escapes, joined }));
-    }
-
-    fn skip_line(&mut self) {
-        while self.at < self.bytes.len() && self.bytes[self.at] != b'\n' {
-            self.at += 1;
-        }
     }
 
     /// A comment; they nest.
@@ -324,16 +320,20 @@ impl Scanner<'_> {
             _ => {}
         }
         self.end_statement(false);
-        while self.at < self.bytes.len() && self.bytes[self.at] != b'\n' {
-            self.at += continuation(self.bytes, self.at).unwrap_or(1);
-        }
-        let end = self.at;
-        let blank = |at: &usize| self.bytes[*at].is_ascii_whitespace();
-        let name_start = (start + 1..end).find(|at| !blank(at)).unwrap_or(end);
-        let name_end = (name_start..end).find(|at| blank(at) || continuation(self.bytes, *at).is_some()).unwrap_or(end);
-        if name_start < name_end {
-            let (name, arguments) = (name_start..name_end, name_end..end);
-            self.commands.push(Raw::Meta(RawMeta { range: start..end, name, arguments }));
-        }
+        let meta = meta(self.bytes, start);
+        self.at = meta.range.end;
+        self.commands.extend(Some(meta).filter(|meta| !meta.name.is_empty()).map(Raw::Meta));
     }
+}
+
+/// The meta command whose backslash stands at `start`; without a name, a backslash alone.
+pub(super) fn meta(bytes: &[u8], start: usize) -> RawMeta {
+    let mut end = start;
+    while end < bytes.len() && bytes[end] != b'\n' {
+        end += continuation(bytes, end).unwrap_or(1);
+    }
+    let blank = |at: &usize| bytes[*at].is_ascii_whitespace();
+    let name_start = (start + 1..end).find(|at| !blank(at)).unwrap_or(end);
+    let name_end = (name_start..end).find(|at| blank(at) || continuation(bytes, *at).is_some()).unwrap_or(end);
+    RawMeta { range: start..end, name: name_start..name_end, arguments: name_end..end }
 }

@@ -1,6 +1,9 @@
 //! Statements: which places take parameters, what is written into the text instead, and what opens and closes a
 //! transaction block.
 
+use plimsoll_core::HttpCall;
+use plimsoll_core::command::Part;
+
 use super::program::Initial;
 use super::scan::{Mention, RawSql};
 use super::symbols::{Symbols, is_name_byte};
@@ -12,13 +15,17 @@ pub(crate) enum Text {
     Prepared(String, Vec<usize>),
     /// As text, with these pieces put together.
     Pieces(Vec<Piece>),
+    /// As the words of a command, with the variables at these places as its parameters.
+    Command(Vec<Vec<Part>>, Vec<usize>),
+    /// A request, with the variables at these places as its parameters.
+    Request(Box<HttpCall>, Vec<usize>),
 }
 
 impl Text {
     /// The places of the variables whose values it needs.
     pub(super) fn slots(&self) -> Vec<usize> {
         match self {
-            Text::Prepared(_, slots) => slots.clone(),
+            Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots) => slots.clone(),
             Text::Pieces(pieces) => pieces
                 .iter()
                 .filter_map(|piece| match piece {
@@ -53,6 +60,8 @@ pub(crate) enum BlockEffect {
     None,
     Opens,
     Closes,
+    /// Closes it whatever comes of it.
+    Ends,
 }
 
 /// The words of `sql`, upper case, without comments and what is between quotes; at most `most`.
@@ -163,7 +172,7 @@ fn without_escapes(script: &str, range: std::ops::Range<usize>, escapes: &[usize
     text
 }
 
-fn initial_text(initial: &Initial) -> Option<String> {
+pub(super) fn initial_text(initial: &Initial) -> Option<String> {
     match initial {
         Initial::Value(value) => {
             let mut text = String::new();
@@ -171,7 +180,7 @@ fn initial_text(initial: &Initial) -> Option<String> {
             Some(text)
         }
         Initial::Text(text) => Some(text.clone()),
-        Initial::Unset | Initial::Client => None,
+        Initial::Unset | Initial::Client | Initial::Cycle | Initial::Sequence | Initial::Column(_) => None,
     }
 }
 
@@ -210,7 +219,7 @@ fn takes_parameter(script: &str, sql: &RawSql, mention: &Mention) -> bool {
 }
 
 /// The first words of a statement, for a name.
-fn head(sql: &str) -> String {
+pub(super) fn head(sql: &str) -> String {
     const CHARS_MAX: usize = 40;
     let mut head = String::new();
     for word in sql.split_whitespace() {

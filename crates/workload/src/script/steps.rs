@@ -6,7 +6,8 @@ use std::sync::Arc;
 use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, StoreError, StoreErrorKind, ValueBuf, Values};
 
 use super::compiled::Compiled;
-use super::program::{Command, Program, Statement};
+use super::plain::Place;
+use super::program::{Command, Initial, Program, Statement};
 use super::random::Random;
 use super::scalar::{Evaluated, Fault};
 use super::statement::{BlockEffect, Take, Text};
@@ -22,41 +23,53 @@ pub(super) struct ScriptSteps {
 }
 
 impl ScriptSteps {
-    pub(super) fn new(scripts: Arc<Compiled>, client: u32) -> Self {
-        let variables = Variables::new(&scripts.programs.initial, client);
+    pub(super) fn new(scripts: Arc<Compiled>, client: u32, clients: u32) -> Self {
+        let initial = &scripts.programs.initial;
+        let variables = Variables::new(initial, client);
+        let is_of_operation =
+            |initial: &Initial| matches!(initial, Initial::Cycle | Initial::Sequence | Initial::Column(_));
+        let of_operation = (0..initial.len()).filter(|slot| is_of_operation(&initial[*slot])).collect();
         let run = Run {
-            client,
+            place: Place { client, clients, cycle: 0 },
+            of_operation,
             before: variables.clone(),
             variables,
             script: 0,
-            at: 0,
             tries: 0,
-            pipeline: false,
-            held: None,
-            release: false,
-            sync: false,
+            pass: Pass::default(),
             held_params: ValueBuf::new(),
             new_params: ValueBuf::new(),
             text: String::new(),
             unanswered: VecDeque::with_capacity(16),
             in_block: false,
-            failed: None,
-            missed: false,
-            fault: None,
         };
         Self { scripts, run }
     }
 }
 
 struct Run {
-    client: u32,
+    place: Place,
+    /// The places of the variables that say which operation this is.
+    of_operation: Vec<usize>,
     variables: Variables,
     /// The variables as they were when the operation began.
     before: Variables,
     script: usize,
+    tries: u32,
+    pass: Pass,
+    held_params: ValueBuf,
+    new_params: ValueBuf,
+    text: String,
+    unanswered: VecDeque<usize>,
+    /// A transaction block is open.
+    in_block: bool,
+}
+
+/// One way from the first command on.
+#[derive(Default)]
+struct Pass {
     /// The command that is next.
     at: usize,
-    tries: u32,
     pipeline: bool,
     /// A statement of a pipeline that is to be sent: when it is known whether another follows.
     held: Option<usize>,
@@ -64,12 +77,6 @@ struct Run {
     release: bool,
     /// The pipeline goes on without the answers to what is sent now.
     sync: bool,
-    held_params: ValueBuf,
-    new_params: ValueBuf,
-    text: String,
-    unanswered: VecDeque<usize>,
-    /// A transaction block is open.
-    in_block: bool,
     failed: Option<Failed>,
     /// A statement did not find its rows.
     missed: bool,
@@ -91,11 +98,17 @@ impl Steps for ScriptSteps {
         run.tries = 1;
         run.in_block = false;
         run.unanswered.clear();
-        run.variables.reseed(Random::of_operation(self.scripts.seed, run.client, cycle));
+        run.variables.random = Random::of_operation(self.scripts.seed, run.place.client, cycle);
+        run.place.cycle = cycle;
+        for slot in &run.of_operation {
+            if let Some(value) = run.place.value(&self.scripts.programs.initial[*slot]) {
+                run.variables.take(*slot, value);
+            }
+        }
         if self.scripts.tries_max > 1 {
             run.before.copy_from(&run.variables);
         }
-        run.start();
+        run.pass = Pass::default();
     }
 
     fn next(&mut self, params: &mut ValueBuf) -> Step {
@@ -112,7 +125,7 @@ impl Steps for ScriptSteps {
     }
 
     fn failure(&self, answer: &mut Answer) {
-        if let Some((fault, _)) = self.run.fault {
+        if let Some((fault, _)) = self.run.pass.fault {
             answer.code.push_str(fault.code());
             // Writing to a string cannot fail.
             let _ = fault.write(&self.scripts.programs.names, &mut answer.message);
@@ -120,7 +133,7 @@ impl Steps for ScriptSteps {
     }
 
     fn mistake(&self) -> Option<StoreError> {
-        let (fault, command) = self.run.fault?;
+        let (fault, command) = self.run.pass.fault?;
         let mut what = format!("{}: ", self.scripts.programs.scripts[self.run.script].place(command));
         // Writing to a string cannot fail.
         let _ = fault.write(&self.scripts.programs.names, &mut what);
@@ -129,49 +142,40 @@ impl Steps for ScriptSteps {
 }
 
 impl Run {
-    /// Back to the first command.
-    fn start(&mut self) {
-        self.at = 0;
-        self.pipeline = false;
-        self.held = None;
-        self.release = false;
-        self.sync = false;
-        self.failed = None;
-        self.missed = false;
-        self.fault = None;
-    }
-
     fn next(&mut self, scripts: &Compiled, params: &mut ValueBuf) -> Step {
         let program = &scripts.programs.scripts[self.script];
         loop {
-            if let Some(held) = self.held.filter(|_| self.release) {
-                self.release = false;
-                self.held = None;
+            if let Some(held) = self.pass.held.filter(|_| self.pass.release) {
+                self.pass.release = false;
+                self.pass.held = None;
                 params.extend(self.held_params.values());
-                return self.send(held, &program.statements[held], self.sync);
+                return self.send(held, &program.statements[held], self.pass.sync);
             }
-            if std::mem::take(&mut self.sync) {
+            if std::mem::take(&mut self.pass.sync) {
                 return Step::Sync;
             }
-            if let Some(failed) = self.failed {
-                match self.after_failure(scripts, failed) {
+            if let Some(failed) = self.pass.failed {
+                match self.after_failure(program, scripts.tries_max, failed) {
                     Some(step) => return step,
                     None => continue,
                 }
             }
-            let Some(command) = program.commands.get(self.at) else {
-                if self.held.is_some() {
-                    self.release = true;
-                } else if self.pipeline {
-                    self.fail(Fault::Pipeline("end of script reached with pipeline open"), self.at.saturating_sub(1));
+            let Some(command) = program.commands.get(self.pass.at) else {
+                if self.pass.held.is_some() {
+                    self.pass.release = true;
+                } else if self.pass.pipeline {
+                    self.fail(
+                        Fault::Pipeline("end of script reached with pipeline open"),
+                        self.pass.at.saturating_sub(1),
+                    );
                 } else {
-                    let outcome = if self.missed { Outcome::NotFound } else { Outcome::Ok };
-                    return Step::End { kind: scripts.kind(self.script, self.tries), outcome };
+                    let outcome = if self.pass.missed { Outcome::NotFound } else { Outcome::Ok };
+                    return Step::End { kind: self.kind(program), outcome };
                 }
                 continue;
             };
-            let at = self.at;
-            self.at += 1;
+            let at = self.pass.at;
+            self.pass.at += 1;
             let done = match command {
                 Command::Sql(statement) => self.statement(&program.statements, *statement, params),
                 other => self.control(other),
@@ -193,28 +197,28 @@ impl Run {
             }
             Command::JumpUnless(condition, target) => {
                 if !condition.evaluate(&mut self.variables)?.is_true() {
-                    self.at = *target;
+                    self.pass.at = *target;
                 }
             }
-            Command::Jump(target) => self.at = *target,
+            Command::Jump(target) => self.pass.at = *target,
             Command::Sleep(time, unit_ns) => {
                 let time = time.evaluate(&mut self.variables)?.to_int()?;
                 let time_ns = u64::try_from(time).ok().and_then(|time| time.checked_mul(*unit_ns));
                 let time_ns = time_ns.ok_or(Fault::Sleep(time))?;
                 return Ok(Some(Step::Sleep(time_ns)).filter(|_| time_ns > 0));
             }
-            Command::StartPipeline if self.pipeline => return Err(Fault::Pipeline("already in pipeline mode")),
-            Command::StartPipeline => self.pipeline = true,
-            Command::SyncPipeline | Command::EndPipeline if !self.pipeline => {
+            Command::StartPipeline if self.pass.pipeline => return Err(Fault::Pipeline("already in pipeline mode")),
+            Command::StartPipeline => self.pass.pipeline = true,
+            Command::SyncPipeline | Command::EndPipeline if !self.pass.pipeline => {
                 return Err(Fault::Pipeline("not in pipeline mode"));
             }
             Command::SyncPipeline => {
-                self.sync = true;
-                self.release = self.held.is_some();
+                self.pass.sync = true;
+                self.pass.release = self.pass.held.is_some();
             }
             Command::EndPipeline => {
-                self.pipeline = false;
-                self.release = self.held.is_some();
+                self.pass.pipeline = false;
+                self.pass.release = self.pass.held.is_some();
             }
             Command::Sql(_) => {}
         }
@@ -229,8 +233,8 @@ impl Run {
         params: &mut ValueBuf,
     ) -> Evaluated<Option<Step>> {
         let statement = &statements[position];
-        let more_may_follow = self.pipeline || statement.joined;
-        let Some(held) = self.held else {
+        let more_may_follow = self.pass.pipeline || statement.joined;
+        let Some(held) = self.pass.held else {
             if !more_may_follow {
                 write_params(&statement.text, &self.variables, &mut self.text, params)?;
                 return Ok(Some(self.send(position, statement, false)));
@@ -238,7 +242,7 @@ impl Run {
             self.check_pipelined(statement)?;
             self.held_params.clear();
             write_params(&statement.text, &self.variables, &mut self.text, &mut self.held_params)?;
-            self.held = Some(position);
+            self.pass.held = Some(position);
             return Ok(None);
         };
         self.check_pipelined(statement)?;
@@ -246,13 +250,13 @@ impl Run {
         write_params(&statement.text, &self.variables, &mut self.text, &mut self.new_params)?;
         params.extend(self.held_params.values());
         std::mem::swap(&mut self.held_params, &mut self.new_params);
-        self.held = Some(position);
-        self.release = !more_may_follow;
+        self.pass.held = Some(position);
+        self.pass.release = !more_may_follow;
         Ok(Some(self.send(held, &statements[held], true)))
     }
 
     fn check_pipelined(&self, statement: &Statement) -> Evaluated<()> {
-        if self.pipeline && statement.take.is_some() {
+        if self.pass.pipeline && statement.take.is_some() {
             return Err(Fault::Pipeline("\\gset and \\aset are not allowed in pipeline mode"));
         }
         Ok(())
@@ -267,43 +271,49 @@ impl Run {
     #[cold]
     fn fail(&mut self, fault: Fault, command: usize) {
         // What waits is sent, as its pipeline must end.
-        self.release = self.held.is_some();
-        if self.failed.is_none() {
-            self.failed = Some(Failed { outcome: Outcome::Rejected, again: false });
-            self.fault = Some((fault, command));
+        self.pass.release = self.pass.held.is_some();
+        if self.pass.failed.is_none() {
+            self.pass.failed = Some(Failed { outcome: Outcome::Rejected, again: false });
+            self.pass.fault = Some((fault, command));
         }
     }
 
     /// Rolls back, tries again (`None`) or ends.
     #[cold]
-    fn after_failure(&mut self, scripts: &Compiled, failed: Failed) -> Option<Step> {
-        if let Some(kind) = scripts.rollback(self.script).filter(|_| self.in_block) {
+    fn after_failure(&mut self, program: &Program, tries_max: u32, failed: Failed) -> Option<Step> {
+        if let Some(kind) = program.rollback.filter(|_| self.in_block) {
             self.in_block = false;
             self.unanswered.push_back(ROLLBACK);
             return Some(Step::Send { kind, more: false });
         }
-        if failed.again && self.tries < scripts.tries_max {
+        if failed.again && self.tries < tries_max {
             self.tries += 1;
             self.variables.copy_from(&self.before);
-            self.start();
+            self.pass = Pass::default();
             return None;
         }
-        Some(Step::End { kind: scripts.kind(self.script, self.tries), outcome: failed.outcome })
+        Some(Step::End { kind: self.kind(program), outcome: failed.outcome })
+    }
+
+    /// The kind that the operation is counted as.
+    fn kind(&self, program: &Program) -> KindId {
+        program.retried.filter(|_| self.tries > 1).unwrap_or(self.script as KindId)
     }
 
     fn take_answer(&mut self, program: &Program, position: usize, outcome: Outcome, answer: &Answer) {
         let statement = &program.statements[position];
         if outcome.is_error() {
-            if self.failed.is_none() {
+            if self.pass.failed.is_none() {
                 let again = outcome == Outcome::Rejected && answer.gave_way;
-                self.failed = Some(Failed { outcome, again });
+                self.pass.failed = Some(Failed { outcome, again });
             }
+            self.in_block &= statement.block != BlockEffect::Ends;
             return;
         }
-        self.missed |= outcome == Outcome::NotFound;
+        self.pass.missed |= outcome == Outcome::NotFound;
         match statement.block {
             BlockEffect::Opens => self.in_block = true,
-            BlockEffect::Closes => self.in_block = false,
+            BlockEffect::Closes | BlockEffect::Ends => self.in_block = false,
             BlockEffect::None => {}
         }
         if let Some(take) = &statement.take
@@ -336,7 +346,9 @@ impl Run {
 fn write_params(text: &Text, variables: &Variables, scratch: &mut String, params: &mut ValueBuf) -> Evaluated<()> {
     use super::statement::Piece;
     match text {
-        Text::Prepared(_, slots) => slots.iter().try_for_each(|slot| variables.push(*slot, params)),
+        Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots) => {
+            slots.iter().try_for_each(|slot| variables.push(*slot, params))
+        }
         Text::Pieces(pieces) => {
             scratch.clear();
             for piece in pieces {

@@ -6,12 +6,13 @@ use std::ops::Range;
 /// Variables by name; all scripts of a workload share them, as they do in pgbench.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    names: Vec<String>,
+    /// All names, by place.
+    pub(crate) names: Vec<String>,
     places: HashMap<String, usize>,
     /// Whether a script gives it a value.
-    assigned: Vec<bool>,
+    pub(crate) assigned: Vec<bool>,
     /// Reads: script, variable, where. For what is never given a value.
-    reads: Vec<(usize, usize, Range<usize>)>,
+    pub(crate) reads: Vec<(usize, usize, Range<usize>)>,
     /// The script that is being read.
     pub(crate) script: usize,
 }
@@ -51,16 +52,6 @@ impl Symbols {
     /// Whether a script gives the variable a value.
     pub(crate) fn is_assigned(&self, slot: usize) -> bool {
         self.assigned.get(slot).copied().unwrap_or(false)
-    }
-
-    /// All names, by place.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// All reads: script, variable, where.
-    pub(crate) fn reads(&self) -> &[(usize, usize, Range<usize>)] {
-        &self.reads
     }
 }
 

@@ -8,17 +8,17 @@ use super::scalar::Scalar;
 
 /// The variables' types, by place; `None` where it depends.
 pub(super) fn types(programs: &Programs) -> Vec<Option<ValueType>> {
-    let known: Vec<Option<ValueType>> = programs
+    let mut types: Vec<Option<ValueType>> = programs
         .initial
         .iter()
         .map(|initial| match initial {
             Initial::Unset => None,
-            Initial::Client => Some(ValueType::Int),
+            Initial::Client | Initial::Cycle | Initial::Sequence => Some(ValueType::Int),
             Initial::Text(_) => Some(ValueType::Text),
+            Initial::Column(column) => Some(column.value_type()),
             Initial::Value(value) => of_scalar(*value),
         })
         .collect();
-    let mut types = known;
     let mut seen: Vec<bool> = programs.initial.iter().map(|initial| *initial != Initial::Unset).collect();
     for program in &programs.scripts {
         for command in &program.commands {
@@ -52,7 +52,7 @@ fn of(value: &Expression, types: &[Option<ValueType>]) -> Option<ValueType> {
     match value {
         Expression::Constant(value) => of_scalar(*value),
         Expression::Variable(slot) => types.get(*slot).copied().flatten(),
-        Expression::And(_) | Expression::Or(_) => Some(ValueType::Bool),
+        Expression::Logic(..) => Some(ValueType::Bool),
         Expression::Case(branches, otherwise) => {
             let first = of(otherwise, types)?;
             branches.iter().all(|[_, result]| of(result, types) == Some(first)).then_some(first)

@@ -23,7 +23,8 @@ enum Held {
 pub(super) struct Variables {
     held: Vec<Held>,
     texts: Vec<String>,
-    random: Random,
+    /// Where random numbers come from now.
+    pub(super) random: Random,
 }
 
 impl Variables {
@@ -35,6 +36,8 @@ impl Variables {
                 Initial::Unset => Held::Unset,
                 Initial::Value(value) => Held::Scalar(*value),
                 Initial::Client => Held::Scalar(Scalar::Int(i64::from(client))),
+                // Set when an operation begins.
+                Initial::Cycle | Initial::Sequence | Initial::Column(_) => Held::Scalar(Scalar::Int(0)),
                 Initial::Text(initial) => {
                     text.push_str(initial);
                     Held::Text
@@ -54,11 +57,6 @@ impl Variables {
                 self.texts[position].push_str(&other.texts[position]);
             }
         }
-    }
-
-    /// Where random numbers come from now.
-    pub(super) fn reseed(&mut self, random: Random) {
-        self.random = random;
     }
 
     pub(super) fn set(&mut self, slot: usize, value: Scalar) {

@@ -55,7 +55,7 @@ fn made(name: &str, changes: &[(&str, i64)], script: Option<&str>) -> Box<dyn Wo
     for (name, value) in changes {
         params.0.insert((*name).to_owned(), ParamValue::Int(*value));
     }
-    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into(), file: None });
+    let script = script.map(|text| Script { name: "own".into(), weight: 1, text: text.into(), ..Script::default() });
     (spec.make)(1, &params, script.as_slice()).unwrap()
 }
 
@@ -125,6 +125,8 @@ fn an_operation_of_a_script_allocates_nothing() {
     }
     let plain = "\\set x random_zipfian(1, 1000000, 1.2)\nSELECT a FROM t WHERE b = :x";
     assert_eq!(allocations(&*made("script", &[], Some(plain))), 0);
+    let commands = "\\set x random(1, 9)\nGET k::x\n\\gset y\nMULTI\nHSET h :x :y\nEXEC";
+    assert_eq!(allocations(&*made("commands", &[], Some(commands))), 0);
 }
 
 #[test]

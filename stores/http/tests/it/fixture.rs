@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Answer, Call, Done, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target,
-    Ticket, Value, ValueType, WireSession, WireState,
+    Template, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_http::endpoint::resolve;
 use plimsoll_store_http::kind;
-use plimsoll_store_http::server::{content, find_nginx};
+use plimsoll_store_http::server::{NGINX, content};
 use plimsoll_store_http::wire::HttpSession;
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ impl Server {
 
     /// The same, with words behind the port it listens on, and its directory made ready by `prepare`.
     pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
-        let program = find_nginx().expect("nginx (or run `cargo xtask test`)");
+        let program = NGINX.find().expect("nginx (or run `cargo xtask test`)");
         let dir = tempfile::Builder::new()
             .prefix(&format!("http-test-{}-", std::process::id()))
             .tempdir_in("/var/tmp")
@@ -85,8 +85,13 @@ impl Drop for Server {
 
 /// Attaches to what listens at `url`.
 pub fn open(url: &str, password: Option<&str>) -> Result<OpenStore, StoreError> {
+    open_with(url, password, &[])
+}
+
+/// The same with these parameters of the store.
+pub fn open_with(url: &str, password: Option<&str>, params: &[(&str, ParamValue)]) -> Result<OpenStore, StoreError> {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    let params = Params([("access_log".to_owned(), ParamValue::Bool(false))].into());
+    let params = Params(params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect());
     let options = OpenOptions { target, params, run_id: "test-1".to_owned(), waits: Default::default() };
     plimsoll_lab::open(&*kind(), options, &mut |_| {})
 }
@@ -98,9 +103,13 @@ pub const PUT: u16 = 3;
 pub const NUMBERED: u16 = 4;
 
 pub fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, method: &str, target: &str, body, params: &[ValueType], keep_answer| OpKind {
+    let kind = |name: &str, method: &str, target: &str, body: bool, params: &[ValueType], keep_answer| OpKind {
         name: name.into(),
-        call: Call::Http(HttpCall { method: method.into(), target: target.into(), body }),
+        call: Call::Http(HttpCall {
+            method: method.into(),
+            body: body.then(|| Template::of("{}")),
+            ..HttpCall::get(target)
+        }),
         params: params.to_vec(),
         keep_answer,
         step_of: None,
@@ -124,12 +133,10 @@ pub struct Kept(pub Vec<Said>);
 
 pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {
     let values = answer.values.values();
-    if values.is_empty() {
-        return None;
-    }
-    match (values.get(0), values.get(1)) {
-        (Value::Int(status), Value::Bytes(body)) => Some((status, body.to_vec())),
-        other => panic!("{other:?}"),
+    let mut values = values.iter();
+    match (values.next(), values.next()) {
+        (Some(Value::Int(status)), Some(Value::Bytes(body))) => Some((status, body.to_vec())),
+        _ => None,
     }
 }
 
@@ -140,7 +147,7 @@ impl Done for Kept {
 }
 
 pub fn session(durability: Durability) -> HttpSession {
-    HttpSession::new(Arc::new(resolve("http://h", None).unwrap().login), durability)
+    HttpSession::new(Arc::new(resolve("http://h", None, Default::default()).unwrap().login), durability)
 }
 
 /// A session whose first question has been answered.

@@ -1,6 +1,9 @@
 //! Sessions without a socket: how answers are taken, whole and in pieces, and what garbage comes to.
 
-use plimsoll_core::{Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
+use plimsoll_core::{
+    Call, Durability, HttpCall, HttpTake, Op, OpKind, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession,
+    WireState,
+};
 use plimsoll_store_http::wire::HttpSession;
 use proptest::prelude::*;
 
@@ -165,7 +168,8 @@ fn the_first_answer_says_whether_this_is_the_place() {
 
 #[test]
 fn writes_are_not_called_durable() {
-    for (durability, ready) in [(Durability::Durable, false), (Durability::Buffered, false), (Durability::AtEnd, true)]
+    let promised = [(Durability::Durable, false), (Durability::Buffered, false)];
+    for (durability, ready) in promised.into_iter().chain([(Durability::AtEnd, true), (Durability::AsConfigured, true)])
     {
         for writes in [true, false] {
             let mut session = session(durability);
@@ -176,7 +180,7 @@ fn writes_are_not_called_durable() {
                 WireState::Ready => assert!(ready || !writes),
                 WireState::Failed(error) => {
                     assert!(!ready && writes && error.kind == StoreErrorKind::Usage, "{error}");
-                    assert!(error.next.as_deref().unwrap().contains("at-end"));
+                    assert!(error.next.as_deref().unwrap().contains("as-configured"));
                 }
                 WireState::Opening | WireState::Ended => panic!("it was answered"),
             }
@@ -227,5 +231,64 @@ proptest! {
         if matches!(session.state(), WireState::Failed(_) | WireState::Ended) {
             prop_assert_eq!(said.len(), if from_start { 0 } else { ASKED.len() });
         }
+    }
+}
+
+/// A kind that wants something of its answers, and keeps cookies.
+fn taking(take: &[HttpTake]) -> OpKind {
+    let call = HttpCall { take: take.to_vec(), cookies: true, contains: Some("1".into()), ..HttpCall::get("/") };
+    OpKind { keep_answer: true, ..OpKind::new("take", Call::Http(call), &[]) }
+}
+
+fn taken(kind: OpKind, bytes: &[u8], step: usize) -> (HttpSession, Vec<Said>) {
+    let mut session = session(Durability::AtEnd);
+    session.open(&[kind], &mut Vec::new());
+    fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 64);
+    let nothing = ValueBuf::new();
+    session.start(Ticket(0), &Op::new(0, nothing.values()), &mut Vec::new());
+    let said = fed(&mut session, bytes, step);
+    (session, said)
+}
+
+const GIVEN: &[u8] = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 17\r\n\r\n{\"id\": [1, \"xy\"]}";
+
+#[test]
+fn an_answer_without_what_is_wanted_is_an_error_of_its_own() {
+    let json = |path: &[&str]| HttpTake::Json(path.iter().map(|name| (*name).to_owned()).collect());
+    for step in [1, 7, GIVEN.len()] {
+        let (mut session, said) = taken(taking(&[json(&["id", "0"]), HttpTake::Status]), GIVEN, step);
+        assert_eq!((said.len(), said[0].1), (1, Outcome::Ok), "{said:?}");
+        let (nothing, mut out) = (ValueBuf::new(), Vec::new());
+        session.start(Ticket(1), &Op::new(0, nothing.values()), &mut out);
+        assert!(String::from_utf8(out).unwrap().contains("\r\nCookie: a=b\r\n"));
+        let (session, said) = taken(taking(&[json(&["id", "name"])]), GIVEN, step);
+        assert_eq!((said[0].1, said[0].3.as_str()), (Outcome::Rejected, "content"));
+        assert!(said[0].4.contains("no `id.name`"), "{said:?}");
+        // The connection is as good as before.
+        assert_eq!(*session.state(), WireState::Ready);
+    }
+    let (_, said) = taken(taking(&[]), b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2", 9);
+    assert_eq!((said[0].1, said[0].3.as_str()), (Outcome::Rejected, "content"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever an answer holds, what is wanted of it is found or missed; once.
+    #[test]
+    fn what_is_wanted_of_garbage_panics_nobody(
+        damage in prop::collection::vec((0..GIVEN.len(), any::<u8>()), 0..6),
+        body in prop::collection::vec(any::<u8>(), 0..80),
+        path in prop::collection::vec("[a-z0-9]{0,3}", 1..4),
+        step in 1..100_usize,
+    ) {
+        let mut bytes = GIVEN.to_vec();
+        damage.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+        let take = [HttpTake::Json(path), HttpTake::Regex("([0-9]).".into()), HttpTake::Header("set-cookie".into()), HttpTake::Body];
+        let (session, said) = taken(taking(&take), &bytes, step);
+        prop_assert!(said.len() <= 1);
+        prop_assert!(!said.is_empty() || !matches!(session.state(), WireState::Failed(_)));
+        let whole = [format!("HTTP/1.1 200 OK\r\nSet-Cookie: x\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat();
+        prop_assert_eq!(taken(taking(&take), &whole, step).1.len(), 1);
     }
 }

@@ -1,10 +1,10 @@
 //! TLS, against a server that speaks it.
 
-use plimsoll_core::{Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_core::{Durability, Outcome, ParamValue, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
 
-use crate::fixture::{GET, Server, kept, kinds, open};
+use crate::fixture::{GET, Server, kept, kinds, open, open_with};
 
 #[test]
 fn sessions_and_looks_speak_through_tls() {
@@ -13,9 +13,10 @@ fn sessions_and_looks_speak_through_tls() {
     let words = format!("ssl_certificate {}; ssl_certificate_key {};", pair.certificate.display(), pair.key.display());
     let large = vec![b'x'; 300_000];
     let server = Server::listening(&words, "ssl", |place| std::fs::write(place.join("files/large"), &large).unwrap());
-    let url = |query: &str| format!("https://127.0.0.1:{}/?{query}", server.port);
-    for query in [format!("cacert={}", authority.root().display()), "insecure=yes".to_owned()] {
-        let mut store = open(&url(&query), None).unwrap();
+    let url = format!("https://127.0.0.1:{}", server.port);
+    let root = ParamValue::Text(authority.root().display().to_string());
+    for param in [("cacert", root), ("insecure", ParamValue::Bool(true))] {
+        let mut store = open_with(&url, None, &[param]).unwrap();
         assert!(store.describe().unwrap().version.starts_with("nginx/"));
         let mut script = Script::new();
         script.op(GET, [Value::Text("/large")]).op(GET, [Value::Text("/none")]);
@@ -23,7 +24,7 @@ fn sessions_and_looks_speak_through_tls() {
         assert_eq!((replies[0].outcome, replies[1].outcome), (Outcome::Ok, Outcome::Rejected));
         assert_eq!(kept(&replies[0].answer), Some((200, large.clone())));
     }
-    let untrusted = open(&url(""), None).err().unwrap();
+    let untrusted = open(&url, None).err().unwrap();
     assert_eq!(untrusted.kind, StoreErrorKind::Authentication, "{untrusted:?}");
     // To a port of TLS nginx says in plain words that it is one.
     let plain = open(&server.url(), None).err().unwrap();
@@ -33,4 +34,31 @@ fn sessions_and_looks_speak_through_tls() {
     let server = Server::start("");
     let tls = open(&format!("https://127.0.0.1:{}", server.port), None).err().unwrap();
     assert!(!matches!(tls.kind, StoreErrorKind::Store), "{tls:?}");
+}
+
+#[test]
+fn our_certificate_is_shown_and_the_host_is_named() {
+    let authority = Authority::new("clients");
+    let (pair, ours) = (authority.sign("localhost"), authority.sign("ada"));
+    let words = format!(
+        "ssl_certificate {}; ssl_certificate_key {}; ssl_client_certificate {}; ssl_verify_client on;\n\
+         log_format said '$ssl_server_name $ssl_client_s_dn $status'; access_log access.log said;",
+        pair.certificate.display(),
+        pair.key.display(),
+        authority.root().display()
+    );
+    let server = Server::listening(&words, "ssl", |_| {});
+    let text = |path: &std::path::Path| ParamValue::Text(path.display().to_string());
+    let trust = ("cacert", text(&authority.root()));
+    let shown = [trust.clone(), ("cert", text(&ours.certificate)), ("key", text(&ours.key))];
+    let url = format!("https://localhost:{}", server.port);
+    let mut store = open_with(&url, None, &shown).unwrap();
+    let mut script = Script::new();
+    script.op(GET, [Value::Text("/")]);
+    let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    assert_eq!(replies[0].outcome, Outcome::Ok);
+    let said = server.accesses();
+    assert!(!said.is_empty() && said.iter().all(|line| line.starts_with("localhost CN=ada")), "{said:?}");
+    // Without ours nginx answers 400.
+    assert!(open_with(&url, None, &[trust]).is_err());
 }

@@ -12,7 +12,7 @@ use plimsoll_core::{
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_ldap::endpoint::resolve;
-use plimsoll_store_ldap::server::find_slapd;
+use plimsoll_store_ldap::server::SLAPD;
 use plimsoll_store_ldap::wire::LdapSession;
 use plimsoll_store_ldap::{Control, kind};
 
@@ -42,7 +42,7 @@ impl Server {
 
     /// The same with lines that `prepare` makes, which is told the server's directory, and others for the database.
     pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
-        let program = find_slapd().expect("slapd (or run `cargo xtask test`)");
+        let program = SLAPD.find().expect("slapd (or run `cargo xtask test`)");
         let dir = tempfile::Builder::new()
             .prefix(&format!("ldap-test-{}-", std::process::id()))
             .tempdir_in("/var/tmp")

@@ -77,10 +77,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             "Name one: mysql://user@host/db",
         ));
     };
-    let port = match parameters.get("port") {
-        None => None,
-        Some(text) => Some(port(text, "Write it as in mysql://host:3306/db")?),
-    };
+    let port = parameters.get("port").map(|text| port(text, "Write it as in mysql://host:3306/db")).transpose()?;
     let connect_timeout = match parameters.get("connect-timeout").map(|text| text.parse::<u64>()) {
         None => None,
         Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds)),

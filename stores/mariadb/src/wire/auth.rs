@@ -10,7 +10,7 @@ use plimsoll_endpoint::tls::TlsClient;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::packet::{Reader, ServerError, broken, unexpected};
+use super::packet::{Reader, ServerError, broken, read_text, unexpected};
 use super::{ed25519, rsa};
 
 const NATIVE: &[u8] = b"mysql_native_password";
@@ -29,7 +29,7 @@ pub struct Encryption {
 }
 
 /// As whom a session logs in, and to what.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The user.
     pub user: String,
@@ -65,12 +65,7 @@ enum Method {
 
 impl Method {
     fn of_name(name: &[u8]) -> Option<Method> {
-        match name {
-            NATIVE => Some(Method::Native),
-            CACHING_SHA2 => Some(Method::CachingSha2),
-            ED25519 => Some(Method::Ed25519),
-            _ => None,
-        }
+        [Method::Native, Method::CachingSha2, Method::Ed25519].into_iter().find(|method| method.name() == name)
     }
 
     fn name(self) -> &'static [u8] {
@@ -171,7 +166,7 @@ impl Auth {
     /// AuthSwitchRequest: the user is known by another method.
     fn switch(&mut self, payload: &[u8], login: &Login) -> Result<Reply, StoreError> {
         let mut reader = Reader(payload);
-        let name = reader.cstr();
+        let name = read_text(&mut reader);
         self.method = Method::of_name(name).ok_or_else(|| unsupported(name, login))?;
         self.nonce = cut(reader.0, self.method).to_vec();
         self.key_asked = false;
@@ -292,13 +287,10 @@ mod tests {
     fn login(password: Option<&str>, private_way: bool) -> Login {
         Login {
             user: "u".into(),
-            database: None,
             password: password.map(Password::new),
-            no_password_because: None,
-            program_name: "plimsoll".into(),
             private_way,
-            encryption: None,
             place: "mysql://test".into(),
+            ..Login::default()
         }
     }
 

@@ -9,8 +9,9 @@ use super::packet::{self, COM_PING, COM_QUERY, HEADER_BYTES, PACKET_BYTES_MAX};
 use super::session::{Expect, MySession, What};
 
 /// A transaction that the session itself began, for an insert of several statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Transaction {
+    #[default]
     None,
     Own,
     RollingBack,

@@ -26,5 +26,6 @@ mod statement;
 mod value;
 
 pub use auth::{Encryption, Login};
+pub(crate) use opening::READ_ONLY;
 pub use plimsoll_endpoint::Password;
 pub use session::MySession;

@@ -1,12 +1,11 @@
 //! From the server's greeting to the first operation: login, settings, statements.
 
 use plimsoll_core::{StoreError, StoreErrorKind, WireState};
-use plimsoll_endpoint::tls::Layer;
 
 use super::auth::{Auth, Reply, refusal};
 use super::packet::{
     self, COM_QUERY, COM_STMT_PREPARE, MESSAGE_BYTES_MAX, Reader, ServerError, cstr, ends_connection, length_encoded,
-    length_encoded_bytes, unexpected,
+    length_encoded_bytes, read_text, unexpected,
 };
 use super::session::MySession;
 use super::value::Code;
@@ -50,9 +49,15 @@ const UTF8MB4: u8 = 45;
 /// "This command is not supported in the prepared statement protocol yet".
 const UNSUPPORTED_PS: u16 = 1295;
 
+/// Behind the statements that are prepared: a session that only reads does not prepare one that writes, and workloads have some that
+/// nobody asks.
+pub(crate) const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
+
 /// What the session waits for.
+#[derive(Default)]
 pub(super) enum ConnectionPhase {
     /// [`plimsoll_core::WireSession::open`].
+    #[default]
     Closed,
     /// The server's greeting.
     Greeting,
@@ -64,12 +69,14 @@ pub(super) enum ConnectionPhase {
     Settings(usize),
     /// The answer to the statement that is prepared.
     Preparing(Preparing),
+    /// The answer to [`READ_ONLY`].
+    ReadOnly,
     /// Operations.
     Ready,
 }
 
 /// A statement that is being prepared: where it stands, and which definitions are still to come.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Preparing {
     kind: usize,
     statement: usize,
@@ -99,18 +106,24 @@ impl MySession {
             ConnectionPhase::Settings(position) => {
                 let position = *position;
                 match payload.first() {
-                    Some(0x00) => {
-                        self.send_setting(position + 1, out);
-                        Ok(())
-                    }
-                    Some(0xff) => Err(self.not_taken(payload, &self.settings[position])),
-                    _ => Err(unexpected(payload, "while the session was set up")),
+                    Some(0x00) => self.send_setting(position + 1, out),
+                    Some(0xff) => return Err(self.not_taken(payload, &self.settings[position])),
+                    _ => return Err(unexpected(payload, "while the session was set up")),
                 }
+                Ok(())
             }
             ConnectionPhase::Preparing(preparing) => {
                 let preparing = *preparing;
                 self.take_preparing(preparing, payload, out)
             }
+            ConnectionPhase::ReadOnly => match payload.first() {
+                Some(0x00) => {
+                    self.ready();
+                    Ok(())
+                }
+                Some(0xff) => Err(self.not_taken(payload, READ_ONLY)),
+                _ => Err(unexpected(payload, "while the session was made read-only")),
+            },
             ConnectionPhase::Closed | ConnectionPhase::Ready => {
                 Err(unexpected(payload, "before the connection was opened"))
             }
@@ -159,7 +172,7 @@ impl MySession {
                 capabilities |= SSL;
                 number = packet::message(out, number, |out| head(capabilities, out));
                 let begun = encryption.client.connect(&encryption.host, place)?;
-                tls = Some(Box::new(Layer::begin(begun, Vec::new(), out)));
+                tls = Some(Box::new(begun.begin(Vec::new(), out)));
             }
             Some(encryption) if encryption.required => {
                 return Err(StoreError::usage(format!("{place} has no TLS, and ssl-mode asks for it"))
@@ -192,9 +205,9 @@ impl MySession {
         match &mut tls {
             None => out.append(&mut answer),
             // It waits until both sides have shaken hands.
-            Some(layer) => {
-                layer.written = answer;
-                layer.encrypt(out);
+            Some(tls) => {
+                tls.written = answer;
+                tls.encrypt(out);
             }
         }
         self.tls = tls;
@@ -216,19 +229,22 @@ impl MySession {
     fn prepare_from(&mut self, mut kind: usize, mut statement: usize, out: &mut Vec<u8>) {
         while let Some(prepared) = self.kinds.get(kind) {
             // What comes as text is not there yet.
-            if let Some(next) = prepared.statements.get(statement).filter(|next| !next.is_plain()) {
+            if let Some(next) = prepared.statements.get(statement).filter(|next| !next.plain) {
                 self.number = packet::command(out, COM_STMT_PREPARE, next.text.sql.as_bytes());
-                self.phase = ConnectionPhase::Preparing(Preparing {
-                    kind,
-                    statement,
-                    known: false,
-                    parameters_left: 0,
-                    columns_left: 0,
-                });
+                self.phase = ConnectionPhase::Preparing(Preparing { kind, statement, ..Preparing::default() });
                 return;
             }
             (kind, statement) = (kind + 1, 0);
         }
+        if self.read_only {
+            self.number = packet::command(out, COM_QUERY, READ_ONLY.as_bytes());
+            self.phase = ConnectionPhase::ReadOnly;
+        } else {
+            self.ready();
+        }
+    }
+
+    fn ready(&mut self) {
         self.phase = ConnectionPhase::Ready;
         self.state = WireState::Ready;
     }
@@ -331,20 +347,20 @@ impl<'a> Greeting<'a> {
         if reader.u8()? != 10 {
             return None;
         }
-        let version = reader.cstr();
+        let version = read_text(&mut reader);
         // The connection's number.
-        reader.u32()?;
+        reader.take(4)?;
         let mut nonce = reader.take(8)?.to_vec();
         reader.u8()?;
-        let low = reader.u16()?;
+        let low = u16::from_le_bytes(reader.array()?);
         // Character set and status.
         reader.take(3)?;
-        let high = reader.u16()?;
+        let high = u16::from_le_bytes(reader.array()?);
         let nonce_bytes = usize::from(reader.u8()?);
         reader.take(6)?;
-        let extended = reader.u32()?;
+        let extended = u32::from_le_bytes(reader.array()?);
         nonce.extend_from_slice(reader.take(nonce_bytes.saturating_sub(8).max(13))?);
         let capabilities = u32::from(high) << 16 | u32::from(low);
-        Some(Greeting { version, capabilities, extended, nonce, method: reader.cstr() })
+        Some(Greeting { version, capabilities, extended, nonce, method: read_text(&mut reader) })
     }
 }

@@ -5,6 +5,7 @@
 //! its answer are numbered from 0 on.
 
 use plimsoll_core::StoreError;
+pub(crate) use plimsoll_endpoint::Reader;
 
 /// Most bytes of one packet's payload. A packet of this length goes on in the next one.
 pub(crate) const PACKET_BYTES_MAX: usize = 0xff_ffff;
@@ -54,14 +55,14 @@ pub(crate) fn finish(out: &mut Vec<u8>, at: usize, number: u8) -> u8 {
     if length >= PACKET_BYTES_MAX {
         return split(out, at, number);
     }
-    write_header(out, at, length, number);
+    out[at..at + HEADER_BYTES].copy_from_slice(&header_of(length, number));
     number.wrapping_add(1)
 }
 
 #[inline]
-fn write_header(out: &mut [u8], at: usize, length: usize, number: u8) {
+fn header_of(length: usize, number: u8) -> [u8; HEADER_BYTES] {
     let [a, b, c, _] = (length as u32).to_le_bytes();
-    out[at..at + HEADER_BYTES].copy_from_slice(&[a, b, c, number]);
+    [a, b, c, number]
 }
 
 /// Puts a header before every [`PACKET_BYTES_MAX`] bytes; the last packet is shorter, and may be empty.
@@ -69,19 +70,13 @@ fn write_header(out: &mut [u8], at: usize, length: usize, number: u8) {
 fn split(out: &mut Vec<u8>, at: usize, mut number: u8) -> u8 {
     let payload = out.split_off(at + HEADER_BYTES);
     out.truncate(at);
-    let mut rest = &payload[..];
-    loop {
-        let (piece, after) = rest.split_at(rest.len().min(PACKET_BYTES_MAX));
-        let start = out.len();
-        out.extend_from_slice(&[0; HEADER_BYTES]);
-        write_header(out, start, piece.len(), number);
+    let last = payload.len().is_multiple_of(PACKET_BYTES_MAX).then_some(&[][..]);
+    for piece in payload.chunks(PACKET_BYTES_MAX).chain(last) {
+        out.extend_from_slice(&header_of(piece.len(), number));
         out.extend_from_slice(piece);
         number = number.wrapping_add(1);
-        rest = after;
-        if piece.len() < PACKET_BYTES_MAX {
-            return number;
-        }
     }
+    number
 }
 
 /// Appends a command with its argument. Returns the number of the packet that comes after it.
@@ -125,71 +120,28 @@ pub(crate) fn cstr(out: &mut Vec<u8>, text: &str) {
     out.push(0);
 }
 
-/// Reads numbers and texts off the front of a message.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// The next `count` bytes.
-    #[inline]
-    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
+/// Reads a number in the encoding that takes as many bytes as it needs. Null (0xfb) and 0xff are none.
+#[inline]
+pub(crate) fn read_length(reader: &mut Reader<'_>) -> Option<u64> {
+    match reader.u8()? {
+        byte @ 0..=250 => Some(u64::from(byte)),
+        0xfc => reader.array().map(|bytes| u64::from(u16::from_le_bytes(bytes))),
+        0xfd => reader.array().map(|[a, b, c]| u64::from(u32::from_le_bytes([a, b, c, 0]))),
+        0xfe => reader.array().map(u64::from_le_bytes),
+        0xfb | 0xff => None,
     }
+}
 
-    /// The next `N` bytes.
-    #[inline]
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*taken)
-    }
+/// Reads bytes with their length before them.
+#[inline]
+pub(crate) fn read_bytes<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let length = usize::try_from(read_length(reader)?).ok()?;
+    reader.take(length)
+}
 
-    /// The next byte.
-    #[inline]
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    /// The next two bytes.
-    #[inline]
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    /// The next four bytes.
-    #[inline]
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// A number in the encoding that takes as many bytes as it needs. Null (0xfb) and 0xff are none.
-    #[inline]
-    pub(crate) fn length_encoded(&mut self) -> Option<u64> {
-        match self.u8()? {
-            byte @ 0..=250 => Some(u64::from(byte)),
-            0xfc => self.u16().map(u64::from),
-            0xfd => self.array().map(|[a, b, c]| u64::from(u32::from_le_bytes([a, b, c, 0]))),
-            0xfe => self.array().map(u64::from_le_bytes),
-            0xfb | 0xff => None,
-        }
-    }
-
-    /// Bytes with their length before them.
-    #[inline]
-    pub(crate) fn length_encoded_bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.length_encoded()?).ok()?;
-        self.take(length)
-    }
-
-    /// The bytes up to the next zero, which is taken too, or to the end.
-    pub(crate) fn cstr(&mut self) -> &'a [u8] {
-        let end = self.0.iter().position(|byte| *byte == 0);
-        let text = self.take(end.unwrap_or(self.0.len())).unwrap_or_default();
-        self.take(usize::from(end.is_some()));
-        text
-    }
+/// Reads the bytes up to the next zero, which is taken too, or to the end.
+pub(crate) fn read_text<'a>(reader: &mut Reader<'a>) -> &'a [u8] {
+    reader.cstr().unwrap_or_else(|| std::mem::take(&mut reader.0))
 }
 
 /// What ends an answer, or is one (OK_Packet).
@@ -206,9 +158,9 @@ impl Completion {
     #[inline]
     pub(crate) fn parse(payload: &[u8]) -> Option<Completion> {
         let mut reader = Reader(payload.get(1..)?);
-        let affected_rows = reader.length_encoded()?;
-        reader.length_encoded()?;
-        Some(Completion { affected_rows, status: reader.u16()? })
+        let affected_rows = read_length(&mut reader)?;
+        read_length(&mut reader)?;
+        Some(Completion { affected_rows, status: u16::from_le_bytes(reader.array()?) })
     }
 
     /// The same for the EOF_Packet that ends rows where it was not agreed to leave it out.
@@ -238,7 +190,7 @@ impl<'a> ServerError<'a> {
         if reader.u8()? != 0xff {
             return None;
         }
-        let number = reader.u16()?;
+        let number = u16::from_le_bytes(reader.array()?);
         let mut state = &[][..];
         if reader.0.first() == Some(&b'#') && reader.0.len() >= 6 {
             state = reader.take(6)?.get(1..)?;
@@ -302,11 +254,11 @@ mod tests {
             let mut out = Vec::new();
             length_encoded(&mut out, length);
             let mut reader = Reader(&out);
-            assert_eq!((reader.length_encoded(), reader.0.len()), (Some(length as u64), 0));
+            assert_eq!((read_length(&mut reader), reader.0.len()), (Some(length as u64), 0));
         }
-        assert_eq!(Reader(&[0xfb]).length_encoded(), None);
-        assert_eq!(Reader(&[0xfd, 1, 2]).length_encoded(), None);
-        assert_eq!(Reader(&[5, 1, 2]).length_encoded_bytes(), None);
+        assert_eq!(read_length(&mut Reader(&[0xfb])), None);
+        assert_eq!(read_length(&mut Reader(&[0xfd, 1, 2])), None);
+        assert_eq!(read_bytes(&mut Reader(&[5, 1, 2])), None);
     }
 
     #[test]

@@ -6,14 +6,14 @@ use plimsoll_core::{
     ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
-use plimsoll_endpoint::tls::Layer;
+use plimsoll_endpoint::tls::Tls;
 
 use super::auth::Login;
 use super::calls::Transaction;
 use super::opening::ConnectionPhase;
 use super::packet::{
     self, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX, Reader, broken,
-    unexpected,
+    read_length, unexpected,
 };
 use super::statement::Prepared;
 use super::value::{Code, decode_row, decode_text_row};
@@ -38,9 +38,10 @@ pub(super) enum What {
 }
 
 /// What the next message of an answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Expect {
     /// Its beginning.
+    #[default]
     Answer,
     /// A column's definition; this many are left, and this many there are.
     Column(usize, usize),
@@ -54,11 +55,14 @@ pub(super) enum Expect {
 ///
 /// One operation at a time: the protocol has no pipeline. Errors that leave open whether a statement was done are
 /// [`Outcome::Unknown`], as is what is in flight when the connection fails.
+#[derive(Default)]
 pub struct MySession {
     pub(super) login: Arc<Login>,
     layout: Arc<Layout>,
     /// Statements run once before anything is prepared.
     pub(super) settings: Vec<String>,
+    /// The server refuses what changes tables.
+    pub(super) read_only: bool,
     pub(super) state: WireState,
     pub(super) phase: ConnectionPhase,
     pub(super) kinds: Vec<Prepared>,
@@ -69,7 +73,7 @@ pub struct MySession {
     /// The number of the next packet.
     pub(super) number: u8,
     /// Once it was agreed on; `None` while the session hears or writes through it.
-    pub(super) tls: Option<Box<Layer>>,
+    pub(super) tls: Option<Box<Tls>>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) expect: Expect,
     /// Bytes of a row nobody wants that have not arrived yet, and whether that row goes on in the next packet.
@@ -94,40 +98,22 @@ pub struct MySession {
 impl MySession {
     /// A session that logs in as `login`, runs each of `settings` and prepares kinds over the tables of `layout`.
     pub fn new(login: Arc<Login>, layout: Arc<Layout>, settings: Vec<String>) -> Self {
-        Self {
-            login,
-            layout,
-            settings,
-            state: WireState::Opening,
-            phase: ConnectionPhase::Closed,
-            kinds: Vec::new(),
-            caches_definitions: false,
-            has_eof: false,
-            number: 0,
-            tls: None,
-            in_flight: None,
-            expect: Expect::Answer,
-            skip_bytes: 0,
-            skips_on: false,
-            long: Vec::new(),
-            answer: Answer::default(),
-            answer_max: ANSWER_BYTES_MAX,
-            outcome: Outcome::Ok,
-            kept_bytes: 0,
-            simple_columns: Vec::new(),
-            follow: Vec::new(),
-            follow_at: 0,
-            transaction: Transaction::None,
-        }
+        Self { login, layout, settings, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
+    }
+
+    /// The same, in which the server refuses what changes tables.
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
     }
 
     /// Lets the session write, encrypted if that was agreed on.
     #[inline]
     pub(super) fn write(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
-        let Some(mut layer) = self.tls.take() else { return write(self, out) };
-        write(self, &mut layer.written);
-        layer.encrypt(out);
-        self.tls = Some(layer);
+        let Some(mut tls) = self.tls.take() else { return write(self, out) };
+        write(self, &mut tls.written);
+        tls.encrypt(out);
+        self.tls = Some(tls);
     }
 
     #[inline]
@@ -177,7 +163,7 @@ impl MySession {
     #[inline]
     fn take_column_count(&mut self, current: InFlight, payload: &[u8]) -> Result<(), StoreError> {
         let mut reader = Reader(payload);
-        let count = reader.length_encoded().and_then(|count| usize::try_from(count).ok());
+        let count = read_length(&mut reader).and_then(|count| usize::try_from(count).ok());
         let follow = if self.caches_definitions { reader.u8() } else { Some(1) };
         let (Some(count), Some(follow), []) = (count, follow, reader.0) else {
             return Err(unexpected(payload, "at an answer's beginning"));
@@ -188,24 +174,20 @@ impl MySession {
         // Another answer to the same command: the last one counts.
         self.answer.values.clear();
         self.answer.columns = count;
-        let known = match current.what {
-            What::Statement(kind, statement) => &mut self.kinds[kind].statements[statement].columns,
+        match current.what {
+            What::Statement(kind, statement) => {
+                let known = &mut self.kinds[kind].statements[statement].columns;
+                if follow == 0 && known.len() != count {
+                    return Err(unexpected(payload, "in place of the definitions of columns"));
+                }
+                known.resize(count, Code::Null);
+            }
             What::Simple => {
                 // All are texts, whatever the server calls them.
                 self.simple_columns.clear();
                 self.simple_columns.resize(count, Code::Text);
-                return self.expect_columns(count, follow);
             }
-        };
-        if follow == 0 && known.len() != count {
-            return Err(unexpected(payload, "in place of the definitions of columns"));
         }
-        known.resize(count, Code::Null);
-        self.expect_columns(count, follow)
-    }
-
-    #[inline]
-    fn expect_columns(&mut self, count: usize, follow: u8) -> Result<(), StoreError> {
         self.expect = if follow == 0 { Expect::Row } else { Expect::Column(count, count) };
         Ok(())
     }
@@ -239,7 +221,7 @@ impl MySession {
             }
             What::Statement(kind, position) => {
                 let statement = &self.kinds[kind].statements[position];
-                if statement.is_plain() {
+                if statement.plain {
                     decode_text_row(payload, &statement.columns, &mut self.answer.values)
                 } else {
                     decode_row(payload, &statement.columns, &mut self.answer.values)
@@ -318,7 +300,7 @@ impl MySession {
         match (&self.phase, self.in_flight, self.expect) {
             (ConnectionPhase::Ready, Some(InFlight { what: What::Statement(kind, position), .. }), Expect::Row) => {
                 let kind = &self.kinds[kind];
-                !kind.keep_answer && !kind.statements[position].is_plain()
+                !kind.keep_answer && !kind.statements[position].plain
             }
             _ => false,
         }
@@ -443,13 +425,13 @@ impl WireSession for MySession {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
         let taken = match self.tls.take() {
             None => self.take_all(bytes, out, done),
-            Some(mut layer) => {
-                let (decrypted, mut taken) = (layer.decrypt(bytes, out), Ok(0));
-                layer.hand_over(out, |arrived, written| {
+            Some(mut tls) => {
+                let (decrypted, mut taken) = (tls.decrypt(bytes, out), Ok(0));
+                tls.hand_over(out, |arrived, written| {
                     taken = self.take_all(arrived, written, done);
                     taken.as_ref().copied().unwrap_or(0)
                 });
-                self.tls = Some(layer);
+                self.tls = Some(tls);
                 // What was said before it broke is heard first.
                 taken.and(decrypted).map(|()| bytes.len())
             }
@@ -469,8 +451,8 @@ impl WireSession for MySession {
                 packet::command(out, COM_QUIT, &[]);
             });
         }
-        if let Some(layer) = &mut self.tls {
-            layer.tls.close(out);
+        if let Some(tls) = &mut self.tls {
+            tls.close(out);
         }
         self.phase = ConnectionPhase::Closed;
     }

@@ -16,8 +16,8 @@ pub(crate) struct Statement {
     /// Room for the header, and the command up to the types of the parameters; or, for what cannot be prepared, the
     /// whole command.
     execute: Vec<u8>,
-    /// Goes as text each time.
-    plain: bool,
+    /// Goes as text each time, and its rows come in the text format.
+    pub(crate) plain: bool,
     /// Where in `execute` the bits of null parameters begin, and their types.
     nulls_at: usize,
     types_at: usize,
@@ -51,19 +51,6 @@ impl Statement {
                 self.execute.extend_from_slice(&[*parameter, 0]);
             }
         }
-    }
-
-    /// The server cannot prepare it.
-    fn plain(&mut self) {
-        self.plain = true;
-        self.execute.clear();
-        packet::command(&mut self.execute, COM_QUERY, self.text.sql.as_bytes());
-    }
-
-    /// True when its rows come in the text format.
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.plain
     }
 
     /// Appends the command that executes it with `params`. Returns the number of the packet that comes after it.
@@ -150,7 +137,9 @@ impl Prepared {
     pub(crate) fn unprepared(&mut self, position: usize) -> bool {
         match self.statements.get_mut(position) {
             Some(statement) if statement.text.parameters.is_empty() => {
-                statement.plain();
+                statement.plain = true;
+                statement.execute.clear();
+                packet::command(&mut statement.execute, COM_QUERY, statement.text.sql.as_bytes());
                 true
             }
             _ => false,

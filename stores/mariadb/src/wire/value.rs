@@ -5,7 +5,7 @@
 
 use plimsoll_core::{Utc, Value, ValueBuf, ValueType};
 
-use super::packet::{Reader, length_encoded_bytes};
+use super::packet::{Reader, length_encoded_bytes, read_bytes};
 
 /// Column types (`enum_field_types`).
 const TINY: u8 = 1;
@@ -157,9 +157,9 @@ fn decode(code: Code, reader: &mut Reader<'_>, values: &mut ValueBuf) -> bool {
     let value = match code {
         Code::Int8 => reader.array().map(|bytes| Value::Int(i64::from_le_bytes(bytes))),
         Code::Int4 => reader.array().map(|bytes| Value::Int(i64::from(i32::from_le_bytes(bytes)))),
-        Code::UInt4 => reader.u32().map(|v| Value::Int(i64::from(v))),
+        Code::UInt4 => reader.array().map(|bytes| Value::Int(i64::from(u32::from_le_bytes(bytes)))),
         Code::Int2 => reader.array().map(|bytes| Value::Int(i64::from(i16::from_le_bytes(bytes)))),
-        Code::UInt2 => reader.u16().map(|v| Value::Int(i64::from(v))),
+        Code::UInt2 => reader.array().map(|bytes| Value::Int(i64::from(u16::from_le_bytes(bytes)))),
         Code::Int1 => reader.u8().map(|v| Value::Int(i64::from(v.cast_signed()))),
         Code::UInt1 => reader.u8().map(|v| Value::Int(i64::from(v))),
         Code::Bool => reader.u8().map(|v| match v {
@@ -169,22 +169,18 @@ fn decode(code: Code, reader: &mut Reader<'_>, values: &mut ValueBuf) -> bool {
         }),
         Code::Float4 => reader.array().map(|bytes| Value::Float(f64::from(f32::from_le_bytes(bytes)))),
         Code::Float8 => reader.array().map(|bytes| Value::Float(f64::from_le_bytes(bytes))),
-        Code::Text => reader.length_encoded_bytes().map(text),
-        Code::Bytes => reader.length_encoded_bytes().map(Value::Bytes),
-        Code::Bit => reader.length_encoded_bytes().map(bits),
+        Code::Text => read_bytes(reader).map(text),
+        Code::Bytes => read_bytes(reader).map(Value::Bytes),
+        Code::Bit => read_bytes(reader).map(bits),
         Code::UInt8 => return reader.array().is_some_and(|bytes| push_unsigned(u64::from_le_bytes(bytes), values)),
         Code::Date | Code::DateTime => return decode_date(code, reader, values).is_some(),
         Code::Time => return decode_time(reader, values).is_some(),
         // A column of type NULL is null in every row.
         Code::Null => None,
     };
-    match value {
-        Some(value) => {
-            values.push(value);
-            true
-        }
-        None => false,
-    }
+    let Some(value) = value else { return false };
+    values.push(value);
+    true
 }
 
 /// Texts arrive in UTF-8, since that was asked for; what is none stays as it is.
@@ -224,13 +220,13 @@ fn decode_date(code: Code, reader: &mut Reader<'_>, values: &mut ValueBuf) -> Op
         return None;
     }
     if length >= 4 {
-        (year, month, day) = (reader.u16()?, reader.u8()?, reader.u8()?);
+        (year, month, day) = (u16::from_le_bytes(reader.array()?), reader.u8()?, reader.u8()?);
     }
     if length >= 7 {
         (hour, minute, second) = (reader.u8()?, reader.u8()?, reader.u8()?);
     }
     if length == 11 {
-        us = reader.u32()?;
+        us = u32::from_le_bytes(reader.array()?);
     }
     if code == Code::Date {
         push_text(values, format_args!("{year:04}-{month:02}-{day:02}"));
@@ -251,11 +247,11 @@ fn decode_time(reader: &mut Reader<'_>, values: &mut ValueBuf) -> Option<()> {
         return None;
     }
     if length >= 8 {
-        (negative, days) = (reader.u8()?, reader.u32()?);
+        (negative, days) = (reader.u8()?, u32::from_le_bytes(reader.array()?));
         (hour, minute, second) = (reader.u8()?, reader.u8()?, reader.u8()?);
     }
     if length == 12 {
-        us = reader.u32()?;
+        us = u32::from_le_bytes(reader.array()?);
     }
     let sign = if negative == 0 { "" } else { "-" };
     let hours = u64::from(days) * 24 + u64::from(hour);
@@ -273,7 +269,7 @@ pub(crate) fn decode_text_row(payload: &[u8], columns: &[Code], values: &mut Val
             values.push(Value::Null);
             continue;
         }
-        match reader.length_encoded_bytes() {
+        match read_bytes(&mut reader) {
             Some(bytes) => values.push(of_text(*code, bytes)),
             None => return false,
         }

@@ -100,13 +100,11 @@ pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreEr
 pub fn login(user: &str, password: Option<&str>) -> Login {
     Login {
         user: user.into(),
-        database: None,
         password: password.map(Password::new),
-        no_password_because: None,
         program_name: "plimsoll".into(),
         private_way: true,
-        encryption: None,
         place: "mysql://test".into(),
+        ..Login::default()
     }
 }
 

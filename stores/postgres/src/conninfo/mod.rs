@@ -13,7 +13,7 @@ mod url;
 mod words;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError};
@@ -22,7 +22,7 @@ use plimsoll_endpoint::usage;
 
 use self::names::{PARAMETERS, parameter};
 pub(crate) use self::words::pairs;
-use crate::wire::{Binding, Login, Password, Security};
+use crate::wire::{Binding, Login, Password, TlsEnd};
 
 const APPLICATION_NAME: &str = "plimsoll";
 
@@ -48,7 +48,7 @@ pub struct Host {
     /// As whom, and to which database.
     pub login: Login,
     /// Encrypted or not: each is tried when the one before it was not accepted.
-    pub attempts: Vec<Security>,
+    pub attempts: Vec<Option<TlsEnd>>,
 }
 
 /// What kind of server is wanted: libpq's `target_session_attrs`.
@@ -130,7 +130,9 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         "channel_binding",
         &[("prefer", Binding::Prefer), ("disable", Binding::Disable), ("require", Binding::Require)],
     )?;
-    let passwords = Passwords::of(&mut parameters, password, environment);
+    let known = password.map(str::to_owned).or_else(|| parameters.remove("password"));
+    let file = parameters.remove("passfile").map(PathBuf::from).or_else(|| Some(environment.home()?.join(".pgpass")));
+    let passwords = Passwords { known, file };
     let application_name = parameters.remove("application_name");
     let fallback = parameters.remove("fallback_application_name");
     let login = Login {
@@ -166,12 +168,6 @@ struct Passwords {
 }
 
 impl Passwords {
-    fn of(parameters: &mut Parameters, known: Option<&str>, environment: &Environment<'_>) -> Passwords {
-        let known = known.map(str::to_owned).or_else(|| parameters.remove("password"));
-        let file = parameters.remove("passfile").map(PathBuf::from);
-        Passwords { known, file: file.or_else(|| Some(environment.home()?.join(".pgpass"))) }
-    }
-
     /// The password for a host, and why there is none, where there is a reason.
     fn for_host(&self, place: &hosts::Place, login: &Login) -> (Option<String>, Option<String>) {
         if self.known.is_some() {
@@ -180,10 +176,9 @@ impl Passwords {
         // As libpq: a socket in the usual directory is `localhost` in a password file.
         let host = if SOCKET_DIRS.contains(&place.host.as_str()) { "localhost" } else { &place.host };
         let wanted = [host, &place.port.to_string(), &login.database, &login.user];
-        match self.file.as_deref().map(|file: &Path| files::password(file, wanted)) {
-            Some(Ok(found)) => (found, None),
-            Some(Err(reason)) => (None, Some(reason)),
-            None => (None, None),
+        match self.file.as_deref().map_or(Ok(None), |file| files::password(file, wanted)) {
+            Ok(found) => (found, None),
+            Err(reason) => (None, Some(reason)),
         }
     }
 }

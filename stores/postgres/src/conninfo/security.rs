@@ -8,7 +8,7 @@ use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 
 use super::hosts::Place;
 use super::{Environment, Parameters, one_of, usage};
-use crate::wire::{Security, TlsEnd};
+use crate::wire::TlsEnd;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
@@ -97,9 +97,9 @@ impl Settings {
     }
 
     /// In which ways a host is to be tried, in order.
-    pub(super) fn attempts(&self, place: &Place) -> Result<Vec<Security>, StoreError> {
+    pub(super) fn attempts(&self, place: &Place) -> Result<Vec<Option<TlsEnd>>, StoreError> {
         if place.is_local() || self.mode == Mode::Disable {
-            return Ok(vec![Security::Plain]);
+            return Ok(vec![None]);
         }
         if let Some(own) = &self.certificate {
             check_key(&own.key)?;
@@ -118,12 +118,13 @@ impl Settings {
         })?;
         // A name that no certificate can be for is told before anything is connected.
         client.connect(&place.host, "")?;
-        let end = TlsEnd { client, host: place.host.as_str().into(), direct: self.direct };
+        let (direct, required) = (self.direct, self.mode != Mode::Prefer);
+        let tls = Some(TlsEnd { client, host: place.host.as_str().into(), direct, required });
         Ok(match self.mode {
-            Mode::Disable => vec![Security::Plain],
-            Mode::Allow => vec![Security::Plain, Security::Required(end)],
-            Mode::Prefer => vec![Security::Offered(end), Security::Plain],
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => vec![Security::Required(end)],
+            Mode::Disable => vec![None],
+            Mode::Allow => vec![None, tls],
+            Mode::Prefer => vec![tls, None],
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => vec![tls],
         })
     }
 }

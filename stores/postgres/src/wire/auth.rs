@@ -80,7 +80,7 @@ impl Auth {
     ) -> Result<(), StoreError> {
         let mut reader = Reader(body);
         let malformed = || unexpected(b'R', "during authentication");
-        match (reader.u32().ok_or_else(malformed)?, &mut *self) {
+        match (reader.array().map(u32::from_be_bytes).ok_or_else(malformed)?, &mut *self) {
             (0, Auth::Scram(exchange)) if !exchange.proven => return Err(not_proven(login)),
             (0, auth) => {
                 let bound = matches!(auth, Auth::Scram(exchange) if exchange.bound);

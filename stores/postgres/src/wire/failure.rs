@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind};
 
-use super::message::{ServerError, broken, unexpected};
+use super::message::{ServerError, unexpected};
 use super::session::{InFlight, PIPELINE_ABORTED, PgSession};
 
 impl PgSession {
@@ -52,13 +52,6 @@ impl PgSession {
             }
             self.finish(current, done);
         }
-    }
-
-    /// What a message begins with is none.
-    #[cold]
-    pub(super) fn implausible(&self, header: &[u8]) -> StoreError {
-        broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
-            .detail(format!("it began with `{}`", header.escape_ascii()))
     }
 
     #[cold]

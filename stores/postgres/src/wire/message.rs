@@ -5,6 +5,7 @@
 //! what is written with what they write.
 
 use plimsoll_core::StoreError;
+pub(crate) use plimsoll_endpoint::Reader;
 
 /// Longest message taken from a server; a longer one is an answer that is no answer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
@@ -77,57 +78,6 @@ pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
         out.push(b'S');
         cstr(out, name);
     });
-}
-
-/// Reads numbers and texts off the front of a message's body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// The next `count` bytes.
-    #[inline]
-    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    #[inline]
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    /// The next byte.
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    /// The next two bytes.
-    #[inline]
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    /// The next four bytes.
-    #[inline]
-    pub(crate) fn i32(&mut self) -> Option<i32> {
-        self.array().map(i32::from_be_bytes)
-    }
-
-    /// The next four bytes, without a sign.
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    /// The bytes up to the next zero, which is taken too.
-    pub(crate) fn cstr(&mut self) -> Option<&'a [u8]> {
-        let end = self.0.iter().position(|byte| *byte == 0)?;
-        let text = self.take(end)?;
-        self.take(1)?;
-        Some(text)
-    }
 }
 
 /// What an ErrorResponse says, as far as it is of use.
@@ -215,6 +165,13 @@ impl<'a> ServerError<'a> {
 pub(crate) fn broken(what: impl Into<String>) -> StoreError {
     StoreError::broken(what)
         .next("Make sure that a PostgreSQL server listens there and that nothing between changes its answers.")
+}
+
+/// What no PostgreSQL server at `place` would say, and how it began.
+#[cold]
+pub(crate) fn stranger(place: &str, bytes: &[u8]) -> StoreError {
+    let begin = bytes[..bytes.len().min(64)].escape_ascii();
+    broken(format!("{place} answered what no PostgreSQL server answers")).detail(format!("it began with `{begin}`"))
 }
 
 /// A message that does not belong here, or whose body is not of its form.

@@ -34,5 +34,6 @@ mod value;
 pub use auth::{Binding, Login};
 pub use given_up::{BackendKey, GivenUp};
 pub use plimsoll_endpoint::Password;
-pub use secured::{Secured, Security, SslRequest, TlsEnd};
+pub(crate) use secured::around;
+pub use secured::{Secured, SslRequest, TlsEnd};
 pub use session::{PIPELINE_ABORTED, PgSession, Protocol};

@@ -13,8 +13,10 @@ const TEXT_SETTINGS: &str =
     "SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 3; ";
 
 /// What the session waits for.
+#[derive(Default)]
 pub(super) enum ConnectionPhase {
     /// [`plimsoll_core::WireSession::open`].
+    #[default]
     Closed,
     /// The server's greeting.
     Greeting(Auth),
@@ -37,34 +39,30 @@ impl PgSession {
         }
         match &mut self.phase {
             ConnectionPhase::Greeting(auth) => match tag {
-                b'R' => auth.request(body, &self.login, &self.channel, out),
-                b'E' => Err(match ServerError::parse(body) {
-                    Some(error) => refusal(&error, &self.login),
-                    None => broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
-                        .detail(String::from_utf8_lossy(body).trim_end_matches('\0').to_owned()),
-                }),
+                b'R' => auth.request(body, &self.login, &self.channel, out)?,
+                b'E' => {
+                    return Err(match ServerError::parse(body) {
+                        Some(error) => refusal(&error, &self.login),
+                        None => broken(format!("{} answered what no PostgreSQL server answers", self.login.place))
+                            .detail(String::from_utf8_lossy(body).trim_end_matches('\0').to_owned()),
+                    });
+                }
                 b'K' if matches!(auth, Auth::Done) => {
                     let mut reader = Reader(body);
-                    self.key = reader.u32().map(|pid| BackendKey { pid, secret: reader.0.to_vec() });
-                    Ok(())
+                    let pid = reader.array().map(u32::from_be_bytes);
+                    self.key = pid.map(|pid| BackendKey { pid, secret: reader.0.to_vec() });
                 }
                 // The offer of an older minor version: not needed.
-                b'v' if matches!(auth, Auth::Done) => Ok(()),
-                b'Z' if matches!(auth, Auth::Done) => {
-                    self.send_settings(out);
-                    Ok(())
-                }
-                _ => Err(unexpected(tag, "during authentication")),
+                b'v' if matches!(auth, Auth::Done) => {}
+                b'Z' if matches!(auth, Auth::Done) => self.send_settings(out),
+                _ => return Err(unexpected(tag, "during authentication")),
             },
-            ConnectionPhase::Refused(error) => Err(error.clone()),
+            ConnectionPhase::Refused(error) => return Err(error.clone()),
             ConnectionPhase::Settings => match tag {
-                b'C' | b'I' => Ok(()),
-                b'Z' => {
-                    self.phase = ConnectionPhase::Preparing(0);
-                    Ok(())
-                }
-                b'E' => Err(self.not_prepared(body, &self.settings)),
-                _ => Err(unexpected(tag, "while the session was set up")),
+                b'C' | b'I' => {}
+                b'Z' => self.phase = ConnectionPhase::Preparing(0),
+                b'E' => return Err(self.not_prepared(body, &self.settings)),
+                _ => return Err(unexpected(tag, "while the session was set up")),
             },
             ConnectionPhase::Preparing(next) => {
                 let position = *next;
@@ -87,12 +85,15 @@ impl PgSession {
                     (b'Z', None) => return self.become_ready(),
                     _ => false,
                 };
-                if taken { Ok(()) } else { Err(unexpected(tag, "while statements were prepared")) }
+                if !taken {
+                    return Err(unexpected(tag, "while statements were prepared"));
+                }
             }
             ConnectionPhase::Closed | ConnectionPhase::Ready => {
-                Err(unexpected(tag, "before the connection was opened"))
+                return Err(unexpected(tag, "before the connection was opened"));
             }
         }
+        Ok(())
     }
 
     /// Sends the settings and all statements at once: two round trips from login to the first operation.
@@ -128,7 +129,15 @@ impl PgSession {
             code if code.starts_with(b"42") || code.starts_with(b"22") => StoreErrorKind::Usage,
             _ => StoreErrorKind::Store,
         };
-        StoreError::new(kind, format!("{} does not take the statement: {text}", self.login.place))
-            .detail(error.code_and_words())
+        let refused = StoreError::new(kind, format!("{} does not take the statement: {text}", self.login.place))
+            .detail(error.code_and_words());
+        // Ambiguous operators and functions, parameters without a type.
+        match error.code {
+            b"42725" | b"42P18" => refused.next(
+                "Give a parameter its type, as in :n::int, or have values written into the text, as pgbench does without \
+                 -M: --set substitute=text.",
+            ),
+            _ => refused,
+        }
     }
 }

@@ -7,65 +7,36 @@ use plimsoll_endpoint::tls::{Tls, TlsClient};
 use plimsoll_tls::{Answered, TlsSession, Upgrade};
 
 use super::auth::Channel;
-use super::message::broken;
+use super::message::{broken, stranger};
 use super::session::PgSession;
 
 /// "Protocol Flow", SSL Session Encryption: length 8 and the code 80877103.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Whether a connection is encrypted.
-#[derive(Debug, Clone, Default)]
-pub enum Security {
-    /// Not.
-    #[default]
-    Plain,
-    /// If the server can.
-    Offered(TlsEnd),
-    /// Or there is none.
-    Required(TlsEnd),
-}
-
-/// The far end of TLS.
+/// TLS, and with whom.
 #[derive(Debug, Clone)]
 pub struct TlsEnd {
     pub(crate) client: TlsClient,
     /// Name or address that the certificate must be for.
     pub(crate) host: Arc<str>,
-    /// TLS from the first byte on, without asking (PostgreSQL 17 and later).
+    /// It begins without asking (PostgreSQL 17 and later).
     pub(crate) direct: bool,
+    /// Without it there is no session. Otherwise a server that has none is spoken to in clear.
+    pub required: bool,
 }
 
 /// A [`PgSession`] on a connection that may be encrypted.
 pub type Secured = TlsSession<PgSession, SslRequest>;
 
-impl Security {
-    fn end(&self) -> Option<&TlsEnd> {
-        match self {
-            Security::Plain => None,
-            Security::Offered(end) | Security::Required(end) => Some(end),
-        }
-    }
-
-    /// TLS begins without asking.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.end().is_some_and(|end| end.direct)
-    }
-
-    /// The same, without a choice: what was agreed on once is what all later connections must be.
-    pub(crate) fn settled(&self, with_tls: bool) -> Security {
-        self.end().filter(|_| with_tls).map_or(Security::Plain, |end| Security::Required(end.clone()))
-    }
-
-    /// Puts `inner` on a connection of this security; `place` names the server in messages.
-    ///
-    /// # Errors
-    /// `Usage` when the host is none that a certificate can be for.
-    pub fn around(&self, inner: PgSession, place: &str) -> Result<Secured, StoreError> {
-        let client = self.end().map(|end| end.client.clone());
-        let host = self.end().map_or("", |end| &*end.host);
-        let upgrade = SslRequest { is_direct: self.is_direct(), is_required: matches!(self, Security::Required(_)) };
-        TlsSession::upgraded(inner, client, host, place, upgrade)
-    }
+/// Puts `inner` on a connection with `tls`, if any; `place` names the server in messages.
+///
+/// # Errors
+/// `Usage` when the host is none that a certificate can be for.
+pub(crate) fn around(tls: Option<&TlsEnd>, inner: PgSession, place: &str) -> Result<Secured, StoreError> {
+    let host = tls.map_or("", |tls| &*tls.host);
+    let [is_direct, is_required] = tls.map_or([false; 2], |tls| [tls.direct, tls.required]);
+    let upgrade = SslRequest { is_direct, is_required };
+    TlsSession::upgraded(inner, tls.map(|tls| tls.client.clone()), host, place, upgrade)
 }
 
 /// How a server is asked for TLS.
@@ -99,15 +70,11 @@ impl Upgrade<PgSession> for SslRequest {
             // What an error says before there is TLS may be anybody's words.
             [b'E', ..] => Err(broken(format!("{place} answered the question for TLS with an error"))),
             // It is not TLS that failed: without it there would be no PostgreSQL either.
-            _ => {
-                let begin = bytes[..bytes.len().min(64)].escape_ascii();
-                let error = broken(format!("{place} answered what no PostgreSQL server answers"));
-                Ok(Answered::Stranger(error.detail(format!("it began with `{begin}`"))))
-            }
+            _ => Ok(Answered::Stranger(stranger(place, bytes))),
         }
     }
 
     fn agreed(&self, inner: &mut PgSession, tls: &Tls) {
-        inner.set_channel(Channel::Tls(tls.server_end_point()));
+        inner.channel = Channel::Tls(tls.server_end_point());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
+    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState, tables,
 };
 use plimsoll_endpoint::Asked;
 
@@ -12,11 +12,11 @@ use super::auth::{Auth, Channel, Login};
 use super::failure::leaves_transaction;
 use super::given_up::{BackendKey, GivenUp};
 use super::joined::{Joined, Joint};
-use super::message::{self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, TERMINATE, broken, unexpected};
+use super::message::{self, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, SYNC, TERMINATE, broken, stranger, unexpected};
 use super::opening::ConnectionPhase;
 use super::statement::{Prepared, decode_row, decode_text_row, parse_row_description};
 use super::value::{Code, Format};
-use crate::sql;
+use crate::sql::Postgres;
 
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 256;
@@ -91,21 +91,25 @@ pub(super) enum What {
 ///
 /// Errors that leave a commit open are [`Outcome::Unknown`]. When the connection fails, everything in flight is pushed
 /// as unknown.
+#[derive(Default)]
 pub struct PgSession {
     pub(super) login: Arc<Login>,
     layout: Arc<Layout>,
     /// `SET` statements sent once before anything is prepared.
     pub(super) settings: String,
-    pub(super) protocol: Protocol,
+    /// How statements are sent.
+    pub(crate) protocol: Protocol,
     /// Some kinds are parsed when they are executed.
     parses_again: bool,
     pub(super) state: WireState,
     pub(super) phase: ConnectionPhase,
+    /// What TLS there is under it: known before the server's first message is fed.
     pub(super) channel: Channel,
     pub(super) kinds: Vec<Prepared>,
     /// What cancels an operation on this connection.
     pub(super) key: Option<BackendKey>,
-    given_up: Option<Arc<GivenUp>>,
+    /// Notes what was still in flight when a connection was given up, so that somebody can cancel it.
+    pub(crate) given_up: Option<Arc<GivenUp>>,
     pub(super) queue: VecDeque<InFlight>,
     /// Operations that share a Sync.
     pub(super) joint: Joint,
@@ -129,49 +133,7 @@ impl PgSession {
     /// A session that logs in as `login`, runs `settings` (one or more statements, or empty) and prepares
     /// kinds over the tables of `layout`.
     pub fn new(login: Arc<Login>, layout: Arc<Layout>, settings: impl Into<String>) -> Self {
-        Self {
-            login,
-            layout,
-            settings: settings.into(),
-            protocol: Protocol::Prepared,
-            parses_again: false,
-            state: WireState::Opening,
-            phase: ConnectionPhase::Closed,
-            channel: Channel::Plain,
-            kinds: Vec::new(),
-            key: None,
-            given_up: None,
-            queue: VecDeque::with_capacity(DEPTH_MAX as usize),
-            joint: Joint::default(),
-            transaction: Transaction::None,
-            skipping: false,
-            skip_bytes: 0,
-            answer: Answer::default(),
-            answer_bytes: 0,
-            answer_max: ANSWER_BYTES_MAX,
-            outcome: Outcome::Ok,
-            completed: 0,
-            text_columns: Vec::new(),
-        }
-    }
-
-    /// Sends statements in this way.
-    #[must_use]
-    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
-    /// Notes what was still in flight when a connection was given up, so that somebody can cancel it.
-    #[must_use]
-    pub fn with_given_up(mut self, given_up: Arc<GivenUp>) -> Self {
-        self.given_up = Some(given_up);
-        self
-    }
-
-    /// What TLS there is under it. To be said before the server's first message is fed.
-    pub(crate) fn set_channel(&mut self, channel: Channel) {
-        self.channel = channel;
+        Self { login, layout, settings: settings.into(), answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
     /// One message. An error ends the connection.
@@ -366,7 +328,7 @@ impl WireSession for PgSession {
         self.channel = Channel::Plain;
         let mut refused = None;
         for (position, kind) in kinds.iter().enumerate() {
-            match sql::compile(kind, &self.layout) {
+            match tables::compile::<Postgres>(kind, &self.layout) {
                 Ok(compiled) => self.kinds.push(Prepared::new(position, kind, compiled, self.protocol)),
                 Err(error) => refused = Some(error),
             }
@@ -442,7 +404,7 @@ impl WireSession for PgSession {
                 MESSAGE_BYTES_MAX
             };
             let Some(body_length) = length.checked_sub(4).filter(|_| length <= length_max) else {
-                let error = self.implausible(&bytes[at..bytes.len().min(at + 64)]);
+                let error = stranger(&self.login.place, &bytes[at..]);
                 self.fail(error, done);
                 return bytes.len();
             };

@@ -1,14 +1,13 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
 use plimsoll_core::tables::{Compiled, Shape};
-use plimsoll_core::{Call, OpKind, StoreError, Value, ValueBuf, Values};
+use plimsoll_core::{Call, Dialect, KvCall, OpKind, RecordsCall, StoreError, Value, ValueBuf, Values, sql};
 
 use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
 use super::session::Protocol;
 use super::text::{Text, plain};
 use super::text_value;
 use super::value::{Code, Format, decode, encode};
-use crate::reads;
 
 /// Asks for the columns of the unnamed portal.
 const DESCRIBE_PORTAL: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
@@ -43,11 +42,11 @@ impl Statement {
     /// Takes a ParameterDescription; false when it is not one.
     pub(crate) fn describe_params(&mut self, body: &[u8]) -> bool {
         let mut reader = Reader(body);
-        let Some(count) = reader.u16() else { return false };
+        let Some(count) = reader.array().map(u16::from_be_bytes) else { return false };
         self.params.clear();
         for _ in 0..count {
-            let Some(oid) = reader.u32() else { return false };
-            self.params.push(Code::of_oid(oid));
+            let Some(oid) = reader.array() else { return false };
+            self.params.push(Code::of_oid(u32::from_be_bytes(oid)));
         }
         true
     }
@@ -80,17 +79,6 @@ impl Statement {
         true
     }
 
-    /// Number of parameters it takes.
-    pub(crate) fn param_count(&self) -> usize {
-        self.params.len()
-    }
-
-    /// Types of its columns.
-    #[inline]
-    pub(crate) fn columns(&self) -> &[Code] {
-        &self.columns
-    }
-
     /// Appends what executes it with the values of `params`, from Bind (or Parse) to Execute.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) {
@@ -115,15 +103,12 @@ impl Statement {
 /// The types of the columns that a RowDescription lists; false when it is not one.
 pub(crate) fn parse_row_description(body: &[u8], columns: &mut Vec<Code>) -> bool {
     let mut reader = Reader(body);
-    let Some(count) = reader.u16() else { return false };
+    let Some(count) = reader.array().map(u16::from_be_bytes) else { return false };
     for _ in 0..count {
         // Name; then table, attribute; then type; then size, modifier, format.
-        let Some(oid) =
-            reader.cstr().and_then(|_| reader.take(6)).and_then(|_| reader.u32()).filter(|_| reader.take(8).is_some())
-        else {
-            return false;
-        };
-        columns.push(Code::of_oid(oid));
+        let described: Option<[u8; 18]> = reader.cstr().and_then(|_| reader.array());
+        let Some([_, _, _, _, _, _, a, b, c, d, ..]) = described else { return false };
+        columns.push(Code::of_oid(u32::from_be_bytes([a, b, c, d])));
     }
     true
 }
@@ -148,11 +133,11 @@ fn decode_row_with(
     decode: impl Fn(Code, &[u8], &mut ValueBuf) -> bool,
 ) -> bool {
     let mut reader = Reader(body);
-    if reader.u16() != u16::try_from(columns.len()).ok() {
+    if reader.array().map(u16::from_be_bytes) != u16::try_from(columns.len()).ok() {
         return false;
     }
     for code in columns {
-        let Some(length) = reader.i32() else { return false };
+        let Some(length) = reader.array().map(i32::from_be_bytes) else { return false };
         if length == -1 {
             values.push(Value::Null);
             continue;
@@ -207,7 +192,7 @@ impl Prepared {
         for (number, text) in compiled.texts.into_iter().enumerate() {
             match protocol {
                 Protocol::Prepared | Protocol::Extended => statements.push(Statement::new(name(number), text)),
-                Protocol::Simple => texts.push(Text::split(&text)),
+                Protocol::Simple => texts.push(Text::new(text)),
             }
         }
         Self {
@@ -215,7 +200,7 @@ impl Prepared {
             shape: compiled.shape,
             empty_is_not_found: compiled.empty_is_not_found,
             keep_answer: kind.keep_answer,
-            joins: protocol != Protocol::Simple && compiled.shape == Shape::One && reads::may_share_a_sync(kind),
+            joins: protocol != Protocol::Simple && compiled.shape == Shape::One && may_share_a_sync(kind),
             is_step: kind.step_of.is_some(),
             counts_commands: protocol != Protocol::Simple || !matches!(kind.call, Call::Sql(_) | Call::SqlText),
             format: match (protocol, compiled.shape) {
@@ -232,8 +217,8 @@ impl Prepared {
     /// The statements, all described now, take the parameters that the kind declares.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let (count, text) = match (self.statements.first(), self.texts.first()) {
-            (Some(statement), _) => (statement.param_count(), statement.text.clone()),
-            (None, Some(text)) => (text.param_count(), text.to_string()),
+            (Some(statement), _) => (statement.params.len(), &statement.text),
+            (None, Some(text)) => (text.param_count(), &text.text),
             (None, None) => return Ok(()),
         };
         if count == self.param_count {
@@ -248,7 +233,30 @@ impl Prepared {
     /// Types of the answer's columns.
     #[inline]
     pub(crate) fn columns(&self) -> &[Code] {
-        self.statements.first().map_or(&[], Statement::columns)
+        self.statements.first().map_or(&[], |statement| &statement.columns)
+    }
+
+    /// Hands every statement of an operation to `each`, by its position and with its parameters; returns how many.
+    #[inline(always)]
+    fn each(&self, params: Values<'_>, mut each: impl FnMut(usize, Values<'_>)) -> u32 {
+        match self.shape {
+            Shape::One => {
+                each(0, params);
+                1
+            }
+            Shape::Nothing | Shape::Text => 0,
+            Shape::Repeated(width) => {
+                let rows = params.rows(width);
+                let count = rows.len() as u32;
+                rows.for_each(|row| each(0, row));
+                count
+            }
+            Shape::Bounds => {
+                let (which, used) = self.shape.statement(params);
+                each(which, used);
+                1
+            }
+        }
     }
 
     /// Appends what executes each statement of an operation, without a Sync; returns how many.
@@ -257,26 +265,7 @@ impl Prepared {
         if self.format == Format::Text {
             return self.execute_text(params, out);
         }
-        match self.shape {
-            Shape::One => {
-                self.statements[0].execute(params, out);
-                1
-            }
-            Shape::Nothing | Shape::Text => 0,
-            Shape::Repeated(width) => {
-                let mut count = 0;
-                for row in params.rows(width) {
-                    self.statements[0].execute(row, out);
-                    count += 1;
-                }
-                count
-            }
-            Shape::Bounds => {
-                let (which, params) = self.shape.statement(params);
-                self.statements[which].execute(params, out);
-                1
-            }
-        }
+        self.each(params, |which, params| self.statements[which].execute(params, out))
     }
 
     /// The same as text.
@@ -300,26 +289,33 @@ impl Prepared {
             match self.shape {
                 Shape::Nothing => {}
                 Shape::Text => plain(given(params), out),
-                Shape::One => self.texts[0].render(params, out),
-                Shape::Repeated(width) => {
-                    count = 0;
-                    for row in params.rows(width) {
-                        if count > 0 {
+                _ => {
+                    let begin = out.len();
+                    count = self.each(params, |which, params| {
+                        if out.len() > begin {
                             out.push(b';');
                         }
-                        self.texts[0].render(row, out);
-                        count += 1;
-                    }
-                }
-                Shape::Bounds => {
-                    let (which, params) = self.shape.statement(params);
-                    self.texts[which].render(params, out);
+                        self.texts[which].render(params, out);
+                    });
                 }
             }
             out.push(0);
         });
         count
     }
+}
+
+/// True when the operation may stand in one transaction with others of its sort that belong to other clients: it changes
+/// nothing and locks nothing, and its answer is short or is not kept.
+fn may_share_a_sync(kind: &OpKind) -> bool {
+    kind.step_of.is_none()
+        && match &kind.call {
+            Call::Records { call: RecordsCall::Get, .. } | Call::Kv(KvCall::Get) => true,
+            Call::Sql(text) | Call::SqlRow(text) => {
+                !kind.keep_answer && sql::only_selects(text, Some(Dialect::Postgres))
+            }
+            _ => false,
+        }
 }
 
 fn given(params: Values<'_>) -> &str {
@@ -404,11 +400,11 @@ mod tests {
         let statement = described("p0_0");
         let mut values = ValueBuf::new();
         let row = [&[0, 2, 0, 0, 0, 4, 0, 0, 0, 9][..], &[0, 0, 0, 3], b"1.5"].concat();
-        assert!(decode_row(&row, statement.columns(), &mut values));
+        assert!(decode_row(&row, &statement.columns, &mut values));
         assert_eq!(values.values().iter().collect::<Vec<_>>(), [Value::Int(9), Value::Text("1.5")]);
         for end in 0..row.len() {
-            assert!(!decode_row(&row[..end], statement.columns(), &mut values), "cut to {end}");
+            assert!(!decode_row(&row[..end], &statement.columns, &mut values), "cut to {end}");
         }
-        assert!(!decode_row(&[0, 1, 0, 0, 0, 0], statement.columns(), &mut values), "one column of two");
+        assert!(!decode_row(&[0, 1, 0, 0, 0, 0], &statement.columns, &mut values), "one column of two");
     }
 }

@@ -1,57 +1,42 @@
 //! Statements whose values stand inside them: the simple query protocol.
 //!
-//! A text is cut at its `$1`, `$2` … once; an operation joins the pieces with literals between them.
+//! The `$1`, `$2` … of a text are found once; an operation puts literals in their places.
 
-use std::fmt;
 use std::io::Write;
+use std::ops::Range;
 
 use plimsoll_core::{Dialect, Value, Values, parameters};
 
 use super::value::write_timestamp;
 
-/// A statement cut at its parameters.
+/// A statement, and where its parameters stand in it.
 #[derive(Debug)]
 pub(crate) struct Text {
-    /// A piece of the statement and the position of the parameter that follows it.
-    pieces: Vec<(String, usize)>,
-    end: String,
-    param_count: usize,
+    pub(crate) text: String,
+    /// Places, in order, and the position of the parameter that each is for.
+    parameters: Vec<(Range<usize>, u16)>,
 }
 
 impl Text {
-    /// Cuts a statement.
-    pub(crate) fn split(text: &str) -> Text {
-        let mut pieces = Vec::new();
-        let (mut start, mut param_count) = (0, 0);
-        for (place, position) in parameters(text, Dialect::Postgres) {
-            pieces.push((text[start..place.start].to_owned(), usize::from(position)));
-            start = place.end;
-            param_count = param_count.max(usize::from(position) + 1);
-        }
-        Text { pieces, end: text[start..].to_owned(), param_count }
+    /// Finds the parameters of a statement.
+    pub(crate) fn new(text: String) -> Text {
+        Text { parameters: parameters(&text, Dialect::Postgres), text }
     }
 
     /// Number of parameters it takes.
     pub(crate) fn param_count(&self) -> usize {
-        self.param_count
+        self.parameters.iter().map(|(_, position)| usize::from(*position) + 1).max().unwrap_or(0)
     }
 
     /// Appends the statement with the values of `params` in it.
     pub(crate) fn render(&self, params: Values<'_>, out: &mut Vec<u8>) {
-        for (piece, position) in &self.pieces {
-            plain(piece, out);
-            literal(params.get(*position), out);
+        let mut from = 0;
+        for (place, position) in &self.parameters {
+            plain(&self.text[from..place.start], out);
+            literal(params.get(usize::from(*position)), out);
+            from = place.end;
         }
-        plain(&self.end, out);
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (piece, position) in &self.pieces {
-            write!(f, "{piece}${}", position + 1)?;
-        }
-        f.write_str(&self.end)
+        plain(&self.text[from..], out);
     }
 }
 
@@ -123,7 +108,7 @@ mod tests {
             params.push(*value);
         }
         let mut out = Vec::new();
-        Text::split(text).render(params.values(), &mut out);
+        Text::new(text.to_owned()).render(params.values(), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -144,8 +129,7 @@ mod tests {
             ("SELECT $tag", "SELECT $tag", 0),
         ] {
             assert_eq!(rendered(text, &[Value::Int(7), Value::Int(8)]), expected);
-            assert_eq!(Text::split(text).param_count(), count, "{text}");
-            assert_eq!(Text::split(text).to_string(), text);
+            assert_eq!(Text::new(text.to_owned()).param_count(), count, "{text}");
         }
     }
 

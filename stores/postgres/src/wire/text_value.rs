@@ -54,10 +54,7 @@ fn timestamp_us(bytes: &[u8]) -> Option<i64> {
         b"-infinity" => return Some(i64::MIN),
         _ => {}
     }
-    let (bytes, before_christ) = match bytes.strip_suffix(b" BC") {
-        Some(rest) => (rest, true),
-        None => (bytes, false),
-    };
+    let (bytes, before_christ) = bytes.strip_suffix(b" BC").map_or((bytes, false), |rest| (rest, true));
     let text = std::str::from_utf8(bytes).ok()?;
     let (date, time) = text.split_once(' ')?;
     let mut date = date.split('-').map(|part| part.parse::<i64>().ok());

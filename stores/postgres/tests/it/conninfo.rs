@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, Host, Wanted, resolve};
-use plimsoll_store_postgres::wire::Security;
+use plimsoll_store_postgres::wire::TlsEnd;
 
 use crate::fixture::{Server, open_login};
 
@@ -237,10 +237,10 @@ fn a_string_of_keys_and_values_is_taken_like_a_url() {
 #[test]
 fn sslmode_says_in_which_order_a_connection_is_tried() {
     let tried = |url: &str, vars: &[(&str, &str)]| -> Vec<&'static str> {
-        let name = |security: &Security| match security {
-            Security::Plain => "plain",
-            Security::Offered(_) => "offered",
-            Security::Required(_) => "required",
+        let name = |tls: &Option<TlsEnd>| match tls {
+            None => "plain",
+            Some(tls) if tls.required => "required",
+            Some(_) => "offered",
         };
         found(url, vars).attempts.iter().map(name).collect()
     };

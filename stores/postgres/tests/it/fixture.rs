@@ -203,7 +203,7 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
 
 /// Makes the tables of [`layout`] the way the store would.
 pub fn create(connection: &mut Connection, layout: &Layout) {
-    for statement in plimsoll_store_postgres::sql::create(layout).expect("a layout") {
+    for statement in plimsoll_core::tables::create(&plimsoll_store_postgres::sql::Postgres, layout).expect("a layout") {
         connection.simple(&statement).expect("created");
     }
 }

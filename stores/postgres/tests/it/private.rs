@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Nodes, StoreError, StoreErrorKind};
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::PostgresRecipe;
-use plimsoll_store_postgres::server::find_postgres;
+use plimsoll_store_postgres::server::POSTGRES;
 
 /// A base that the server's user can get to.
 fn base() -> tempfile::TempDir {
@@ -38,7 +38,7 @@ fn start(base: &Path, settings: &[(&str, &str)]) -> Result<Cluster, StoreError> 
 
 /// Asks through PostgreSQL's own client.
 fn ask(postgres: &Cluster, sql: &str) -> String {
-    let psql = find_postgres().unwrap().with_file_name("psql");
+    let psql = POSTGRES.find().unwrap().with_file_name("psql");
     let asked = Command::new(psql)
         .args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
         .arg(&postgres.first().socket_dir)
@@ -268,7 +268,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
     let mark = fs::read_to_string(root.join("supervisor")).unwrap();
     let sockets = mark.lines().find_map(|line| line.strip_prefix("sockets ")).unwrap().to_owned();
     let sleep = "set force_parallel_mode = on; select pg_sleep(60)";
-    let mut client = Command::new(find_postgres().unwrap().with_file_name("psql"))
+    let mut client = Command::new(POSTGRES.find().unwrap().with_file_name("psql"))
         .args(["-X", "-U", "postgres", "-d", "postgres", "-h", &sockets, "-c", sleep])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

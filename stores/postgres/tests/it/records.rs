@@ -1,6 +1,7 @@
 //! The records interface.
 
-use plimsoll_core::{Access, IndexMode, OpKind, Outcome, RecordsCall, Value, ValueType};
+use plimsoll_core::{Access, IndexMode, OpKind, Outcome, RecordsCall, Value, ValueType, tables};
+use plimsoll_store_postgres::sql::Postgres;
 
 use crate::fixture::{Server, ask, create, kind, layout};
 
@@ -141,7 +142,7 @@ fn a_scan_reads_the_table_although_there_is_an_index() {
         .expect("filled");
     let plan_of = |control: &mut plimsoll_store_postgres::Connection, access| {
         let kind = &kinds()[if access == Access::Scan { SCAN } else { FIND } as usize];
-        let text = plimsoll_store_postgres::sql::compile(kind, &layout).unwrap().texts[0].clone();
+        let text = tables::compile::<Postgres>(kind, &layout).unwrap().texts[0].clone();
         let text = text.replace("$1", "17").replace("$2", "19");
         control.value(&format!("EXPLAIN {text}")).expect("a plan")
     };

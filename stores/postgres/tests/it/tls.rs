@@ -210,11 +210,8 @@ fn large_answers_come_through_whole() {
     let server = server(&authority, TRUST);
     let info = resolve(&url(&server, "postgres", "sslmode=require"), None, &Environment::of_process()).expect("a URL");
     let host = &info.hosts[0];
-    let endpoint = Endpoint {
-        address: host.address.clone(),
-        login: host.login.clone().into(),
-        security: host.attempts[0].clone(),
-    };
+    let endpoint =
+        Endpoint { address: host.address.clone(), login: host.login.clone().into(), tls: host.attempts[0].clone() };
     let mut connection = endpoint.open(Default::default(), "", &[], TIMEOUT).expect("connected");
     let rows = connection.simple("SELECT repeat(md5(n::text), 3000) FROM generate_series(1, 300) n").expect("rows");
     assert_eq!((rows.rows, rows.values.len()), (300, 300));

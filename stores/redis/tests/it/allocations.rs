@@ -3,7 +3,7 @@
 use plimsoll_core::{Answer, Done, Op, Outcome, Ticket, Value, ValueBuf, WireSession};
 use plimsoll_testkit::allocations::{Counting, count};
 
-use crate::fixture::{DELETE, GET, LOOK, NUMBERED, PUT, SCAN, ready};
+use crate::fixture::{DELETE, GET, LOOK, NUMBERED, OWN, PUT, SCAN, ready_for_own};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -18,14 +18,14 @@ impl Done for Counted {
 
 #[test]
 fn operations_in_a_pipeline_allocate_nothing() {
-    let mut session = ready();
+    let mut session = ready_for_own();
     let (mut params, mut out, mut done) = (ValueBuf::new(), Vec::new(), Counted(0));
-    let replies = b"$3\r\nabc\r\n$3\r\nabc\r\n:1\r\n+OK\r\n+OK\r\n+PONG\r\n";
+    let replies = b"$3\r\nabc\r\n$3\r\nabc\r\n:1\r\n+OK\r\n+OK\r\n*2\r\n:1\r\n$1\r\na\r\n+PONG\r\n";
     let mut round = || {
         out.clear();
-        for (ticket, kind) in (0..).zip([GET, LOOK, DELETE, PUT, NUMBERED, SCAN]) {
+        for (ticket, kind) in (0..).zip([GET, LOOK, DELETE, PUT, NUMBERED, OWN, SCAN]) {
             params.clear();
-            params.push(if kind == NUMBERED { Value::Int(-1234) } else { Value::Bytes(b"key") });
+            params.push(if matches!(kind, NUMBERED | OWN) { Value::Int(-1234) } else { Value::Bytes(b"key") });
             params.push(Value::Text("value"));
             session.start(Ticket(ticket), &Op::new(kind, params.values()), &mut out);
         }
@@ -37,5 +37,5 @@ fn operations_in_a_pipeline_allocate_nothing() {
         round();
     }
     assert_eq!(count() - before, 0);
-    assert_eq!(done.0, 5 * 1_001);
+    assert_eq!(done.0, 6 * 1_001);
 }

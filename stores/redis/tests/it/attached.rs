@@ -76,7 +76,7 @@ fn durabilities_that_the_server_does_not_keep_are_refused() {
         assert!(store.sessions(1, Durability::AtEnd).is_ok());
         let error = store.sessions(1, durability).err()?;
         assert_eq!(error.kind, StoreErrorKind::Usage);
-        assert!(error.next.as_deref().is_some_and(|next| next.contains("at-end")), "{error:?}");
+        assert!(error.next.as_deref().is_some_and(|next| next.contains("as-configured")), "{error:?}");
         error.detail
     };
     let on = |fsync: &'static str| vec!["--appendonly", "yes", "--appendfsync", fsync];
@@ -89,6 +89,31 @@ fn durabilities_that_the_server_does_not_keep_are_refused() {
     assert!(refused(&rewriting, Durable).unwrap().contains("no-appendfsync-on-rewrite"));
     assert_eq!(refused(&on("always"), Durable), None);
     assert_eq!(refused(&on("no"), Buffered), None);
+}
+
+#[test]
+fn what_the_settings_promise_is_said_in_a_sentence() {
+    for (arguments, words) in [
+        (&[][..], "in memory only"),
+        (&["--save", "60 1"], "saves snapshots (save 60 1)"),
+        (&["--appendonly", "yes"], "syncs its log every second"),
+        (&["--appendonly", "yes", "--appendfsync", "no"], "never syncs it"),
+        (&["--appendonly", "yes", "--appendfsync", "always"], "survives power loss"),
+        (
+            &["--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "yes"],
+            "not while it rewrites that",
+        ),
+    ] {
+        let server = Server::start(arguments);
+        let mut store = server.open(&[], None).unwrap();
+        let promise = store.promise().unwrap();
+        assert!(promise.contains(words) && promise.ends_with('.'), "{promise}");
+        assert!(store.sessions(1, Durability::AsConfigured).is_ok());
+    }
+    let server = Server::start(&[]);
+    server.ask(&["ACL", "SETUSER", "default", "-config|get"]);
+    let promise = server.open(&[], None).unwrap().promise().unwrap();
+    assert!(promise.contains("may not be asked for its settings"), "{promise}");
 }
 
 #[test]

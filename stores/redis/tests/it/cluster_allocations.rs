@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Address, Answer, Branches, Call, Done, KvCall, Op, OpKind, Outcome, Ticket, Value, ValueBuf, ValueType,
-    WireSession, WireState, Wish,
+    Address, Answer, Branches, Done, Op, OpKind, Outcome, Ticket, Value, ValueBuf, WireSession, WireState, Wish,
 };
 use plimsoll_store_redis::cluster::{ClusterSession, Members};
 use plimsoll_store_redis::endpoint::Login;
 use plimsoll_store_redis::slots::slot_of;
 use plimsoll_store_redis::wire::Protocol;
 use plimsoll_testkit::allocations::count;
+
+use crate::fixture::kinds;
 
 const NODES: u16 = 3;
 /// Bytes of an operation's answer: of a read, and of a write.
@@ -75,15 +76,7 @@ fn ready(kinds: &[OpKind]) -> ClusterSession {
 
 #[test]
 fn operations_on_a_cluster_allocate_nothing() {
-    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Kv(call),
-        params: params.to_vec(),
-        keep_answer,
-        step_of: None,
-    };
-    let bytes = ValueType::Bytes;
-    let kinds = [kind("get", KvCall::Get, &[bytes], true), kind("put", KvCall::Put, &[bytes, bytes], false)];
+    let kinds = kinds();
     let mut session = ready(&kinds);
     let keys: Vec<String> = (0..30).map(|number| format!("key{number}")).collect();
     let (mut params, mut done, mut asked) = (ValueBuf::new(), Counted(0), [0_u32; NODES as usize]);

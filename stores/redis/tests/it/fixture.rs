@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::command::Part;
 use plimsoll_core::{
     Address, Answer, Call, Done, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target, Ticket,
     Value, ValueType, WireSession, WireState,
@@ -149,6 +150,18 @@ pub fn kinds() -> Vec<OpKind> {
     ]
 }
 
+/// A command of the user's own, after [`kinds`].
+pub const OWN: u16 = 6;
+
+/// [`kinds`], and `HGET user:{} name`.
+pub fn kinds_and_own() -> Vec<OpKind> {
+    let text = |text: &str| Part::Text(text.to_owned());
+    let own = vec![vec![text("HGET")], vec![text("user:"), Part::Param], vec![text("name")]];
+    let mut kinds = kinds();
+    kinds.push(OpKind::new("own", Call::Command(own), &[ValueType::Int]).kept());
+    kinds
+}
+
 /// What a session said of one operation: its outcome, the value, the code.
 pub type Said = (u32, Outcome, Option<Vec<u8>>, String);
 
@@ -173,10 +186,18 @@ pub fn session(protocol: Protocol, prefix: &str) -> RedisSession {
 
 /// A session that has been greeted.
 pub fn ready() -> RedisSession {
+    ready_for(&kinds(), b"+OK\r\n+PONG\r\n")
+}
+
+/// The same with [`kinds_and_own`], whose command nobody knows anything of.
+pub fn ready_for_own() -> RedisSession {
+    ready_for(&kinds_and_own(), b"+OK\r\n-NOPERM\r\n+PONG\r\n")
+}
+
+fn ready_for(kinds: &[OpKind], greeting: &[u8]) -> RedisSession {
     let mut session = session(Protocol::Resp2, "");
     let mut out = Vec::new();
-    session.open(&kinds(), &mut out);
-    let greeting = b"+OK\r\n+PONG\r\n";
+    session.open(kinds, &mut out);
     assert_eq!(session.feed(greeting, &mut out, &mut Kept::default()), greeting.len());
     assert_eq!(*session.state(), WireState::Ready);
     session

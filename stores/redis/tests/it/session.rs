@@ -1,9 +1,12 @@
 //! What a session writes, and what it makes of what arrives, however it is cut.
 
-use plimsoll_core::{Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
+use plimsoll_core::{Answer, Done, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
 use plimsoll_store_redis::wire::Protocol;
+use proptest::prelude::*;
 
-use crate::fixture::{DELETE, GET, Kept, LOOK, NUMBERED, PUT, SCAN, Said, kinds, ready, session};
+use crate::fixture::{
+    DELETE, GET, Kept, LOOK, NUMBERED, OWN, PUT, SCAN, Said, kinds, kinds_and_own, ready, ready_for_own, session,
+};
 
 fn start(session: &mut dyn WireSession, ticket: u32, kind: u16, params: &[Value<'_>]) -> Vec<u8> {
     let (mut buf, mut out) = (ValueBuf::new(), Vec::new());
@@ -156,5 +159,72 @@ fn a_server_that_has_become_a_clusters_says_so() {
             "{}",
             message.0
         );
+    }
+}
+
+#[test]
+fn any_reply_answers_a_command_of_the_users_own_however_it_is_cut() {
+    const REPLIES: &[u8] =
+        b"$3\r\nAnn\r\n$-1\r\n*0\r\n*2\r\n:1\r\n*1\r\n$1\r\nx\r\n-WRONGTYPE no\r\n*2\r\n+OK\r\n-ERR in it\r\n:7\r\n";
+    let ok = |ticket, rows| (ticket, Outcome::Ok, rows, String::new());
+    let wanted = [
+        ok(0, 1),
+        ok(1, 1),
+        ok(2, 0),
+        ok(3, 2),
+        (4, Outcome::Rejected, 0, "WRONGTYPE".to_owned()),
+        (5, Outcome::Rejected, 0, "ERR".to_owned()),
+        ok(6, 1),
+    ];
+    for piece in 1..=REPLIES.len() {
+        let mut session = ready_for_own();
+        for ticket in 0..7 {
+            let asked = start(&mut session, ticket, OWN, &[Value::Int(17)]);
+            assert_eq!(asked, b"*3\r\n$4\r\nHGET\r\n$7\r\nuser:17\r\n$4\r\nname\r\n");
+        }
+        let (mut rows, mut rest) = (Rows::default(), Vec::new());
+        for bytes in REPLIES.chunks(piece) {
+            rest.extend_from_slice(bytes);
+            let used = session.feed(&rest, &mut Vec::new(), &mut rows);
+            rest.drain(..used);
+        }
+        assert_eq!(rows.0, wanted, "in pieces of {piece}");
+    }
+}
+
+/// Keeps how many rows answers had.
+#[derive(Default)]
+struct Rows(Vec<(u32, Outcome, u64, String)>);
+
+impl Done for Rows {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+        assert!(answer.values.values().len() == answer.rows as usize);
+        self.0.push((ticket.0, outcome, answer.rows, answer.code.clone()));
+    }
+}
+
+#[test]
+fn what_the_server_does_not_know_is_refused_when_the_session_opens() {
+    for (known, what) in [("*-1", "knows no command HGET"), ("*2\r\n$4\r\nhget\r\n:4", "takes 4 words")] {
+        let mut session = session(Protocol::Resp2, "");
+        let mut out = Vec::new();
+        session.open(&kinds_and_own(), &mut out);
+        assert!(out.windows(7).any(|bytes| bytes == b"COMMAND"));
+        session.feed(format!("+OK\r\n*1\r\n{known}\r\n").as_bytes(), &mut out, &mut Kept::default());
+        let WireState::Failed(error) = session.state() else { panic!("it is refused") };
+        assert!(error.kind == StoreErrorKind::Usage && error.what.contains(what), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_arrives_is_taken_or_ends_the_session(bytes in prop::collection::vec(prop::sample::select(b"+-:$*%>|_~0123\r\nOK".to_vec()), 0..60)) {
+        let mut session = ready_for_own();
+        for (ticket, kind) in (0..).zip([OWN, GET, OWN, PUT, OWN]) {
+            start(&mut session, ticket, kind, &[Value::Int(1), Value::Text("v")]);
+        }
+        let mut kept = Kept::default();
+        let used = session.feed(&bytes, &mut Vec::new(), &mut kept);
+        prop_assert!(used <= bytes.len() && kept.0.len() <= 5);
     }
 }

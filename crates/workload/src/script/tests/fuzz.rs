@@ -76,7 +76,12 @@ const PIECES: &[&str] = &[
 
 /// Reads the text and, if it is a script, runs it a few times.
 fn try_script(text: &str) {
-    let setting = Setting { tries_max: 2, ..Setting::default() };
+    for commands in [false, true] {
+        try_as(&Setting { tries_max: 2, commands, ..Setting::default() }, text);
+    }
+}
+
+fn try_as(setting: &Setting, text: &str) {
     let compiled = match setting.compile(&[script(text)]) {
         Ok(compiled) => compiled,
         Err((position, mistake)) => {

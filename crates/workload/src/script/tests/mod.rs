@@ -1,5 +1,6 @@
 //! Scripts run without a store: what they send, and what they make of the answers.
 
+mod commands;
 mod expressions;
 mod fuzz;
 mod mistakes;
@@ -12,10 +13,11 @@ use std::sync::Arc;
 use plimsoll_core::{Answer, Call, KindId, Outcome, Script, Step, Steps, StreamSpec, Value, ValueBuf};
 
 use super::compiled::{Compiled, Source};
+use super::language::Language;
 use super::program::Misread;
 
 pub(super) fn script(text: &str) -> Script {
-    Script { name: "s".into(), weight: 1, text: text.into(), file: None }
+    Script { name: "s".into(), weight: 1, text: text.into(), ..Script::default() }
 }
 
 /// How scripts are compiled in a test.
@@ -25,11 +27,13 @@ pub(super) struct Setting {
     pub(super) defines: &'static [(&'static str, &'static str)],
     pub(super) tries_max: u32,
     pub(super) as_text: bool,
+    /// The scripts are commands.
+    pub(super) commands: bool,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { seed: 42, scale: 1, defines: &[], tries_max: 1, as_text: false }
+        Self { seed: 42, scale: 1, defines: &[], tries_max: 1, as_text: false, commands: false }
     }
 }
 
@@ -37,8 +41,15 @@ impl Setting {
     pub(super) fn compile(&self, scripts: &[Script]) -> Result<Arc<Compiled>, Misread> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let defines = self.defines.iter().map(own).collect();
-        let (seed, scale, tries_max, as_text) = (self.seed, self.scale, self.tries_max, self.as_text);
-        Compiled::new(&Source { seed, scale, defines, tries_max, as_text, finds_rows: false, scripts }).map(Arc::new)
+        let (seed, scale, tries_max) = (self.seed, self.scale, self.tries_max);
+        let language = match (self.commands, self.as_text) {
+            (true, _) => Language::Commands,
+            (false, true) => Language::SqlText,
+            (false, false) => Language::Sql,
+        };
+        let columns = super::columns(seed, scripts).unwrap();
+        let source = Source { seed, scale, defines, columns, tries_max, language, finds_rows: false, scripts };
+        Compiled::new(&source).map(Arc::new)
     }
 
     pub(super) fn one(&self, text: &str) -> Arc<Compiled> {
@@ -113,7 +124,7 @@ impl<'a> Client<'a> {
                     if !answer.message.is_empty() {
                         self.log.push(format!("{}: {}", answer.code, answer.message));
                     }
-                    return (self.compiled.kinds()[usize::from(kind)].name.clone(), outcome);
+                    return (self.compiled.kinds[usize::from(kind)].name.clone(), outcome);
                 }
             }
         }
@@ -121,7 +132,7 @@ impl<'a> Client<'a> {
     }
 
     fn text(&self, kind: KindId, params: &ValueBuf) -> String {
-        let kind = &self.compiled.kinds()[usize::from(kind)];
+        let kind = &self.compiled.kinds[usize::from(kind)];
         let values: Vec<String> = params
             .values()
             .iter()
@@ -135,6 +146,10 @@ impl<'a> Client<'a> {
             })
             .collect();
         match &kind.call {
+            Call::Command(words) => {
+                let shown = plimsoll_core::command::shown(words);
+                if values.is_empty() { shown } else { format!("{shown} <- {}", values.join(", ")) }
+            }
             Call::Sql(text) if values.is_empty() => text.clone(),
             Call::Sql(text) => {
                 assert_eq!(kind.params.len(), values.len(), "{text}");

@@ -67,7 +67,7 @@ fn kinds_are_the_script_its_retried_runs_and_its_statements() {
     let setting = Setting { tries_max: 3, ..Setting::default() };
     let compiled = setting.one(text);
     let kinds: Vec<_> = compiled
-        .kinds()
+        .kinds
         .iter()
         .map(|kind| (kind.name.as_str(), kind.step_of, kind.keep_answer, kind.params.as_slice()))
         .collect();
@@ -84,7 +84,7 @@ fn kinds_are_the_script_its_retried_runs_and_its_statements() {
             ("s/rollback", Some(0), false, &[]),
         ]
     );
-    assert_eq!(compiled.kinds()[4].call, Call::SqlText);
+    assert_eq!(compiled.kinds[4].call, Call::SqlText);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn one_statement_that_needs_no_answer_is_a_plain_operation() {
         "\\set a case when random(0, 1) = 0 then 5 else hash(:client_id) end\nSELECT :a, :scale, :client_id",
     ] {
         let compiled = Setting::default().one(text);
-        assert_eq!(compiled.kinds().len(), 1, "{text}");
-        assert!(matches!(compiled.kinds()[0].call, Call::Sql(_)));
-        assert_eq!(plain_params(&compiled, 1, 2).len(), compiled.kinds()[0].params.len());
+        assert_eq!(compiled.kinds.len(), 1, "{text}");
+        assert!(matches!(compiled.kinds[0].call, Call::Sql(_)));
+        assert_eq!(plain_params(&compiled, 1, 2).len(), compiled.kinds[0].params.len());
     }
     for text in [
         // Two statements; an answer that is wanted; what may fail; what lasts; what is sent as text.
@@ -111,7 +111,7 @@ fn one_statement_that_needs_no_answer_is_a_plain_operation() {
         "\\if random(0, 1) = 0\nSELECT 1;\n\\endif",
     ] {
         let setting = Setting { defines: &[("a", "1")], ..Setting::default() };
-        assert_eq!(setting.one(text).kinds()[0].call, Call::Steps, "{text}");
+        assert_eq!(setting.one(text).kinds[0].call, Call::Steps, "{text}");
     }
 }
 

@@ -1,22 +1,37 @@
-//! Requests: paths of an HTTP server, asked for in shares.
+//! Requests: paths of an HTTP server, asked for in shares; or the user's own requests.
 //!
 //! Paths come in rounds of as many requests as the shares' sum, each path as often as its share says and in an order
 //! that the seed draws for each client and round.
 
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
 use plimsoll_core::{
-    Call, HttpCall, Interface, KindId, OpKind, ParamSpec, Params, Stream, StreamSpec, Value, ValueBuf, ValueType,
-    Workload, WorkloadError, WorkloadSpec,
+    Call, HttpCall, Interface, KindId, OpKind, ParamSpec, Params, Script, Stream, StreamSpec, Value, ValueBuf,
+    ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::scramble::{Permutation, hash};
+use crate::script::language::Language;
+use crate::script::{Compiled, Source, columns, defines};
 use crate::shares::shares;
 
 /// Most paths, and most requests in a round.
 const PATHS_MAX: usize = 1_000;
 const ROUND_MAX: u64 = 1 << 20;
 
-const PARAMS: &[ParamSpec] =
-    &[ParamSpec::text("paths", "/", "what is asked for: paths with their shares, as in \"/=9,/bytes/65536=1\"")];
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec::text(
+        "paths",
+        "",
+        "what is asked for: paths with their shares, as in \"/=9,/bytes/65536=1\"; without any, what the URL names",
+    ),
+    ParamSpec::flag("cookies", "clients keep the cookies that they are given, and send them"),
+    ParamSpec::text("define", "", "variables of requests: \"name=value, name=value\""),
+];
 const KINDS: [&str; 1] = ["get"];
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -26,28 +41,63 @@ pub fn spec() -> WorkloadSpec {
         summary: "requests: paths of an HTTP server, asked for in shares",
         interfaces: &[Interface::Http],
         dialects: &[],
-        takes_scripts: false,
         kinds: &KINDS,
         params: PARAMS,
-        make: |seed, params, _| Ok(Box::new(Requests::new(seed, params)?)),
+        presets: &[],
+        make: |seed, params, requests| match requests {
+            [] => Ok(Box::new(Paths::new(seed, params)?)),
+            requests => Ok(Box::new(Requests::new(seed, params, requests)?)),
+        },
     }
 }
 
-struct Requests {
+/// The user's own.
+struct Requests(Arc<Compiled>);
+
+impl Requests {
+    fn new(seed: u64, params: &Params, scripts: &[Script]) -> Result<Self, WorkloadError> {
+        if !params.text("paths").is_empty() {
+            let help = "leave `paths` out, or write each of them as a request";
+            return Err(WorkloadError::new("there are both `paths` and requests", help));
+        }
+        let defines = defines(params.text("define"))?;
+        let (columns, language) = (columns(seed, scripts)?, Language::Sql);
+        let source = Source { seed, scale: 1, defines, columns, tries_max: 1, language, finds_rows: false, scripts };
+        requests::compiled(&source, params.bool("cookies")).map(Self)
+    }
+}
+
+impl Workload for Requests {
+    fn kinds(&self) -> &[OpKind] {
+        &self.0.kinds
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+        self.0.stream("http", spec)
+    }
+
+    fn place(&self, kind: KindId) -> Option<String> {
+        self.0.place(kind)
+    }
+}
+
+struct Paths {
     seed: u64,
     paths: Vec<(String, u32)>,
     kinds: Vec<OpKind>,
 }
 
-impl Requests {
+impl Paths {
     fn new(seed: u64, params: &Params) -> Result<Self, WorkloadError> {
         let paths = parsed(params.text("paths"))?;
         // A single path stands in the request as it was written, query and all.
         let (target, types) = match &paths[..] {
-            [(only, _)] => (only.clone(), Vec::new()),
-            _ => ("{}".to_owned(), vec![ValueType::Text]),
+            [] => ("", Vec::new()),
+            [(only, _)] => (only.as_str(), Vec::new()),
+            _ => ("{}", vec![ValueType::Text]),
         };
-        let kind = OpKind::new(KINDS[0], Call::Http(HttpCall { method: "GET".into(), target, body: false }), &types);
+        let call = HttpCall { cookies: params.bool("cookies"), ..HttpCall::get(target) };
+        let kind = OpKind::new(KINDS[0], Call::Http(call), &types);
         Ok(Self { seed, paths, kinds: vec![kind] })
     }
 }
@@ -75,6 +125,9 @@ fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
         paths.push((path.to_owned(), share));
     }
     let sum: u64 = paths.iter().map(|(_, share)| u64::from(*share)).sum();
+    if text.trim().is_empty() {
+        return Ok(paths);
+    }
     if sum == 0 || sum > ROUND_MAX || paths.len() > PATHS_MAX {
         let what = format!("{} paths with shares of {sum} together", paths.len());
         return Err(WorkloadError::new(what, "give 1 to 1,000 paths, with shares of 1 to 1,048,576 together"));
@@ -82,13 +135,13 @@ fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
     if paths.len() > 1
         && let Some((path, _)) = paths.iter().find(|(path, _)| path.contains(['?', '%', '#']))
     {
-        let help = "of several paths none has a query or a percent sign; one path alone may";
+        let help = "of several paths none has a query or a percent sign: write them as [[workload.request]]";
         return Err(WorkloadError::new(format!("`{path}` is one of several paths"), help));
     }
     Ok(paths)
 }
 
-impl Workload for Requests {
+impl Workload for Paths {
     fn kinds(&self) -> &[OpKind] {
         &self.kinds
     }
@@ -98,18 +151,18 @@ impl Workload for Requests {
         let shares = self.paths.iter().enumerate();
         let round = shares.flat_map(|(at, (_, share))| std::iter::repeat_n(at as u32, *share as usize)).collect();
         let paths = self.paths.iter().map(|(path, _)| path.clone()).collect();
-        Ok(Box::new(RequestStream { seed: self.seed, paths, round }))
+        Ok(Box::new(PathStream { seed: self.seed, paths, round }))
     }
 }
 
-struct RequestStream {
+struct PathStream {
     seed: u64,
     paths: Vec<String>,
     /// A path's position as often as its share says.
     round: Vec<u32>,
 }
 
-impl Stream for RequestStream {
+impl Stream for PathStream {
     #[inline]
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
         if self.paths.len() > 1 {
@@ -119,63 +172,5 @@ impl Stream for RequestStream {
             params.push(Value::Text(&self.paths[at as usize]));
         }
         Some(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use plimsoll_core::ParamValue;
-
-    use super::*;
-
-    fn made(paths: &str) -> Result<Requests, WorkloadError> {
-        Requests::new(5, &Params([("paths".to_owned(), ParamValue::Text(paths.to_owned()))].into()))
-    }
-
-    fn asked(requests: &Requests, client: u32, cycles: std::ops::Range<u64>) -> Vec<String> {
-        let stream = requests.stream(&StreamSpec::One { kind: "get".into(), clients: 4 }).unwrap();
-        let mut params = ValueBuf::new();
-        let mut ask = |cycle| {
-            params.clear();
-            assert_eq!(stream.op(client, cycle, &mut params), Some(0));
-            let Value::Text(path) = params.values().get(0) else { panic!("a path is a text") };
-            path.to_owned()
-        };
-        cycles.map(&mut ask).collect()
-    }
-
-    #[test]
-    fn every_round_has_each_path_as_often_as_its_share() {
-        let requests = made("/=9, /bytes/65536=3 /once").unwrap();
-        for round in 0..20 {
-            let mut counts = BTreeMap::new();
-            for path in asked(&requests, 1, round * 13..(round + 1) * 13) {
-                *counts.entry(path).or_insert(0) += 1;
-            }
-            let counts: Vec<_> = counts.iter().map(|(path, count)| (path.as_str(), *count)).collect();
-            assert_eq!(counts, [("/", 9), ("/bytes/65536", 3), ("/once", 1)]);
-        }
-        assert_eq!(asked(&requests, 2, 0..100), asked(&requests, 2, 0..100));
-        assert_ne!(asked(&requests, 2, 0..100), asked(&requests, 3, 0..100));
-        assert_ne!(asked(&requests, 2, 0..13), asked(&requests, 2, 13..26));
-    }
-
-    #[test]
-    fn a_path_alone_stands_in_the_request() {
-        for (paths, target) in [("/", "/"), ("/a=4", "/a"), ("/find?q=%20&n=7", "/find?q=%20&n=7")] {
-            let requests = made(paths).unwrap();
-            let Call::Http(call) = &requests.kinds()[0].call else { panic!("it is a request") };
-            assert_eq!((call.target.as_str(), requests.kinds()[0].params.len()), (target, 0));
-        }
-    }
-
-    #[test]
-    fn what_is_no_list_of_paths_is_refused() {
-        for paths in ["", "x", "/a=b", "/a=0", "/a b", "/{}", "/a,/b?q=1", "/a%20=1,/b", "/a=9999999,/b"] {
-            let error = made(paths).err().unwrap_or_else(|| panic!("{paths} was taken"));
-            assert!(error.help.is_some(), "{paths}");
-        }
     }
 }

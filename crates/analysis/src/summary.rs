@@ -1,0 +1,292 @@
+//! What came of a run, in the units of the job: a line for each driven phase, or for what many of them come to together.
+//!
+//! What is driven is what a run is about: a load before it is told only where nothing is driven, and so are questions that are asked
+//! one by one. Repeats are one line with their medians; a sweep of many points is, of each store, the point with the highest
+//! throughput; a search is its load line; a comparison in turn is its two sides.
+
+use indexmap::IndexMap;
+use plimsoll_core::{Call, OpKind};
+use plimsoll_record::data::{PhaseKind, PhaseState, Run, Trial};
+
+use crate::ab::SIDES;
+use crate::latency::SHOWN;
+use crate::name::{self, REPEAT};
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat;
+use crate::view::{AbView, LineView, PercentileView, RungState, SummaryPart, SummaryView};
+
+/// Most lines with a driven phase each; of more there is one for each store.
+const LINES_MAX: usize = 6;
+
+/// The percentiles that a summary has.
+const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
+
+/// What came of `run`.
+pub fn summary(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView], ab: Option<&AbView>) -> Vec<SummaryView> {
+    if let Some(ab) = ab {
+        return SIDES.iter().enumerate().map(|(side, name)| of_side(run, ab, side, name)).collect();
+    }
+    if !lines.is_empty() {
+        return lines.iter().filter_map(|line| of_line(run, line, lines.len() > 1)).collect();
+    }
+    let points = points(facts);
+    match points.len() {
+        0 => facts.iter().filter_map(|trial| undriven(trial, facts.len() > 1)).take(LINES_MAX).collect(),
+        1..=LINES_MAX => points.iter().map(|point| of_point(point, &points)).collect(),
+        _ => best_of_stores(&points),
+    }
+}
+
+/// All repeats of one driven phase at one point of the sweep.
+struct Point<'p, 'a> {
+    repeats: Vec<&'p PhaseFacts<'a>>,
+}
+
+impl Point<'_, '_> {
+    fn trial(&self) -> Option<&Trial> {
+        self.repeats.first().map(|facts| facts.trial)
+    }
+
+    fn name(&self) -> String {
+        self.trial().map_or(String::new(), |trial| name::trial_without(&trial.header, &[REPEAT]))
+    }
+
+    fn phase(&self) -> &str {
+        self.repeats.first().map_or("", |facts| &facts.phase.header.name)
+    }
+
+    fn rate_per_s(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.repeats.iter().filter_map(|facts| facts.rate(None)).map(|rate| rate.value).collect();
+        stat::median(&rates)
+    }
+}
+
+/// The driven phases in which something ended or was due, repeats together.
+fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<Point<'p, 'a>> {
+    let mut points: IndexMap<(String, &str), Point<'p, 'a>> = IndexMap::new();
+    for facts in facts.iter().flatten() {
+        let header = &facts.phase.header;
+        let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
+        let is_seen = facts.counted_s > 0.0 && facts.count(None, |_| true) + facts.unfinished_count() > 0;
+        if header.kind == PhaseKind::Drive && is_seen && !is_void {
+            let name = name::trial_without(&facts.trial.header, &[REPEAT]);
+            let point = points.entry((name, &header.name)).or_insert_with(|| Point { repeats: Vec::new() });
+            point.repeats.push(facts);
+        }
+    }
+    points.into_values().collect()
+}
+
+/// What an operation of the trial is called when they are counted by the second.
+fn unit(kinds: &[OpKind]) -> &'static str {
+    let any = |of: fn(&Call) -> bool| kinds.iter().any(|kind| of(&kind.call));
+    if any(|call| matches!(call, Call::Sql(_) | Call::SqlRow(_) | Call::SqlText)) {
+        "tps"
+    } else if any(|call| matches!(call, Call::Http(_))) {
+        "requests/s"
+    } else {
+        "ops/s"
+    }
+}
+
+fn of_point(point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryView {
+    let mut place: Vec<String> = Vec::new();
+    place.extend(all.iter().any(|other| other.name() != point.name()).then(|| point.name()));
+    place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
+    let n = point.repeats.len();
+    place.extend((n > 1).then(|| format!("median of {n}")));
+    told(measured(point, &point.repeats, place.join(", ")))
+}
+
+/// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
+fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) -> SummaryView {
+    let percentile = |name: &str| {
+        let each: Vec<Result<u64, String>> =
+            point.repeats.iter().map(|facts| facts.waited(None).percentile(name)).collect();
+        let known: Vec<f64> = each.iter().flatten().map(|ns| *ns as f64).collect();
+        let ns = stat::median(&known).map(|ns| ns as u64);
+        let missing = each.into_iter().find_map(Result::err).filter(|_| ns.is_none());
+        PercentileView { name: name.to_string(), ns, missing }
+    };
+    let failed = |facts: &PhaseFacts<'_>| facts.error_percent(None).map(|share| (facts.error_count(), share.n));
+    let (errors, n) = judged.iter().filter_map(|facts| failed(facts)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let mut trials: Vec<&Trial> = judged.iter().map(|facts| facts.trial).collect();
+    trials.dedup_by_key(|trial| trial.header.ordinal);
+    SummaryView {
+        place,
+        rate_per_s: point.rate_per_s(),
+        unit: point.trial().map_or("", |trial| unit(&trial.header.kinds)).to_string(),
+        percentiles: PERCENTILES.map(percentile).to_vec(),
+        errors: Some(errors),
+        error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
+        late: point.repeats.iter().any(|facts| facts.late().is_some()),
+        lost: lost(trials.iter().copied()),
+        wrong: wrong(trials.iter().copied()),
+        ..SummaryView::default()
+    }
+}
+
+/// Of each store the point with the highest throughput, with the errors and losses of all.
+fn best_of_stores(points: &[Point<'_, '_>]) -> Vec<SummaryView> {
+    let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
+    for point in points {
+        let store = point.trial().map_or("", |trial| trial.header.store_label.as_str());
+        stores.entry(store).or_default().push(point);
+    }
+    let best = |of: &Vec<&Point<'_, '_>>| {
+        let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
+        let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
+        let place = format!("{}, {}, the most of {} points", best.name(), best.phase(), of.len());
+        Some(told(measured(best, &judged, place)))
+    };
+    stores.values().filter_map(best).collect()
+}
+
+/// A trial in which nothing was driven: what was asked, or what was loaded.
+fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
+    let trial = phases.first()?.trial;
+    let mut parts = Vec::new();
+    for facts in phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Ask) {
+        let median = stat::median(&facts.asked_seconds(None))?;
+        parts.push(part(&format!("{} median", facts.phase.header.name), number::seconds(median)));
+    }
+    if parts.is_empty() {
+        let load = phases.iter().find(|facts| facts.phase.header.kind == PhaseKind::Load)?;
+        let seconds = load.quantity("seconds", None).ok()?.value;
+        let records = trial.header.record_count;
+        let rate = (seconds > 0.0 && records > 0).then(|| records as f64 / seconds)?;
+        parts.push(part("loaded", number::plural(records, "record", "records")));
+        parts.push(part("in", number::seconds(seconds)));
+        parts.push(part("at", number::with_unit(rate, "records/s")));
+    }
+    let place = if several { name::trial(&trial.header) } else { String::new() };
+    let (lost, wrong) = (lost([trial].into_iter()), wrong([trial].into_iter()));
+    Some(told(SummaryView { place, lost, wrong, parts, ..SummaryView::default() }))
+}
+
+fn part(name: &str, value: String) -> SummaryPart {
+    SummaryPart { text: format!("{name} {value}"), name: name.to_string(), value, bad: false }
+}
+
+fn joined(parts: &[SummaryPart]) -> String {
+    parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ")
+}
+
+/// A load line, with the times of the highest rate that held below it.
+fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
+    let rate = line.result.rate_per_s?;
+    let asked = |at: &&crate::view::RungView| at.rung.rate_per_s.filter(|asked| *asked <= rate * 1.001);
+    let held = line.rungs.iter().filter(|rung| rung.state == RungState::Held && asked(rung).is_some());
+    let held = held.max_by(|a, b| a.rung.rate_per_s.unwrap_or(0.0).total_cmp(&b.rung.rate_per_s.unwrap_or(0.0)));
+    let percentile = |name: &str| {
+        let at = SHOWN.iter().position(|shown| *shown == name);
+        let ns = held.and_then(|held| *held.percentiles_ns.get(at?)?);
+        PercentileView { name: name.to_string(), ns, missing: None }
+    };
+    let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);
+    let mut summary = told(SummaryView {
+        place: if several { line.store.clone() } else { String::new() },
+        rate_per_s: Some(rate),
+        unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
+        percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
+        lost: lost(trials()),
+        wrong: wrong(trials()),
+        ..SummaryView::default()
+    });
+    if let Some(asked) = held.and_then(|held| held.rung.rate_per_s) {
+        let after = summary.parts.iter().position(|part| part.name == "p99").map_or(1, |p99| p99 + 1);
+        summary.parts.insert(after, part("measured at", number::with_unit(asked, "1/s")));
+        summary.text = joined(&summary.parts);
+    }
+    Some(summary)
+}
+
+/// A side of a comparison: medians of its turns.
+fn of_side(run: &Run, ab: &AbView, side: usize, label: &str) -> SummaryView {
+    let cell = |name: &str| {
+        let metric = ab.metrics.iter().find(|metric| metric.name == name && !metric.undisturbed)?;
+        let cell = if side == 0 { &metric.a } else { &metric.b };
+        Some((cell.value?, cell.late))
+    };
+    let percentile = |name: &str| {
+        let ns = cell(name).map(|(seconds, _)| (seconds * 1e9).round() as u64);
+        PercentileView { name: name.to_string(), ns, missing: None }
+    };
+    let trials = || run.trials.iter().filter(|trial| trial.header.store_label == label);
+    told(SummaryView {
+        place: format!("{label} ({})", ab.sides[side]),
+        rate_per_s: cell("rate").map(|(rate, _)| rate),
+        unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
+        percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
+        error_percent: cell("errors").map(|(percent, _)| percent),
+        late: cell("rate").is_some_and(|(_, late)| late),
+        lost: lost(trials()),
+        wrong: wrong(trials()),
+        ..SummaryView::default()
+    })
+}
+
+/// Acknowledged writes that are not there, where ledgers looked and none had a gap: the worst of each trial.
+fn lost<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
+    let (mut sum, mut looked, mut vouched) = (0, false, true);
+    for ledger in trials.map(|trial| &trial.ledgers) {
+        looked |= !ledger.is_empty();
+        vouched &= ledger.iter().all(|ledger| ledger.complete);
+        sum += ledger.iter().map(|ledger| ledger.lost).max().unwrap_or(0);
+    }
+    (looked && (vouched || sum > 0)).then_some(sum)
+}
+
+/// Wrong and missing records in answers, where any was checked.
+fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
+    let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts.wrong + answer.counts.missing);
+    counts.reduce(|all, one| all + one)
+}
+
+/// `summary` with what it is in words. What was not known is left out.
+fn told(mut summary: SummaryView) -> SummaryView {
+    let late = |text: String| number::marked(text, summary.late);
+    let part =
+        |name: &str, value: String, text: String, bad: bool| SummaryPart { name: name.to_string(), value, text, bad };
+    let mut parts = std::mem::take(&mut summary.parts);
+    if let Some(rate) = summary.rate_per_s {
+        let value = late(number::significant(rate));
+        let text = late(format!("{} {}", number::significant(rate), summary.unit));
+        parts.push(part(&summary.unit, value, text, false));
+    }
+    for one in &summary.percentiles {
+        let value = one.ns.map_or("–".to_string(), |ns| late(number::nanoseconds(ns)));
+        parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
+    }
+    let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
+    match summary.errors {
+        Some(0) => parts.push(part("errors", "0".to_string(), "0 errors".to_string(), false)),
+        Some(n) => {
+            let share = percent().map_or(String::new(), |share| format!(" ({share})"));
+            let value = format!("{}{share}", number::count(n));
+            parts.push(part("errors", value, format!("{}{share}", number::plural(n, "error", "errors")), true));
+        }
+        None if summary.error_percent == Some(0.0) => {
+            parts.push(part("errors", "0".to_string(), "0 errors".to_string(), false));
+        }
+        None => {
+            let share = percent().map(|share| part("errors", share.clone(), format!("{share} errors"), true));
+            parts.extend(share);
+        }
+    }
+    if let Some(n) = summary.wrong.filter(|n| *n > 0) {
+        let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));
+        parts.push(part("wrong", value, text, true));
+    }
+    match summary.lost {
+        Some(0) => parts.push(part("lost", "nothing".to_string(), "nothing lost".to_string(), false)),
+        Some(n) => {
+            parts.push(part("lost", number::count(n), format!("{} lost", number::plural(n, "write", "writes")), true));
+        }
+        None => {}
+    }
+    summary.text = joined(&parts);
+    SummaryView { parts, ..summary }
+}

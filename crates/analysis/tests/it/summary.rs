@@ -1,0 +1,85 @@
+//! What came of a run, in a line.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::SummaryView;
+use plimsoll_record::data::{PhaseKind, Run};
+
+use crate::driven::driven;
+use crate::{recorded, study};
+
+fn told(run: &Run) -> Vec<(String, String)> {
+    view(run).summary.into_iter().map(|one| (one.place, one.text)).collect()
+}
+
+fn names(summary: &SummaryView) -> Vec<&str> {
+    summary.parts.iter().map(|part| part.name.as_str()).collect()
+}
+
+#[test]
+fn one_driven_phase_is_a_line_without_a_place() {
+    let run = driven(&[2_000; 6]);
+    let [(place, text)] = &told(&run)[..] else { panic!("one line") };
+    assert_eq!(place, "");
+    assert!(text.starts_with("2,000 ops/s · p50 ") && text.ends_with(" · 0 errors"), "{text}");
+    let view = view(&run);
+    assert_eq!(
+        names(&view.summary[0]),
+        ["ops/s", "p50", "p95", "p99", "errors"],
+        "no ledger looked: nothing of losses"
+    );
+    assert_eq!(
+        (view.summary[0].errors, view.summary[0].error_percent, view.summary[0].lost),
+        (Some(0), Some(0.0), None)
+    );
+}
+
+#[test]
+fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
+    let complete = told(&study::complete());
+    assert_eq!(complete.len(), 3);
+    assert!(complete.iter().all(|(place, text)| place.contains(" · index=") && text.ends_with("nothing lost")));
+    let broken = view(&study::broken());
+    let bad: Vec<Vec<&str>> = broken
+        .summary
+        .iter()
+        .map(|one| one.parts.iter().filter(|part| part.bad).map(|part| part.text.as_str()).collect())
+        .collect();
+    assert_eq!(bad, [vec!["4 wrong records"], vec!["250 errors (0.170 %)"], vec!["312 writes lost"]]);
+    let mut run = study::complete();
+    for trial in &mut run.trials {
+        trial.ledgers.iter_mut().for_each(|ledger| ledger.complete = false);
+    }
+    assert!(told(&run).iter().all(|(_, text)| !text.contains("lost")), "a ledger with a gap vouches for nothing");
+}
+
+#[test]
+fn a_sweep_of_many_points_is_the_best_of_each_store() {
+    let swept = told(&recorded::swept(&[100, 200, 400, 1_000]));
+    let [(place, text)] = &swept[..] else { panic!("one store: {swept:?}") };
+    assert!(place.ends_with("the most of 28 points") && text.contains(" ops/s · p50 "), "{place}: {text}");
+}
+
+#[test]
+fn a_search_is_its_line_with_the_times_of_the_highest_rate_that_held() {
+    let view = view(&recorded::searched());
+    let [one] = &view.summary[..] else { panic!("one line") };
+    assert_eq!(names(one), ["ops/s", "p50", "p95", "p99", "measured at"]);
+    assert_eq!(one.rate_per_s, view.lines[0].result.rate_per_s);
+    let times: Vec<u64> = one.percentiles.iter().map(|one| one.ns.unwrap()).collect();
+    assert!(times.is_sorted() && times[2] <= 20_000_000, "the goal held there: {times:?}");
+}
+
+#[test]
+fn where_nothing_is_driven_it_is_what_was_asked_or_loaded() {
+    let mut run = study::complete();
+    for trial in &mut run.trials {
+        trial.phases.retain(|phase| phase.header.kind != PhaseKind::Drive);
+    }
+    let asked = told(&run);
+    assert!(asked.iter().all(|(_, text)| text.contains(" median ")), "{asked:?}");
+    for trial in &mut run.trials {
+        trial.phases.retain(|phase| phase.header.kind == PhaseKind::Load);
+    }
+    let loaded = told(&run);
+    assert!(loaded.iter().all(|(_, text)| text.starts_with("loaded 100,000 records · in ")), "{loaded:?}");
+}

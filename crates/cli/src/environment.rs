@@ -1,0 +1,71 @@
+//! Options that are variables of the environment: `PLIMSOLL_CLIENTS=8` is `--clients 8` where that is not typed.
+
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use plimsoll_trial::TrialError;
+
+use crate::args::Cli;
+
+/// What the variables' names begin with.
+const PREFIX: &str = "PLIMSOLL_";
+/// The verbs whose options may be variables.
+const VERBS: [&str; 4] = ["run", "drive", "line", "ab"];
+
+/// `arguments` with what the environment says of options that are not typed in them and do not contradict one that is; and for
+/// people, which those are.
+///
+/// # Errors
+/// A flag's variable is neither true nor false.
+pub fn with_options(arguments: &[OsString]) -> Result<(Vec<OsString>, Vec<String>), TrialError> {
+    let none = || Ok((arguments.to_vec(), Vec::new()));
+    let mut command = Cli::command();
+    command.build();
+    // What cannot be read is refused as it was typed.
+    let Ok(typed) = command.clone().try_get_matches_from(arguments) else { return none() };
+    let Some((verb, typed)) = typed.subcommand().filter(|(verb, _)| VERBS.contains(verb)) else { return none() };
+    let Some(command) = command.find_subcommand(verb) else { return none() };
+    let (mut said, mut shown) = (Vec::new(), Vec::new());
+    for option in command.get_arguments().filter(|option| !option.is_positional()) {
+        let Some(name) = option.get_long() else { continue };
+        let variable = format!("{PREFIX}{}", name.replace('-', "_").to_uppercase());
+        let Some(value) = std::env::var(&variable).ok().filter(|value| !value.is_empty()) else { continue };
+        if contradicts(command, typed, option) {
+            continue;
+        }
+        let options = match option.get_action() {
+            ArgAction::SetTrue if is_true(&variable, &value)? => vec![format!("--{name}")],
+            ArgAction::SetTrue => continue,
+            // What may be given several times has semicolons between its values.
+            ArgAction::Append if option.get_value_delimiter().is_none() => {
+                value.split(';').map(|one| format!("--{name}={}", one.trim())).collect()
+            }
+            ArgAction::Set | ArgAction::Append => vec![format!("--{name}={value}")],
+            _ => continue,
+        };
+        shown.push(format!("{variable}: {}", options.join(" ")));
+        said.extend(options.into_iter().map(OsString::from));
+    }
+    // Behind the verb: what stands behind `--` is no option.
+    let behind = arguments.iter().position(|word| word == verb).map_or(arguments.len(), |at| at + 1);
+    let (before, after) = arguments.split_at(behind);
+    Ok(([before, &said, after].concat(), shown))
+}
+
+/// Whether `option` is typed, or one that does not go with it.
+fn contradicts(command: &Command, typed: &ArgMatches, option: &Arg) -> bool {
+    let is_typed = |id: &str| typed.value_source(id) == Some(ValueSource::CommandLine);
+    let others = || command.get_arguments().filter(|other| is_typed(other.get_id().as_str()));
+    is_typed(option.get_id().as_str())
+        || command.get_arg_conflicts_with(option).iter().any(|other| is_typed(other.get_id().as_str()))
+        || others().any(|other| command.get_arg_conflicts_with(other).iter().any(|one| one.get_id() == option.get_id()))
+}
+
+fn is_true(variable: &str, value: &str) -> Result<bool, TrialError> {
+    match value {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(TrialError::usage(format!("{variable} is `{value}`")).next("write true or false")),
+    }
+}

@@ -1,0 +1,142 @@
+//! The pages for who comes from another tool: each command on them is run, on servers of the test's, for a second.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::bench::{Place, Ran};
+use crate::requests::Shop;
+use crate::servers::{Mariadb, Postgres, Redis};
+
+/// The commands of a page: what stands in code in the last column of its tables.
+fn commands(page: &str) -> Vec<String> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let codes = rows.filter_map(|row| row.rsplit_once(" | ")?.1.split('`').nth(1));
+    codes.filter(|code| code.starts_with("plimsoll ")).map(str::to_owned).collect()
+}
+
+/// Writes the files that a page shows: a block of code behind a line that ends with `NAME`: and a colon.
+fn write_files(page: &str, directory: &Path, servers: &[(&str, &str)]) {
+    for (before, block) in page.split("\n```").collect::<Vec<_>>().windows(2).map(|pair| (pair[0], pair[1])).step_by(2)
+    {
+        let name = before.trim_end().trim_end_matches(':').rsplit('`').nth(1).unwrap();
+        let text = block.split_once('\n').unwrap().1;
+        // Plans are shorter there too: 300 ms instead of 30 s.
+        let text = if name.ends_with(".toml") {
+            text.replace("0s\"", "00ms\"").replace("\"1s\"", "\"10ms\"")
+        } else {
+            text.to_owned()
+        };
+        let text = servers.iter().fold(text, |all, (theirs, ours)| all.replace(theirs, ours));
+        std::fs::write(directory.join(name), format!("{text}\n")).unwrap();
+    }
+}
+
+/// The command with less of everything, so that it takes a second, and with servers of the test's.
+fn short(command: &str, servers: &[(&str, &str)]) -> String {
+    const LESS: &[(&str, &str)] = &[
+        ("--for", "1"),
+        ("--ops", "20"),
+        ("--rate", "20"),
+        ("--repeats", "1"),
+        ("--warmup", "200ms"),
+        ("--progress", "500ms"),
+    ];
+    let mut words: Vec<String> = Vec::new();
+    for word in command.split(' ') {
+        let less = LESS.iter().find(|(option, _)| words.last().is_some_and(|last| last == option));
+        let size = ["scale=", "table_size=", "records="].iter().find(|name| word.starts_with(**name));
+        words.push(match (less, size) {
+            (Some((_, less)), _) => (*less).to_owned(),
+            (None, Some(name)) => format!("{name}{}", if *name == "scale=" { "1" } else { "1000" }),
+            (None, None) if words.last().is_some_and(|last| last == "--stages") => word.replace("0s", "00ms"),
+            (None, None) => word.to_owned(),
+        });
+    }
+    match words[1].as_str() {
+        "line" => words.push("--budget 30s".to_owned()),
+        "ab" => words.push("--turn 1s --warmup 200ms --budget 18s".to_owned()),
+        _ => {}
+    }
+    let all = words.join(" ");
+    servers.iter().fold(all, |all, (theirs, ours)| all.replace(theirs, &format!("'{ours}'")))
+}
+
+/// Runs each command of a page as a shell does.
+#[track_caller]
+fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
+    write_files(page, place.path(), servers);
+    let program = Path::new(env!("CARGO_BIN_EXE_plimsoll")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let commands = commands(page);
+    assert!(commands.len() >= least, "{commands:?}");
+    let mut failed = Vec::new();
+    for command in commands {
+        if command.starts_with("plimsoll compare") {
+            // Two runs of the same.
+            for _ in 0..2 {
+                place.run(&["drive", "kv", "--on", "fjall", "--ops", "2000", "--set", "records=100"]);
+            }
+        }
+        let last = place.all_runs().into_iter().rev().nth(1);
+        let last = last.map_or(String::new(), |run| run.file_name().unwrap().to_str().unwrap().to_owned());
+        let command = short(&command, servers).replace("20261121-2104", &last);
+        let mut bash = place.program("bash");
+        let ran = Ran::of(
+            &bash
+                .args(["-c", &command])
+                .current_dir(place.path())
+                .env("PATH", &path)
+                .env("SHOP_PASSWORD", "secret")
+                .output()
+                .unwrap(),
+        );
+        // A second on a busy machine decides no goal and no difference.
+        let judges = ["--goal", "plimsoll line", "plimsoll ab", "--fail-if"].iter().any(|word| command.contains(word));
+        if !(ran.code == Some(0) || judges && matches!(ran.code, Some(1 | 11))) {
+            failed.push(format!("{command}\n{}\n{}", ran.out, ran.err));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn what_pgbench_does_is_done_as_the_book_says() {
+    let place = Place::new();
+    let postgres = Postgres::start(place.path());
+    let made = Command::new("pgbench").args(["-i", "-q", &postgres.url()]).output().expect("pgbench");
+    assert!(made.status.success(), "{made:?}");
+    let page = include_str!("../../../../docs/src/from-pgbench.md");
+    run_all(&place, page, 17, &[("postgres://bench@db1/shop", &postgres.url())]);
+}
+
+#[test]
+fn what_sysbench_does_is_done_as_the_book_says() {
+    let place = Place::new();
+    let (postgres, mariadb) = (Postgres::start(place.path()), Mariadb::start(place.path()));
+    mariadb
+        .sql("CREATE TABLE sbtest1 (id INT PRIMARY KEY AUTO_INCREMENT, k INT, c CHAR(120), pad CHAR(60), KEY k_1 (k))");
+    mariadb.sql("INSERT INTO sbtest1 (k, c, pad) SELECT seq, REPEAT('c', 119), REPEAT('p', 59) FROM seq_1_to_1000");
+    let servers = [
+        ("postgres://bench@db1/shop", postgres.url()),
+        ("mysql://bench@db1/shop", mariadb.url()),
+        ("'mysql://bench@/shop?socket=/run/mysqld/mysqld.sock'", mariadb.url()),
+    ];
+    let page = include_str!("../../../../docs/src/from-sysbench.md");
+    run_all(&place, page, 19, &servers.each_ref().map(|(theirs, ours)| (*theirs, ours.as_str())));
+}
+
+#[test]
+fn what_http_tools_do_is_done_as_the_book_says() {
+    let place = Place::new();
+    let shop = Shop::new(&place);
+    let page = include_str!("../../../../docs/src/from-http-tools.md");
+    run_all(&place, page, 24, &[("http://web1:8080", &shop.url), ("https://web1:8443", &shop.tls_url)]);
+}
+
+#[test]
+fn what_redis_tools_do_is_done_as_the_book_says() {
+    let place = Place::new();
+    let redis = Redis::start_as_packaged(place.path());
+    let page = include_str!("../../../../docs/src/from-redis-tools.md");
+    run_all(&place, page, 24, &[("redis://cache1:6379", &redis.url())]);
+}

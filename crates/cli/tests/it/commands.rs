@@ -1,0 +1,98 @@
+//! A user's own commands on a real Redis.
+
+use crate::bench::{Place, Ran};
+use crate::servers::Redis;
+
+const CART: &str = "# what a user does\n\\set user random(7, 7)\n\\set item random(1, 3)\n\
+    HINCRBY cart::user item\\::item 1\nRPUSH log::user \"i:item j\"\nSADD seen::user :item\n\
+    ZADD top :item item::item\nXADD orders * user :user\nEXPIRE cart::user 3600\n";
+const ORDER: &str = "MULTI\nINCR orders_placed\nHSET last n 1\nEXEC\n";
+const LIMIT: &str = "\\set user random(1, 4)\n\
+    EVAL \"local n = redis.call('INCR', KEYS[1])\n if n == 1 then redis.call('EXPIRE', KEYS[1], 60) end return n\" 1 rate::user";
+
+fn file(place: &Place, name: &str, text: &str) -> String {
+    let path = place.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn drive(place: &Place, files: &[&str], url: &str, more: &[&str]) -> Ran {
+    let mut args = vec!["drive"];
+    files.iter().for_each(|file| args.extend(["-f", file]));
+    args.extend(["--on", url, "--ops", "50", "--warmup", "0s"]);
+    args.extend(more);
+    place.run(&args)
+}
+
+#[test]
+fn commands_of_every_sort_do_what_they_say() {
+    let place = Place::new();
+    let server = Redis::start_as_packaged(place.path());
+    let url = server.url();
+    let files = [("cart.redis", CART), ("order.redis", ORDER), ("limit.redis", LIMIT)];
+    let [cart, order, limit] = files.map(|(name, text)| file(&place, name, text));
+    // Keys of their own are nobody's to remove: that has to be allowed.
+    drive(&place, &[&cart], &url, &[])
+        .expect(2)
+        .says("cart.redis:4: this may change what is on")
+        .says("HINCRBY cart:{} item:{} 1")
+        .says("--allow-writes");
+    assert_eq!(server.ask(&["DBSIZE"]), "0");
+    let ran = drive(&place, &[&cart], &url, &["--allow-writes"]).expect(0).says("cart/1 HINCRBY cart::user");
+    assert!(ran.err.contains("CHANGE WHAT IS THERE by: HINCRBY"), "{ran:?}");
+    let ask = |words: &[&str]| server.ask(words);
+    assert_eq!((ask(&["LLEN", "log:7"]).as_str(), ask(&["XLEN", "orders"]).as_str()), ("50", "50"));
+    assert_eq!((ask(&["SCARD", "seen:7"]).as_str(), ask(&["ZCARD", "top"]).as_str()), ("3", "3"));
+    let items: i64 = ask(&["HVALS", "cart:7"]).lines().map(|line| line.parse::<i64>().unwrap()).sum();
+    assert_eq!(items, 50);
+    assert!(ask(&["LINDEX", "log:7", "0"]).starts_with('i') && ask(&["TTL", "cart:7"]).parse::<i64>().unwrap() > 3_000);
+    drive(&place, &[&order], &url, &["--allow-writes"]).expect(0).says("order/4 EXEC");
+    assert_eq!(ask(&["GET", "orders_placed"]), "50");
+    let weighted = [format!("{order}@1"), format!("{limit}@4")];
+    drive(&place, &[&weighted[0], &weighted[1]], &url, &["--allow-writes", "--clients", "2"]).expect(0);
+    let placed: u32 = ask(&["GET", "orders_placed"]).parse().unwrap();
+    assert!((55..=90).contains(&placed), "a fifth of 100 operations, by lot, after 50: {placed}");
+    // What only reads needs no leave, and one command without steps goes in a pipeline.
+    let read = file(&place, "read.redis", "\\set user random(7, 7)\nHGETALL cart::user\n");
+    drive(&place, &[&read], &url, &["--depth", "8"]).expect(0);
+    assert_eq!(ask(&["EXISTS", "plimsoll:runs"]), "0");
+}
+
+#[test]
+fn a_setup_fills_a_private_server_and_answers_steer_a_script() {
+    let place = Place::new();
+    let read = file(
+        &place,
+        "read.redis",
+        "\\set id random(1, 100 * :scale)\nGET k::id\n\\gset v\n\\if :v != :id\nLPUSH k:1 x\n\\endif\n",
+    );
+    let setup = "setup=EVAL \"for i = 1, 100 * :scale do redis.call('SET', 'k\\:' .. i, i) end\" 0";
+    drive(&place, &[&read], "redis", &["--set", setup, "--set", "scale=3"]).expect(0).says("read/1 GET k::id");
+    let wrong = drive(&place, &[&read], "redis", &["--set", "setup=LPUSH k"]).expect(2);
+    wrong.says("`setup`: ").says("wrong number of arguments");
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_said() {
+    let place = Place::new();
+    let server = Redis::start_as_packaged(place.path());
+    let url = server.url();
+    server.ask(&["SET", "text", "x"]);
+    let wrong = |text: &str| drive(&place, &[&file(&place, "own.redis", text)], &url, &["--allow-writes"]);
+    wrong("HINCRB a b 1").expect(2).says("operation `own`: ").says("knows no command HINCRB");
+    wrong("GET").expect(2).says("GET takes 2 words with its name, and here are 1");
+    wrong("SUBSCRIBE news").expect(2).says("SUBSCRIBE changes what a connection is");
+    wrong("GET user::who").expect(2).says("undefined variable `:who`").says("own.redis:1:10");
+    wrong("GET a;").expect(2).says("a command ends with its line");
+    // Errors are counted by their class.
+    wrong("LPUSH text x").expect(1).says("50 × rejected WRONGTYPE");
+    wrong("INCR text").expect(1).says("50 × rejected ERR");
+    wrong("MULTI\nLPUSH text x\nEXEC").expect(1).says("50 × rejected WRONGTYPE");
+    // With a watched key somebody else gets there first: another try may work.
+    let watch = file(&place, "watch.redis", "WATCH n\nGET n\n\\gset n\nMULTI\nINCR n\nEXEC\n");
+    let options = ["--allow-writes", "--clients", "4", "--set", "max_tries=1000"];
+    drive(&place, &[&watch], &url, &options).expect(0).says("watch retried");
+    assert_eq!(server.ask(&["GET", "n"]), "200");
+    let ran = place.run(&["drive", "-f", &watch, "--on", "redis", "--set", "redis.nodes=3", "--ops", "5"]).expect(2);
+    ran.says("a cluster takes no commands of your own");
+}

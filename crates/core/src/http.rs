@@ -1,0 +1,446 @@
+//! Requests of HTTP: what is sent, what answer is right, and what is wanted of it.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What stands for a value that nobody is to see.
+pub const HIDDEN: &str = "***";
+
+/// One HTTP request. Answer: one row of what [`HttpCall::take`] wants; without that, of the status (an integer) and the
+/// body (bytes).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HttpCall {
+    /// `GET`, `PUT` …
+    pub method: String,
+    /// Path and query. A parameter is percent-encoded but for `/`; one that is all of it stands as it is.
+    #[serde(serialize_with = "shown_template")]
+    pub target: Template,
+    /// Fields of the request besides those that every request has.
+    pub headers: Vec<HttpHeader>,
+    /// Its body.
+    #[serde(serialize_with = "shown_body")]
+    pub body: Option<Template>,
+    /// Statuses that are right, from the first to the second; 200 to 399 if there are none.
+    pub expect: Vec<(u16, u16)>,
+    /// What the body has to contain.
+    pub contains: Option<String>,
+    /// What is wanted of the answer, a column for each.
+    pub take: Vec<HttpTake>,
+    /// The client keeps the cookies that it is given, and sends them.
+    pub cookies: bool,
+}
+
+/// A text with places for parameters, which come in their order: those of the target, of the headers, of the body.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Template(pub Vec<Piece>);
+
+/// A piece of a [`Template`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    /// As it stands.
+    Text(String),
+    /// The next parameter.
+    Param,
+    /// The value of a variable of the process's environment: a secret.
+    Env(String),
+}
+
+/// A field of a request.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub struct HttpHeader {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Template,
+}
+
+/// What is wanted of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpTake {
+    /// A field of the JSON that the body is: names and positions, from the outside in.
+    Json(Vec<String>),
+    /// A field of the head.
+    Header(String),
+    /// What the first group of this regular expression matches in the body, or all of it where that has none.
+    Regex(String),
+    /// The status.
+    Status,
+    /// The whole body.
+    Body,
+}
+
+impl HttpCall {
+    /// A GET of `target`, which has a parameter for each `{}`.
+    pub fn get(target: &str) -> Self {
+        Self { method: "GET".to_owned(), target: Template::of(target), ..Self::default() }
+    }
+
+    /// How many parameters it has.
+    pub fn params(&self) -> usize {
+        self.templates().map(Template::params).sum()
+    }
+
+    /// Its templates, in the order of their parameters.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        [&self.target].into_iter().chain(self.headers.iter().map(|header| &header.value)).chain(&self.body)
+    }
+}
+
+impl Template {
+    /// `text` with a parameter for each `{}`.
+    pub fn of(text: &str) -> Self {
+        let mut pieces = Vec::new();
+        for (at, piece) in text.split("{}").enumerate() {
+            if at > 0 {
+                pieces.push(Piece::Param);
+            }
+            if !piece.is_empty() {
+                pieces.push(Piece::Text(piece.to_owned()));
+            }
+        }
+        Self(pieces)
+    }
+
+    fn masked(&self) -> Template {
+        let shown = |piece: &Piece| match piece {
+            Piece::Text(text) => Piece::Text(masked(text)),
+            other => other.clone(),
+        };
+        Template(self.0.iter().map(shown).collect())
+    }
+
+    /// How many parameters it has.
+    pub fn params(&self) -> usize {
+        self.0.iter().filter(|piece| **piece == Piece::Param).count()
+    }
+}
+
+/// As others may see it.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole: String = self
+            .0
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.clone(),
+                Piece::Param => "{}".to_owned(),
+                Piece::Env(name) => format!("${{env.{name}}}"),
+            })
+            .collect();
+        f.write_str(&masked(&whole))
+    }
+}
+
+/// A request as its user writes it: its texts hold variables and expressions as `${…}`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Request {
+    /// `GET`, `PUT` …
+    pub method: String,
+    /// Path and query; empty for what the URL names.
+    #[serde(serialize_with = "shown_text")]
+    pub path: String,
+    /// Its headers.
+    pub headers: Vec<RequestHeader>,
+    /// Its body.
+    #[serde(serialize_with = "shown_body_text")]
+    pub body: Option<String>,
+    /// Statuses that are right, as `200-299, 404`; empty for 200 to 399.
+    pub expect: String,
+    /// What the answer's body has to contain.
+    pub contains: Option<String>,
+    /// Variables that are set before it is sent, and their expressions.
+    pub set: Vec<(String, String)>,
+    /// Variables that are taken out of the answer, and where they stand in it.
+    pub take: Vec<(String, String)>,
+}
+
+/// A header as its user writes it.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub struct RequestHeader {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl RequestHeader {
+    /// Its value as others may see it.
+    pub fn shown(&self) -> String {
+        if is_secret(&self.name) { hidden(&self.value) } else { self.value.clone() }
+    }
+}
+
+impl fmt::Debug for RequestHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.shown())
+    }
+}
+
+impl Serialize for RequestHeader {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        header(serializer, "RequestHeader", &self.name, &self.shown())
+    }
+}
+
+fn header<S: Serializer>(
+    serializer: S,
+    of: &'static str,
+    name: &str,
+    value: &impl Serialize,
+) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+    let mut fields = serializer.serialize_struct(of, 2)?;
+    fields.serialize_field("name", name)?;
+    fields.serialize_field("value", value)?;
+    fields.end()
+}
+
+fn shown_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&masked(text))
+}
+
+fn shown_body_text<S: Serializer>(body: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    body.as_deref().map(masked).serialize(serializer)
+}
+
+fn shown_template<S: Serializer>(template: &Template, serializer: S) -> Result<S::Ok, S::Error> {
+    template.masked().serialize(serializer)
+}
+
+fn shown_body<S: Serializer>(body: &Option<Template>, serializer: S) -> Result<S::Ok, S::Error> {
+    body.as_ref().map(Template::masked).serialize(serializer)
+}
+
+/// A secret text as others may see it: nothing of it but its `${…}`.
+pub fn hidden(text: &str) -> String {
+    replaced(text, &literals(0..text.len(), text))
+}
+
+/// `text` without the values of secret headers, and of what is named `password`, `token` and the like in it.
+pub fn masked(text: &str) -> String {
+    replaced(text, &secret_ranges(text))
+}
+
+fn replaced(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut shown = text.to_owned();
+    ranges.iter().rev().for_each(|range| shown.replace_range(range.clone(), HIDDEN));
+    shown
+}
+
+/// What of `range` of `text` is no `${…}` and no blank.
+fn literals(range: Range<usize>, text: &str) -> Vec<Range<usize>> {
+    let (mut found, mut at) = (Vec::new(), range.start);
+    while let Some(rest) = text.get(at..range.end).filter(|rest| !rest.is_empty()) {
+        let variable = rest.find("${").and_then(|from| Some((from, from + rest.get(from..)?.find('}')? + 1)));
+        let (end, next) = variable.unwrap_or((rest.len(), rest.len()));
+        if !rest.get(..end).unwrap_or_default().trim().is_empty() {
+            found.push(at..at + end);
+        }
+        at += next;
+    }
+    found
+}
+
+/// Whether what is named `name` is a secret: a header, a field of a body, a parameter of a URL.
+pub fn is_secret(name: &str) -> bool {
+    let plain: String = name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
+    ["authorization", "cookie", "password", "passwd", "token", "secret", "apikey", "sessionid", "credentials"]
+        .iter()
+        .any(|end| plain.ends_with(end))
+}
+
+/// Where secrets stand in `text`, in order and without overlaps: the values of what [`is_secret`] by its name, as it is
+/// written in headers, JSON, TOML, forms and queries. What stands there as `${…}` is none.
+pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
+    let (mut ranges, mut after) = (Vec::new(), 0);
+    for (at, found) in text.match_indices([':', '=', 'r', 'R']) {
+        let value = match found {
+            _ if at < after => None,
+            "r" | "R" => bearer(text, at + 1),
+            separator => secret_value(text, at, separator == ":"),
+        };
+        if let Some(value) = value {
+            after = value.end;
+            ranges.extend(literals(value, text));
+        }
+    }
+    ranges
+}
+
+/// What stands at `at` behind `Bearer `, should that be there.
+fn bearer(text: &str, at: usize) -> Option<Range<usize>> {
+    let word = at.checked_sub("bearer".len()).and_then(|from| text.get(from..at))?;
+    let value = text.get(at..)?.strip_prefix(' ')?;
+    let length = value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).unwrap_or(value.len());
+    word.eq_ignore_ascii_case("bearer").then_some(at + 1..at + 1 + length)
+}
+
+/// The value behind the separator at `at`, if the name before it is that of a secret.
+fn secret_value(text: &str, at: usize, is_colon: bool) -> Option<Range<usize>> {
+    let is_quote = |c: char| matches!(c, '"' | '\'');
+    let before = text.get(..at)?.trim_end_matches([' ', '\t']);
+    let unquoted = before.trim_end_matches(is_quote).trim_end_matches('\\');
+    let name_start = unquoted.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_')));
+    let name_start = name_start
+        .map_or(0, |at| at + unquoted.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8));
+    let name = unquoted.get(name_start..).filter(|name| is_secret(name))?;
+    let start = at + 1;
+    let rest = text.get(start..)?;
+    let value = rest.trim_start_matches([' ', '\t']);
+    let opening = value.trim_start_matches('\\');
+    let start = start + (rest.len() - value.len());
+    if let Some(quote) = opening.chars().next().filter(|c| is_quote(*c)) {
+        let escapes = value.len() - opening.len();
+        let start = start + escapes + 1;
+        return Some(start..start + quoted(text.get(start..)?, quote, escapes));
+    }
+    let outer = text.get(..name_start).and_then(|before| before.chars().next_back());
+    // A header, as it stands in a request or behind an option: to the end of its line, or of the text that it is.
+    let is_header = is_colon
+        && before.len() == unquoted.len()
+        && (outer.is_none_or(|c| is_quote(c) || c == '\n')
+            || name.contains('-')
+            || name.len() == "cookie".len()
+            || is_authorization(name));
+    if is_header {
+        let line = value.lines().next().unwrap_or_default();
+        let length = outer.filter(|c| is_quote(*c)).map_or(line.len(), |quote| quoted(line, quote, 0));
+        return Some(start..start + length);
+    }
+    if is_colon && before.len() == unquoted.len() {
+        return None;
+    }
+    let ends = |c: char| c.is_whitespace() || is_quote(c) || matches!(c, '&' | ',' | ';' | '}' | ']' | '#' | '\\');
+    // A variable may hold blanks.
+    let mut length = 0;
+    while let Some(rest) = value.get(length..) {
+        match (rest.strip_prefix("${").and_then(|inside| inside.find('}')), rest.chars().next()) {
+            (Some(inside), _) => length += inside + 3,
+            (None, Some(c)) if !ends(c) => length += c.len_utf8(),
+            _ => break,
+        }
+    }
+    Some(start..start + length)
+}
+
+fn is_authorization(name: &str) -> bool {
+    name.len() >= 13 && name.to_ascii_lowercase().ends_with("authorization")
+}
+
+/// The length of what stands before the next `quote` that has as many backslashes before it.
+fn quoted(text: &str, quote: char, escapes: usize) -> usize {
+    let ends = |at: usize| {
+        let before = text.get(..at).unwrap_or_default();
+        let slashes = before.len() - before.trim_end_matches('\\').len();
+        (slashes == escapes).then(|| at - slashes)
+    };
+    text.match_indices(quote).find_map(|(at, _)| ends(at)).unwrap_or(text.len())
+}
+
+impl HttpHeader {
+    /// It as others may see it: without what is secret.
+    fn shown(&self) -> Template {
+        if !is_secret(&self.name) {
+            return self.value.clone();
+        }
+        let hidden = |piece: &Piece| match piece {
+            Piece::Text(_) => Piece::Text(HIDDEN.to_owned()),
+            other => other.clone(),
+        };
+        Template(self.value.0.iter().map(hidden).collect())
+    }
+}
+
+impl fmt::Debug for HttpHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.shown())
+    }
+}
+
+impl Serialize for HttpHeader {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        header(serializer, "HttpHeader", &self.name, &self.shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_neither_printed_nor_written_down() {
+        let header = |name: &str, value: Vec<Piece>| HttpHeader { name: name.into(), value: Template(value) };
+        let call = HttpCall {
+            headers: vec![
+                header("authorization", vec![Piece::Text("Bearer s3cret".into())]),
+                header("Cookie", vec![Piece::Text("id=s3cret".into()), Piece::Param]),
+                header("X-Key", vec![Piece::Env("KEY".into())]),
+                header("Accept", vec![Piece::Text("text/html".into())]),
+            ],
+            ..HttpCall::get("/{}/of?n={}")
+        };
+        let printed = format!("{call:?}");
+        assert!(!printed.contains("s3cret") && printed.contains("text/html"), "{printed}");
+        assert_eq!((format!("{:?}", call.headers[1]).as_str(), call.params()), ("Cookie: ***{}", 3));
+        for (text, shown) in [("Bearer s3cret", "***"), ("Bearer ${token}", "***${token}"), ("${env.T}", "${env.T}")] {
+            assert_eq!(hidden(text), shown);
+        }
+        assert_eq!(hidden("a${b"), "***");
+        let request = Request {
+            body: Some("user=ada&password=s3cret".into()),
+            path: "/?token=s3cret".into(),
+            ..Request::default()
+        };
+        let written = serde_json::to_string(&(&request, &call)).unwrap();
+        assert!(!written.contains("s3cret") && written.contains("user=ada"), "{written}");
+    }
+
+    #[test]
+    fn secrets_are_found_by_their_names_however_they_are_written() {
+        for (text, shown) in [
+            ("Authorization: Bearer s3 cr=et", "Authorization: ***"),
+            ("-HAuthorization: Bearer a\nAccept: b", "-HAuthorization: ***\nAccept: b"),
+            ("--header=Cookie: a=\"b\"; c", "--header=Cookie: ***"),
+            ("x-api-key:abc", "x-api-key:***"),
+            ("headers = [\"Authorization: B a\", \"Accept: b\"]", "headers = [\"Authorization: ***\", \"Accept: b\"]"),
+            ("headers = [\"Cookie: a=\\\"b\\\"; c\", \"Accept: b\"]", "headers = [\"Cookie: ***\", \"Accept: b\"]"),
+            (
+                "{ Authorization = \"Bearer ${token}\", Accept = \"b\" }",
+                "{ Authorization = \"***${token}\", Accept = \"b\" }",
+            ),
+            ("\"X-Auth-Token\" = 'a b'", "\"X-Auth-Token\" = '***'"),
+            (
+                "{\"user\": \"ada\", \"password\": \"p, \\\"q\", \"n\": 1}",
+                "{\"user\": \"ada\", \"password\": \"***\", \"n\": 1}",
+            ),
+            ("\"{\\\"token\\\": \\\"abc\\\"}\"", "\"{\\\"token\\\": \\\"***\\\"}\""),
+            ("/login?user=a&access_token=abc&n=1", "/login?user=a&access_token=***&n=1"),
+            ("password=${random(1, 9)}&token=${t}x", "password=${random(1, 9)}&token=${t}***"),
+            ("{\"token\": 123}", "{\"token\": ***}"),
+            ("Authorization Bearer abc\"", "Authorization Bearer ***\""),
+            ("unexpected token: `x`", "unexpected token: `x`"),
+            ("--password-file=/run/secret", "--password-file=/run/secret"),
+            ("ü=1 token=ü end", "ü=1 token=*** end"),
+        ] {
+            assert_eq!(masked(text), shown);
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// Whatever the text is, ranges are parts of it, in order.
+        #[test]
+        fn secret_ranges_are_ranges_of_the_text(text in "([tT]oken|cookie|[ \"'\\\\:=$&{}\n]|.){0,40}") {
+            let mut end = 0;
+            for range in secret_ranges(&text) {
+                proptest::prop_assert!(range.start >= end && range.start < range.end && text.get(range.clone()).is_some());
+                end = range.end;
+            }
+        }
+    }
+}

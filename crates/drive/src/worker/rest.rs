@@ -1,0 +1,114 @@
+//! When clients of a closed loop go on: after a time to think, and while there are as many clients.
+//!
+//! Both are pure functions: a think time of the seed, the client and its operation, and who is at work of the time alone.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use plimsoll_core::pace::{Stage, Think};
+
+use crate::grid::Grid;
+use crate::poisson::Random;
+use crate::schedule::NEVER_NS;
+use crate::spec::DriveSpec;
+
+/// Sets think times apart from whatever else the seed is for.
+const THINK: u64 = 0x7468_696e_6b00_0000;
+
+/// Clients that rest, and for how long.
+pub(crate) struct Rests {
+    think: Option<Think>,
+    seed: u64,
+    /// Sessions at work over time, from the end of the warm-up on.
+    stages: Arc<[Stage]>,
+    depth: u32,
+    /// When lanes go on.
+    resting: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Rests {
+    /// Those of a worker with so many lanes; `None` where clients go on at once. Takes its memory here.
+    pub fn new(spec: &DriveSpec, lanes: usize) -> Option<Box<Self>> {
+        let rests = spec.think.is_some() || !spec.stages.is_empty();
+        rests.then(|| {
+            Box::new(Self {
+                think: spec.think,
+                seed: spec.seed,
+                stages: spec.stages.as_slice().into(),
+                depth: spec.depth.max(1),
+                resting: BinaryHeap::with_capacity(lanes),
+            })
+        })
+    }
+
+    /// When the client goes on that is free at `now_ns`, before its operation `cycle`; of its first one it does not think.
+    pub fn until(&self, grid: &Grid, client: u32, cycle: u64, first_cycle: u64, now_ns: u64) -> u64 {
+        let think_ns = match self.think {
+            Some(think) if cycle > first_cycle => self.think_ns(think, client, cycle),
+            _ => 0,
+        };
+        self.at_work(grid, client / self.depth, now_ns.saturating_add(think_ns))
+    }
+
+    fn think_ns(&self, think: Think, client: u32, cycle: u64) -> u64 {
+        let mut random = Random::of([self.seed ^ THINK, u64::from(client), cycle]);
+        match think {
+            Think::Constant(ns) => ns,
+            Think::Uniform(least_ns, most_ns) => {
+                least_ns + (random.uniform() * most_ns.saturating_sub(least_ns) as f64) as u64
+            }
+            Think::Exponential(mean_ns) => (random.exponential() * mean_ns as f64) as u64,
+        }
+    }
+
+    /// The first time not before `from_ns` at which there are more sessions than `session`.
+    fn at_work(&self, grid: &Grid, session: u32, from_ns: u64) -> u64 {
+        let Some(last) = self.stages.last() else { return from_ns };
+        let wanted = f64::from(session) + 1.0;
+        let mut begin_ns = grid.warmup_end_ns;
+        if from_ns < begin_ns && self.stages.first().is_some_and(|stage| stage.from >= wanted) {
+            return from_ns;
+        }
+        for stage in self.stages.iter() {
+            let end_ns = begin_ns.saturating_add(stage.for_ns);
+            let at_ns = from_ns.max(begin_ns);
+            if at_ns < end_ns {
+                let level = |ns: u64| {
+                    stage.from + (stage.to - stage.from) * ((ns - begin_ns) as f64 / stage.for_ns.max(1) as f64)
+                };
+                if level(at_ns) >= wanted {
+                    return at_ns;
+                }
+                if stage.to > stage.from && stage.to >= wanted {
+                    let share = (wanted - stage.from) / (stage.to - stage.from);
+                    return begin_ns.saturating_add((share * stage.for_ns as f64).ceil() as u64).max(at_ns);
+                }
+            }
+            begin_ns = end_ns;
+        }
+        if last.to >= wanted { from_ns.max(begin_ns) } else { NEVER_NS }
+    }
+
+    pub fn push(&mut self, lane: u32, until_ns: u64) {
+        self.resting.push(Reverse((until_ns, lane)));
+    }
+
+    /// One lane whose rest is over by `now_ns`.
+    pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
+        match self.resting.peek() {
+            Some(Reverse((until_ns, _))) if *until_ns <= now_ns => self.resting.pop().map(|Reverse((_, lane))| lane),
+            _ => None,
+        }
+    }
+
+    /// When the next rest is over.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.resting.peek().map(|Reverse((until_ns, _))| *until_ns)
+    }
+
+    pub fn remove(&mut self, lanes: &Range<u32>) {
+        self.resting.retain(|Reverse((_, lane))| !lanes.contains(lane));
+    }
+}

@@ -1,0 +1,123 @@
+//! The user's own requests of HTTP: each a kind of operation, with one request or several steps.
+
+use std::sync::Arc;
+
+use plimsoll_core::http::{HIDDEN, is_secret};
+use plimsoll_core::{Request, RequestHeader, Script};
+
+use crate::document::{Kind, Node, Reading, Section, short};
+use crate::keys::{REQUEST, STEP, Takes};
+use crate::workload::Written;
+
+/// Most steps of an operation.
+const STEPS_MAX: usize = 64;
+
+impl Reading<'_> {
+    /// The operation of one `[[workload.request]]`, with the text that messages about it point into, and where.
+    pub(crate) fn request(&self, table: &Node<'_>) -> Option<Written> {
+        let section = self.section(table, "a request", &[REQUEST, STEP])?;
+        let weight = self.value(&section, "weight", Self::count)?;
+        let requests = match section.get("step") {
+            None => vec![self.one_request(&section)?],
+            Some(node) => {
+                if let Some(key) = STEP.iter().find(|key| section.get(key.name).is_some()) {
+                    let help = Some("write it under one of the steps".to_owned());
+                    let what = format!("`{}` of a request that has steps", key.name);
+                    return self.refuse(section.key_span(key.name), what, help);
+                }
+                let tables = self.tables(&node)?;
+                if tables.len() > STEPS_MAX {
+                    return self.refuse(node.span, format!("at most {STEPS_MAX} steps, not {}", tables.len()), None);
+                }
+                let step = |table: &Node<'_>| self.one_request(&self.section(table, "a step", &[STEP])?);
+                self.all(&tables, step)?
+            }
+        };
+        let name = match (section.get("name"), &requests[..]) {
+            (Some(node), _) => self.text(&node)?.to_owned(),
+            (None, [only]) => only.method.to_ascii_lowercase(),
+            (None, _) => {
+                let help = Some("write `name = \"checkout\"`".to_owned());
+                return self.refuse(section.span, "a request of several steps needs a `name`", help);
+            }
+        };
+        let script = Script { name, weight, requests, ..Script::default() };
+        Some((script, Arc::clone(&self.source), table.span.clone()))
+    }
+
+    fn one_request(&self, section: &Section<'_>) -> Option<Request> {
+        let text = |key: &str| self.given(section, key, |this, node, _| this.text(node).map(str::to_owned));
+        let body = match section.get("body") {
+            Some(node) => Some(self.body(&node)?),
+            None => None,
+        };
+        let usual = if body.is_some() { "POST" } else { "GET" };
+        Some(Request {
+            method: text("method")?.unwrap_or_else(|| usual.to_owned()).to_ascii_uppercase(),
+            path: text("path")?.unwrap_or_default(),
+            headers: self.given(section, "headers", Self::headers)?.unwrap_or_default(),
+            body,
+            expect: self.given(section, "expect", Self::statuses)?.unwrap_or_default(),
+            contains: text("contains")?,
+            set: self.given(section, "set", Self::named_texts)?.unwrap_or_default(),
+            take: self.given(section, "take", Self::named_texts)?.unwrap_or_default(),
+        })
+    }
+
+    /// A body: as it stands, or that of the file behind an `@`.
+    fn body(&self, node: &Node<'_>) -> Option<String> {
+        let text = self.text(node)?;
+        let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
+        match (self.files)(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let what = format!("the body `{}` cannot be read: {error}", short(path));
+                self.refuse(node.span.clone(), what, Some("paths are relative to the plan's file".to_owned()))
+            }
+        }
+    }
+
+    /// Headers: a list of `Name: value`, or a table.
+    fn headers(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<RequestHeader>> {
+        if let Kind::Table(_) = node.kind {
+            let entries = self.table(node, &format!("`{}`", node.key))?.entries();
+            return self.all(&entries, |entry| self.header(entry, entry.key, self.text(entry)?));
+        }
+        let elements = node.elements().or_else(|| self.wrong_type(node, "a list of texts, or a table"))?;
+        self.all(&elements, |element| match self.text(element)?.split_once(':') {
+            Some((name, value)) => self.header(element, name, value),
+            // It may be a secret, and is not repeated.
+            None => {
+                let help = Some("write \"Name: value\"".to_owned());
+                self.refuse(element.span.clone(), "a header without a colon", help)
+            }
+        })
+    }
+
+    fn header(&self, node: &Node<'_>, name: &str, value: &str) -> Option<RequestHeader> {
+        let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+        if name.is_empty() {
+            return self.refuse(node.span.clone(), "a header without a name", Some("write \"Name: value\"".to_owned()));
+        }
+        if is_secret(&name) && value.contains(HIDDEN) {
+            let what = format!("the value of {name} was hidden when this plan was written down");
+            let help = format!("write it again, or `{name}: ${{env.NAME}}`, and set NAME where Plimsoll is started");
+            return self.refuse(node.span.clone(), what, Some(help));
+        }
+        Some(RequestHeader { name, value })
+    }
+
+    fn statuses(&self, node: &Node<'_>, _: &Takes) -> Option<String> {
+        match node.kind {
+            Kind::Int(status) => Some(status.to_string()),
+            Kind::Text(text) => Some(text.to_owned()),
+            _ => self.wrong_type(node, "a status, or a text such as \"200-299, 404\""),
+        }
+    }
+
+    /// Names with their texts, in the order of the plan.
+    fn named_texts(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<(String, String)>> {
+        let entries = self.table(node, &format!("`{}`", node.key))?.entries();
+        self.all(&entries, |entry| Some((entry.key.to_owned(), self.text(entry)?.to_owned())))
+    }
+}

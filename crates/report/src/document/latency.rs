@@ -1,0 +1,242 @@
+//! How long operations took: the table, the histogram in characters, and the steps within operations.
+
+use std::collections::BTreeSet;
+
+use plimsoll_analysis::number;
+use plimsoll_analysis::view::{
+    BucketView, EventClass, LatencyView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome, RunView,
+    TrialView,
+};
+use plimsoll_core::{Measure, Outcome};
+
+use super::results::bad;
+use super::{Body, Cell, Column, NONE, Table, Text, Tone, numbers, or_none, words};
+use crate::cells;
+
+/// Phases of which it is said what was seen of the machine's pauses where there is little room.
+const PAUSES_MAX: usize = 6;
+
+/// How long connections took that were opened anew, and how many could not be opened.
+fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
+    let result = |what| phase.results.iter().find(|result| result.what == what && result.n > 0);
+    let mut parts = Vec::new();
+    if let Some(connects) = result(ResultName::Connects) {
+        parts.push(format!("{} new connections", connects.text));
+        let times = [
+            ("mean", ResultName::ConnectMean),
+            ("p50", ResultName::ConnectP50),
+            ("p95", ResultName::ConnectP95),
+            ("p99", ResultName::ConnectP99),
+        ];
+        parts.extend(times.into_iter().filter_map(|(name, what)| Some(format!("{name} {}", result(what)?.text))));
+    }
+    let failed = result(ResultName::FailedConnects).filter(|failed| failed.value > 0.0);
+    parts.extend(failed.map(|failed| format!("{} could not be opened", failed.text)));
+    (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))
+}
+
+/// Most driven phases that have a histogram each.
+const HISTOGRAMS_MAX: usize = 3;
+
+/// Characters of the longest bar of a histogram.
+const BAR_MAX: f64 = 40.0;
+
+/// Latency of the driven phases, as seen and undisturbed, and what was seen of the machine's pauses.
+pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
+    let driven = || phases(view, full).filter(|(_, phase)| phase.kind == PhaseKind::Drive);
+    let errors = |phase: &PhaseView| phase.ops.as_ref().map_or(0.0, |ops| ops.error_percent);
+    let any_errors = driven().any(|(_, phase)| errors(phase) > 0.0);
+    let rows = || driven().flat_map(|(trial, phase)| phase.latencies.iter().map(move |row| (trial, phase, row)));
+    let columns = [
+        whose(driven()),
+        vec![words("op"), numbers("n").spare(5), numbers("rate").spare(3), numbers("mean"), numbers("sd")],
+        vec![numbers("p50"), numbers("p90").spare(1), numbers("p95"), numbers("p99")],
+        vec![numbers("p99.9").spare(2), numbers("max").spare(4), numbers("errors").when(any_errors)],
+    ];
+    let mut table = Table::new("Latency under load", columns.concat());
+    let mut any_disturbed = false;
+    for (trial, phase, row) in rows() {
+        let late = |text: String| number::marked(text, row.late);
+        let times = |[mean_ns, stddev_ns]: [f64; 2], percentiles: &[PercentileView], max_ns: u64| {
+            let mut cells = cells![late(number::seconds(mean_ns / 1e9)), late(number::seconds(stddev_ns / 1e9))];
+            cells.extend(percentiles.iter().map(|one| percentile(one, row.late)));
+            cells.push(late(number::nanoseconds(max_ns)).into());
+            cells
+        };
+        let rate = late(number::with_unit(row.rate_per_s, "1/s"));
+        let mut cells = cells![&trial.name, &phase.name, op_name(row, phase.open_loop), number::count(row.count), rate];
+        cells.extend(times([row.mean_ns, row.stddev_ns], &row.percentiles, row.max_ns));
+        let is_first = phase.latencies.first() == Some(row);
+        cells.push(Cell::from(if is_first { number::with_unit(errors(phase), "%") } else { String::new() }));
+        table.row(cells);
+        if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| other.count < row.count) {
+            any_disturbed = true;
+            let op = Text::from("  ").then(Tone::Dim, "undisturbed");
+            let mut cells = cells![Tone::Dim.text(&trial.name), Tone::Dim.text(&phase.name), op];
+            cells.extend(cells![number::count(undisturbed.count), ""]);
+            let moments = [undisturbed.mean_ns, undisturbed.stddev_ns];
+            cells.extend(times(moments, &undisturbed.percentiles, undisturbed.max_ns));
+            cells.push(Cell::from(""));
+            table.row(cells);
+        }
+    }
+    let mut note = "without warm-up; sd: standard deviation; – needs 10 samples above it: p99 1,000".to_string();
+    if any_disturbed {
+        note.push_str("; undisturbed: without operations that a pause of the machine held up");
+    }
+    let mut body = Body::noted(note);
+    if table.rows.is_empty() {
+        return body;
+    }
+    body.table(table);
+    if let Some(late) = &view.late {
+        body.text(Tone::Open.text("* ").then(Tone::Plain, &late.text));
+        body.text(Tone::Dim.text(format!("→ {}", late.next)));
+    }
+    pauses(view, driven(), full, &mut body);
+    driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
+    if !full {
+        histograms(&driven().collect::<Vec<_>>(), &mut body);
+    }
+    body
+}
+
+/// The columns that say whose a row is. Those that are the same in all rows are left out.
+fn whose<'v>(phases: impl Iterator<Item = (&'v TrialView, &'v PhaseView)>) -> Vec<Column> {
+    let (mut trials, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for (trial, phase) in phases {
+        trials.insert(&trial.name);
+        names.insert(&phase.name);
+    }
+    vec![words("trial").when(trials.len() > 1), words("phase").when(names.len() > 1)]
+}
+
+/// How the times are spread, in characters; of few phases only.
+fn histograms(driven: &[(&TrialView, &PhaseView)], body: &mut Body<'_>) {
+    if driven.len() > HISTOGRAMS_MAX {
+        return;
+    }
+    for (trial, phase) in driven.iter().filter(|(_, phase)| !phase.histogram.is_empty()) {
+        let name = if driven.len() > 1 {
+            format!("Histogram of {}, {}", trial.name, phase.name)
+        } else {
+            "Histogram".to_string()
+        };
+        body.heading(name.clone(), "of the response times of all operations");
+        body.table(histogram(name, &phase.histogram));
+    }
+}
+
+fn histogram(name: String, buckets: &[BucketView]) -> Table {
+    let columns = vec![numbers("time"), numbers("n"), numbers("share"), numbers("up to here"), words("")];
+    let mut table = Table::new(name, columns);
+    let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
+    for bucket in buckets {
+        let bound = match bucket.to_ns {
+            Some(to_ns) => format!("< {}", number::nanoseconds(to_ns)),
+            None => format!("≥ {}", number::nanoseconds(bucket.from_ns)),
+        };
+        let share = |percent: f64| format!("{percent:.2} %");
+        table.row(cells![
+            bound,
+            number::count(bucket.count),
+            share(bucket.percent),
+            share(bucket.cumulative_percent),
+            bar(bucket.count as f64 / most as f64 * BAR_MAX),
+        ]);
+    }
+    table
+}
+
+/// A bar of so many characters, to an eighth of one.
+fn bar(length: f64) -> String {
+    let eighths = if length > 0.0 { ((length * 8.0).round() as usize).max(1) } else { 0 };
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + rest
+}
+
+/// What was seen of the machine's pauses, of each phase; of many, where they were worst.
+fn pauses<'v>(
+    view: &RunView,
+    driven: impl Iterator<Item = (&'v TrialView, &'v PhaseView)>,
+    full: bool,
+    body: &mut Body<'_>,
+) {
+    let seen = driven.filter_map(|(trial, phase)| Some((trial, phase, phase.pauses.as_ref()?)));
+    let mut seen: Vec<_> = seen.collect();
+    let left_out = if full { 0 } else { seen.len().saturating_sub(PAUSES_MAX) };
+    if left_out > 0 {
+        seen.sort_by(|(.., a), (.., b)| b.paused_percent.total_cmp(&a.paused_percent));
+        seen.truncate(PAUSES_MAX);
+    }
+    for (trial, phase, pauses) in seen {
+        body.text(Tone::Dim.text(format!("{} {}: {}", trial.name, phase.name, pauses.sentence)));
+    }
+    if left_out > 0 {
+        body.text(format!("and {} more phases with fewer pauses", number::count(left_out as u64)));
+    }
+    for event in view.events.iter().filter(|event| event.kind == EventClass::Witness) {
+        body.text(Tone::Dim.text(&event.text));
+    }
+}
+
+/// The statements of transactions, under their operations.
+pub fn steps<'a>(view: &RunView, full: bool) -> Body<'a> {
+    let mut body =
+        Body::noted("share: of the operations' own time, – where steps overlap (pipelines); steps are in no total");
+    let columns = [
+        whose(phases(view, full).filter(|(_, phase)| !phase.steps.is_empty())),
+        vec![words("op").spare(6), words("step"), numbers("n").spare(3), numbers("errors").spare(7)],
+        vec![numbers("mean"), numbers("sd"), numbers("p50"), numbers("p90").spare(9), numbers("p95"), numbers("p99")],
+        vec![numbers("p99.9").spare(10), numbers("max").spare(8), numbers("share").spare(4)],
+    ];
+    let mut table = Table::new("Steps within operations", columns.concat());
+    for (trial, phase) in phases(view, full) {
+        for step in &phase.steps {
+            let mut cells = cells![&trial.name, &phase.name, &step.op, &step.name, number::count(step.count)];
+            let moments = [step.mean_ns, step.stddev_ns].map(|ns| number::seconds(ns / 1e9));
+            cells.push(bad(step.errors));
+            cells.extend(moments.map(Cell::from));
+            cells.extend(step.percentiles.iter().map(|one| percentile(one, false)));
+            let share = or_none(step.share_percent.map(|share| number::with_unit(share, "%")));
+            cells.extend(cells![number::nanoseconds(step.max_ns), share]);
+            table.row(cells);
+        }
+    }
+    body.table(table);
+    body
+}
+
+/// The phases that stand in tables of phases: where there is little room without rungs and turns, which have tables of
+/// their own.
+fn phases(view: &RunView, full: bool) -> impl Iterator<Item = (&TrialView, &PhaseView)> {
+    let is_shown =
+        move |phase: &PhaseView| full || (view.ab.is_none() && (view.lines.is_empty() || phase.rung.is_none()));
+    let all = view.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    all.filter(move |(_, phase)| is_shown(phase))
+}
+
+/// The kind, its outcome where it is not ok, and in an open loop whether the wait for a session is in it.
+fn op_name(row: &LatencyView, open_loop: bool) -> Text {
+    let mut more = String::new();
+    match row.outcome {
+        RowOutcome::All | RowOutcome::Of(Outcome::Ok) => {}
+        RowOutcome::Unfinished => more.push_str(", unfinished"),
+        RowOutcome::Of(outcome) => more.push_str(&format!(", {}", outcome.name().replace('_', " "))),
+    }
+    if open_loop && row.measure == Measure::Service {
+        more.push_str(", service time");
+    }
+    let op = match &row.op {
+        RowOp::All => "all operations",
+        RowOp::Kind(name) => name,
+    };
+    Text::from(op).then(Tone::Dim, more)
+}
+
+fn percentile(one: &PercentileView, late: bool) -> Cell {
+    match one.ns {
+        Some(ns) => number::marked(number::nanoseconds(ns), late).into(),
+        None => Cell::why(NONE, one.missing.as_ref()),
+    }
+}

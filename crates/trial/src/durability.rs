@@ -1,0 +1,68 @@
+//! How durable writes are where nobody said it: as they are by default, or as a server of somebody else's is set.
+
+use plimsoll_core::{Durability, Store, StoreErrorKind, Workload};
+use plimsoll_plan::model::{Step, Trial};
+use plimsoll_record::data::{About, EventClass, Level, PhaseEnd};
+
+use crate::error::TrialError;
+use crate::phase::{RunContext, TrialRun};
+use crate::sink::Told;
+use crate::writes;
+
+/// `trial` with the settings of its attached store taken as they are, wherever nobody said how durable writes are to be
+/// and the store keeps less than the default promises; `None` where there is no such phase. Says so of a trial that writes.
+///
+/// # Errors
+/// What the store says, or the recording.
+pub fn found(
+    context: &RunContext<'_>,
+    store: &mut dyn Store,
+    trial: &Trial,
+    workload: &dyn Workload,
+) -> Result<Option<Trial>, TrialError> {
+    if trial.store.url.is_none() {
+        return Ok(None);
+    }
+    let mut found = trial.clone();
+    let mut short = None;
+    for phase in found.phases.iter_mut().filter(|phase| phase.durability_is_default) {
+        let (Step::Load { durability, .. } | Step::Drive(plimsoll_plan::model::Drive { durability, .. })) =
+            &mut phase.step
+        else {
+            continue;
+        };
+        match store.demand(*durability) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind, StoreErrorKind::Usage | StoreErrorKind::Permission) => {
+                short.get_or_insert(*durability);
+                *durability = Durability::AsConfigured;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let Some(short) = short else { return Ok(None) };
+    if trial.loads() || writes::asked(trial, workload).iter().any(|(_, kind)| kind.writes()) {
+        let label = &trial.store.label;
+        let text = format!(
+            "{label}: its settings are not `{}` and are taken as they are (as-configured). {}",
+            short.name(),
+            store.promise()?
+        );
+        context.sinks.show(&Told::Notice(text.clone()));
+        context.sinks.event(Some(trial.ordinal), Level::Info, EventClass::Store, label, text)?;
+    }
+    Ok(Some(found))
+}
+
+impl TrialRun<'_, '_> {
+    /// What the settings that a phase takes as they are promise.
+    pub(crate) fn promise(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let (Step::Load { durability, .. } | Step::Drive(plimsoll_plan::model::Drive { durability, .. })) = step else {
+            return Ok(());
+        };
+        if *durability == Durability::AsConfigured {
+            end.remarks.push((About::Promise, self.store.promise()?));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! What is taken out of an answer: fields of JSON, of the head, and what a regular expression finds.
+
+use plimsoll_core::{HttpTake, Value, ValueBuf};
+use regex::bytes::Regex;
+
+use crate::response;
+
+/// Deepest way into JSON.
+const DEPTH_MAX: usize = 64;
+
+/// What is wanted of the answers of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Takes(Vec<Take>);
+
+#[derive(Debug)]
+enum Take {
+    Json(Vec<String>),
+    Header(String),
+    Regex(Regex),
+    Status,
+    Body,
+}
+
+impl Takes {
+    /// Compiles `wanted`, or says what is wrong with it.
+    pub(crate) fn new(wanted: &[HttpTake]) -> Result<Self, String> {
+        let one = |take: &HttpTake| {
+            Ok(match take {
+                HttpTake::Json(path) if path.len() > DEPTH_MAX => {
+                    return Err("a way into JSON of more than 64 names".to_owned());
+                }
+                HttpTake::Json(path) => Take::Json(path.clone()),
+                HttpTake::Header(name) => Take::Header(name.clone()),
+                HttpTake::Regex(text) => {
+                    Take::Regex(Regex::new(text).map_err(|error| format!("the regular expression `{text}`: {error}"))?)
+                }
+                HttpTake::Status => Take::Status,
+                HttpTake::Body => Take::Body,
+            })
+        };
+        wanted.iter().map(one).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the body is looked at.
+    pub(crate) fn need_body(&self) -> bool {
+        self.0.iter().any(|take| matches!(take, Take::Json(_) | Take::Regex(_) | Take::Body))
+    }
+
+    /// Appends what is wanted of an answer, or says what it has not.
+    pub(crate) fn push(&self, status: u16, head: &[u8], body: &[u8], values: &mut ValueBuf) -> Result<(), String> {
+        // Parsed once, for all of its fields.
+        let is_json = self.0.iter().any(|take| matches!(take, Take::Json(_)));
+        let json = if is_json { serde_json::from_slice::<serde_json::Value>(body).ok() } else { None };
+        for take in &self.0 {
+            match take {
+                Take::Status => values.push(Value::Int(i64::from(status))),
+                Take::Body => values.push(Value::Text(text(body)?)),
+                Take::Header(name) => {
+                    let mut fields =
+                        response::fields(head).filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+                    let (_, value) = fields.next().ok_or_else(|| format!("the answer has no header {name}"))?;
+                    values.push(Value::Text(text(value)?));
+                }
+                Take::Regex(regex) => {
+                    let found = regex.captures(body).ok_or_else(|| format!("the body does not match `{regex}`"))?;
+                    let part = found.get(1).or(found.get(0)).map_or(&b""[..], |part| part.as_bytes());
+                    values.push(Value::Text(text(part)?));
+                }
+                Take::Json(path) => {
+                    let json = json.as_ref().ok_or("the body is no JSON")?;
+                    push_json(path, json, values)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|_| "what was to be taken is not UTF-8".to_owned())
+}
+
+fn push_json(path: &[String], json: &serde_json::Value, values: &mut ValueBuf) -> Result<(), String> {
+    use serde_json::Value as Json;
+    let mut at = json;
+    for name in path {
+        let inner = match at {
+            Json::Object(fields) => fields.get(name),
+            Json::Array(items) => name.parse::<usize>().ok().and_then(|position| items.get(position)),
+            _ => None,
+        };
+        at = inner.ok_or_else(|| format!("the JSON has no `{}`", path.join(".")))?;
+    }
+    match at {
+        Json::Null => values.push(Value::Null),
+        Json::Bool(value) => values.push(Value::Bool(*value)),
+        Json::String(value) => values.push(Value::Text(value)),
+        Json::Number(number) => match number.as_i64() {
+            Some(value) => values.push(Value::Int(value)),
+            None => values.push(Value::Text(&number.to_string())),
+        },
+        whole => values.push(Value::Text(&whole.to_string())),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(take: HttpTake, head: &str, body: &str) -> Result<String, String> {
+        let (takes, mut values) = (Takes::new(&[take])?, ValueBuf::new());
+        takes.push(201, head.as_bytes(), body.as_bytes(), &mut values)?;
+        Ok(format!("{:?}", values.values().get(0)))
+    }
+
+    #[test]
+    fn fields_are_found_and_what_is_not_there_is_said() {
+        let json = |path: &str| HttpTake::Json(path.split('.').map(str::to_owned).collect());
+        let body = r#"{"data": {"token": "a\u00fcb", "ids": [7, 8.5], "on": true, "none": null}}"#;
+        for (path, value) in [
+            ("data.token", "Text(\"aüb\")"),
+            ("data.ids.0", "Int(7)"),
+            ("data.ids.1", "Text(\"8.5\")"),
+            ("data.ids", "Text(\"[7,8.5]\")"),
+            ("data.on", "Bool(true)"),
+            ("data.none", "Null"),
+        ] {
+            assert_eq!(taken(json(path), "", body).as_deref(), Ok(value), "{path}");
+        }
+        let head = "HTTP/1.1 201 Created\r\nX: y\r\nlocation: /items/7\r\n\r\n";
+        assert_eq!(taken(HttpTake::Header("Location".into()), head, "").as_deref(), Ok("Text(\"/items/7\")"));
+        assert_eq!(taken(HttpTake::Status, head, "").as_deref(), Ok("Int(201)"));
+        let regex = |text: &str| HttpTake::Regex(text.to_owned());
+        assert_eq!(taken(regex("csrf=(\\w+)"), "", "<csrf=ab1>").as_deref(), Ok("Text(\"ab1\")"));
+        assert_eq!(taken(regex("[0-9]+"), "", "a 42").as_deref(), Ok("Text(\"42\")"));
+        for (take, words) in [
+            (json("data.user"), "no `data.user`"),
+            (json("data.ids.9"), "no `data.ids.9`"),
+            (HttpTake::Header("ETag".into()), "no header ETag"),
+            (regex("x(y)"), "does not match"),
+            (regex("("), "regular expression"),
+        ] {
+            let error = taken(take, head, body).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(taken(json("a"), "", "<html>").unwrap_err().contains("no JSON"));
+    }
+}
