@@ -50,6 +50,13 @@ struct Open {
     watch: Watch,
 }
 
+impl Open {
+    /// Whether this write is of one record that has to be there: that it found none is an answer too.
+    fn may_find_none(&self) -> bool {
+        !matches!(self.watch, Watch::Insert { .. }) && self.id != ALIEN
+    }
+}
+
 /// Observes one worker. Dropping it says that operations in flight are unknown.
 pub(crate) struct Witness {
     post: Post,
@@ -101,6 +108,9 @@ impl Witness {
             self.pen.put(stamp as u64);
         }
         self.pen.publish();
+        if open.may_find_none() {
+            self.pen.opened(ticket, open.sent_ns);
+        }
         true
     }
 
@@ -135,10 +145,11 @@ impl Witness {
             self.pen.put(header(Note::Ended, outcome, open.kind, ticket));
             self.pen.put(at_ns);
             self.pen.publish();
-            // A write that found no record is an answer too.
-            let is_of_one = !matches!(open.watch, Watch::Insert { .. }) && open.id != ALIEN;
-            if outcome == Outcome::NotFound && is_of_one {
-                self.value(ticket, open, at_ns, outcome, 0, NO_STAMP);
+            if open.may_find_none() {
+                if outcome == Outcome::NotFound {
+                    self.value(ticket, open, at_ns, outcome, 0, NO_STAMP);
+                }
+                self.pen.closed(ticket);
             }
             return;
         }

@@ -107,6 +107,13 @@ fn an_absence_shows_a_delete_that_is_long_past() {
     agree(verdicts(&workload, 18_173_444_788_408_741_858, ways));
 }
 
+#[test]
+fn what_a_write_can_find_is_known_until_it_is_answered() {
+    let workload: Arc<dyn Workload> = Arc::new(Toy::new(RECORDS));
+    let ways = Ways { lie: 47, unknown: 32, rejected: 5, pause_ns: 800, drain: 1, steps: 120, phases: 1 };
+    agree(verdicts(&workload, 630_862_048_465_419_715, ways));
+}
+
 /// Clients that ask and write as fast as they can, honestly, under a ledger that is drained now and then: what it holds then.
 fn held(workload: Arc<dyn Workload>, steps: u64, drain: u64) -> (u64, usize) {
     let ways = Ways { lie: 0, unknown: 0, rejected: 0, pause_ns: 300, drain, steps, phases: 1 };
