@@ -15,10 +15,11 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 
 const MIX: &str = "read=1,update=2,insert=1";
 
-/// Starts a drive of `kv` on the server at `url`, which writes durably for some seconds, and waits until it does.
+/// Starts a drive of `kv` on the server at `url`, which writes durably for longer than a busy machine takes to kill it, and waits until
+/// it does.
 fn drive(place: &Place, url: &str) -> Child {
     let sizes = ["--set", "records=5000", "--set", "field_length=10", "--set", "distribution=uniform"];
-    let options = ["--mix", MIX, "--clients", "8", "--for", "6s", "--warmup", "0s", "--durability", "durable"];
+    let options = ["--mix", MIX, "--clients", "8", "--for", "12s", "--warmup", "0s", "--durability", "durable"];
     let child = place.command(&[&["drive", "kv", "--on", url][..], &options, &sizes].concat()).spawn().unwrap();
     wait_for_slices(place, 1);
     child
