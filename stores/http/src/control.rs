@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{Durability, StoreError, Waits};
-use plimsoll_endpoint::Connection;
+use plimsoll_core::{Address, Durability, StoreError, Waits, WireSession};
+use plimsoll_endpoint::tls::{TlsClient, session};
+use plimsoll_endpoint::{Asked, Channel, Connection, certified_host};
+use plimsoll_tls::TlsSession;
 
-use crate::endpoint::Endpoint;
+use crate::client::Greeting;
+use crate::endpoint::{Endpoint, Login, Version};
+use crate::http2::{Agreed, Http2Session};
 use crate::wire::HttpSession;
 
 /// Opens a session as a client does and closes it: what the server calls itself, empty when it does not say. Every
@@ -14,13 +18,55 @@ use crate::wire::HttpSession;
 /// # Errors
 /// `Unreachable` when nobody listens or answers; `Authentication`, `Usage` and `Broken` as a session says.
 pub fn look(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<String, StoreError> {
-    greeted(endpoint, waits).map(|connection| connection.session().server())
+    greet(endpoint, waits).map(|greeting| greeting.server)
 }
 
-/// A connection whose first question has been answered.
-pub(crate) fn greeted(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Connection<HttpSession>, StoreError> {
-    let session = HttpSession::new(Arc::new(endpoint.login.clone()), Durability::AtEnd);
-    let mut connection = Connection::new(endpoint.connect(&endpoint.login.place, waits)?, session);
+/// The same, and what else it says.
+pub(crate) fn greet(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, StoreError> {
+    let (login, place) = (Arc::new(endpoint.login.clone()), &endpoint.login.place);
+    match login.version {
+        Version::Http11 => {
+            let session = HttpSession::new(login, Durability::AtEnd);
+            greeted(endpoint.connect(place, waits)?, session, HttpSession::greeting)
+        }
+        Version::Http2 => {
+            let session = Http2Session::new(login, Durability::AtEnd);
+            let session = inside(session, endpoint.tls_client()?.as_ref(), &endpoint.address, place)?;
+            let channel = Channel::connect(&endpoint.address, place, waits)?;
+            greeted(channel, session, |session| session.inner().greeting())
+        }
+    }
+}
+
+fn greeted<S: Asked>(channel: Channel, session: S, said: impl Fn(&S) -> Greeting) -> Result<Greeting, StoreError> {
+    let mut connection = Connection::new(channel, session);
     connection.open(&[])?;
-    Ok(connection)
+    Ok(said(connection.session()))
+}
+
+/// A session for the drive loop, with a server that has said `greeting`.
+pub(crate) fn driven(
+    login: &Arc<Login>,
+    durability: Durability,
+    greeting: &Greeting,
+    tls: Option<&TlsClient>,
+    address: &Address,
+) -> Result<Box<dyn WireSession>, StoreError> {
+    match login.version {
+        Version::Http11 => session(HttpSession::new(Arc::clone(login), durability), tls, address, &login.place),
+        Version::Http2 => {
+            let plain = Http2Session::greeted(Arc::clone(login), durability, greeting);
+            Ok(Box::new(inside(plain, tls, address, &login.place)?))
+        }
+    }
+}
+
+/// HTTP/2 as it is, or inside TLS, with which it is agreed on.
+fn inside(
+    plain: Http2Session,
+    tls: Option<&TlsClient>,
+    address: &Address,
+    place: &str,
+) -> Result<TlsSession<Http2Session, Agreed>, StoreError> {
+    TlsSession::upgraded(plain, tls.cloned(), certified_host(address), place, Agreed)
 }

@@ -37,16 +37,19 @@ impl Cookies {
         }
     }
 
-    /// Appends the field that gives them back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends what the field says that gives them back.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for (at, (name, value)) in self.0.iter().enumerate() {
-            out.extend_from_slice(if at == 0 { b"Cookie: " } else { b"; " });
+            if at > 0 {
+                out.extend_from_slice(b"; ");
+            }
             out.extend_from_slice(name);
             out.push(b'=');
             out.extend_from_slice(value);
-        }
-        if !self.0.is_empty() {
-            out.extend_from_slice(b"\r\n");
         }
     }
 }
@@ -65,12 +68,12 @@ mod tests {
         };
         assert_eq!(shown(&cookies), "");
         for (field, wanted) in [
-            ("a=1; Path=/; HttpOnly", "Cookie: a=1\r\n"),
-            ("b = x=y ;Max-Age=60", "Cookie: a=1; b=x=y\r\n"),
-            ("a=2", "Cookie: a=2; b=x=y\r\n"),
-            ("=nameless", "Cookie: a=2; b=x=y\r\n"),
-            ("noise", "Cookie: a=2; b=x=y\r\n"),
-            ("a=; max-age=0", "Cookie: b=x=y\r\n"),
+            ("a=1; Path=/; HttpOnly", "a=1"),
+            ("b = x=y ;Max-Age=60", "a=1; b=x=y"),
+            ("a=2", "a=2; b=x=y"),
+            ("=nameless", "a=2; b=x=y"),
+            ("noise", "a=2; b=x=y"),
+            ("a=; max-age=0", "b=x=y"),
             ("b=; Expires=Thu, 01 Jan 1970 00:00:00 GMT", ""),
         ] {
             cookies.take(field.as_bytes());

@@ -16,6 +16,26 @@ use plimsoll_endpoint::{Password, TlsFiles, Url, decode, host_and_port, port, sh
 
 const FORM: &str = "Write it as http://host:80/base, https://host/base or http+unix:///path/to.sock";
 
+/// The version of HTTP that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// HTTP/1.1.
+    #[default]
+    Http11,
+    /// HTTP/2: agreed on with TLS (ALPN), or known beforehand.
+    Http2,
+}
+
+impl Version {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2",
+        }
+    }
+}
+
 /// What every request says besides its target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
@@ -33,6 +53,10 @@ pub struct Login {
     pub query: String,
     /// Where the server is, for messages; without credentials.
     pub place: String,
+    /// The version of HTTP that is spoken.
+    pub version: Version,
+    /// It is spoken through TLS.
+    pub is_tls: bool,
 }
 
 impl Login {
@@ -50,11 +74,11 @@ impl Login {
 /// A server, and how to ask it.
 pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
-/// Finds out where `url` leads, over TLS with `files`. `password`, where it is known already, wins over the URL's.
+/// Finds out where `url` leads, over TLS with `files`, and that `version` is spoken there. `password`, where it is known already, wins over the URL's.
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles) -> Result<Endpoint, StoreError> {
+pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles, version: Version) -> Result<Endpoint, StoreError> {
     let url = Url::split(url, &["http", "https", "http+unix"], FORM)?;
     let (is_tls, is_unix) = (url.scheme == "https", url.scheme == "http+unix");
     let path = url.path.map(|path| format!("/{path}")).unwrap_or_default();
@@ -103,8 +127,12 @@ pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles) -> Result<End
         return Err(usage("a user of Basic authentication has no colon", "Name another."));
     }
     let host = if url.hosts.is_empty() { "localhost" } else { url.hosts }.to_owned();
-    let login = Login { user, password, host, base, ends_with_slash, query: query.to_owned(), place };
-    let tls = if is_tls { Some(files.options()?) } else { None };
+    let login = Login { user, password, host, base, ends_with_slash, query: query.to_owned(), place, version, is_tls };
+    let mut tls = if is_tls { Some(files.options()?) } else { None };
+    if let Some(tls) = tls.as_mut().filter(|_| version == Version::Http2) {
+        // With the other one it can say that it speaks only that.
+        tls.protocols = vec!["h2", "http/1.1"];
+    }
     Ok(Endpoint { address, tls, login })
 }
 
@@ -126,7 +154,7 @@ mod tests {
     use super::*;
 
     fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
-        super::resolve(url, password, TlsFiles::default())
+        super::resolve(url, password, TlsFiles::default(), Version::Http2)
     }
 
     #[test]
@@ -155,7 +183,7 @@ mod tests {
         let with = |files: &[(&str, &str)]| {
             let mut all = TlsFiles::default();
             assert!(files.iter().all(|(name, value)| all.take(name, value)));
-            super::resolve("https://h?key=7", None, all)
+            super::resolve("https://h?key=7", None, all, Version::Http11)
         };
         let tls = with(&[("cacert", "/ca"), ("cert", "/c"), ("key", "/k")]).unwrap().tls.unwrap();
         assert_eq!((tls.roots, tls.verify), (Roots::File("/ca".into()), Verify::Full));

@@ -6,14 +6,14 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::TlsFiles;
 
-use crate::endpoint;
+use crate::endpoint::{self, Endpoint, Version};
 use crate::server::{NGINX, NginxRecipe};
 use crate::store::HttpStore;
 
 static SPEC: StoreSpec = StoreSpec {
     name: "http",
     aliases: &["nginx"],
-    summary: "any HTTP/1.1 server, or a private nginx",
+    summary: "any HTTP server, or a private nginx",
     schemes: &["http", "https", "http+unix"],
     interfaces: &[Interface::Http],
     sessions: SessionSpec { bounded_by: Some("worker_connections"), ..SessionSpec::new(SessionShape::Wire, 16 << 10) },
@@ -24,13 +24,14 @@ static SPEC: StoreSpec = StoreSpec {
         ParamSpec::text("cert", "", "https: the file of our own certificate, with `key`"),
         ParamSpec::text("key", "", "https: the file of its key"),
         ParamSpec::flag("insecure", "https: the server's certificate is not checked"),
+        ParamSpec::int("http_version", 1..=2, "1", "the version of HTTP that is spoken: 1 (HTTP/1.1) or 2"),
         ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes"),
     ],
     packages: &["nginx"],
     ..StoreSpec::PLAIN
 };
 
-/// HTTP/1.1 servers.
+/// HTTP servers.
 pub fn kind() -> Box<dyn StoreKind> {
     Box::new(Http)
 }
@@ -47,11 +48,10 @@ impl StoreKind for Http {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, tls_files(&options.params))?;
+        let endpoint = resolve(&options.target, &options.params)?;
         endpoint.tls_client()?;
         Ok(vec![
-            format!("attaches to {}", endpoint.login.place),
+            format!("attaches to {} and speaks {}", endpoint.login.place, endpoint.login.version.name()),
             "asks for its head (HEAD) once a connection, and sends the workload's requests; makes nothing there itself"
                 .to_owned(),
         ])
@@ -64,14 +64,19 @@ impl StoreKind for Http {
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let store = match options.target {
             Target::Servers(servers) => HttpStore::private(servers, nginx(&options.params), options.waits),
-            target => {
-                let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, tls_files(&options.params))?;
-                HttpStore::attach(endpoint, options.waits, progress)?
-            }
+            target => HttpStore::attach(resolve(&target, &options.params)?, options.waits, progress)?,
         };
         Ok(Box::new(store))
     }
+}
+
+fn resolve(target: &Target, params: &Params) -> Result<Endpoint, StoreError> {
+    let (url, password) = target.url()?;
+    endpoint::resolve(url, password, tls_files(params), version(params))
+}
+
+fn version(params: &Params) -> Version {
+    if params.int("http_version") == 2 { Version::Http2 } else { Version::Http11 }
 }
 
 fn tls_files(params: &Params) -> TlsFiles {
@@ -86,5 +91,9 @@ fn tls_files(params: &Params) -> TlsFiles {
 }
 
 fn nginx(params: &Params) -> NginxRecipe {
-    NginxRecipe { access_log: params.bool("access_log"), connections: params.int("worker_connections") }
+    NginxRecipe {
+        access_log: params.bool("access_log"),
+        connections: params.int("worker_connections"),
+        version: version(params),
+    }
 }

@@ -1,25 +1,27 @@
 //! What is sent: a request put together from what was made when the session was opened.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-
 use base64::Engine as _;
-use plimsoll_core::{Call, HttpCall, OpKind, Piece, StoreError, Template, Value, Values};
+use plimsoll_core::{Call, HttpCall, OpKind, Piece, StoreError, Template, Values};
 
 use crate::cookies::Cookies;
-use crate::endpoint::Login;
+use crate::endpoint::{Login, Version};
+use crate::http2::hpack;
+use crate::part::{self, Part, fixed, merged};
 use crate::take::Takes;
 
 /// Fields that the session itself writes.
 const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "expect"];
 
+/// Fields that HTTP/2 has no use for, and forbids (RFC 9113, 8.2.2).
+const HTTP1_FIELDS: [&str; 4] = ["connection", "keep-alive", "proxy-connection", "upgrade"];
+
 /// A kind of operation, ready to be asked.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// From the method to the end of the head, or with a body that is not always the same to its length.
+    /// All of the head, and behind that of HTTP/1.1 a body that is always the same.
     head: Vec<Part>,
-    /// A body that has parameters.
-    body: Option<Vec<Part>>,
+    /// The body otherwise.
+    body: Vec<Part>,
     /// The answer has a head and no body, whatever the head says.
     pub(crate) is_head: bool,
     /// Status and body are wanted.
@@ -36,20 +38,15 @@ pub struct Request {
     pub(crate) take: Takes,
 }
 
-/// A piece of a request.
-#[derive(Debug)]
-enum Part {
-    Bytes(Vec<u8>),
-    /// The next parameter as a part of a target, percent-encoded.
-    Encoded,
-    /// The next parameter as a whole target: its own path, where it is a URL.
-    Target,
-    /// The next parameter within a field.
-    Field,
-    /// The next parameter within a body.
-    Body,
-    /// The field of the cookies that were given.
-    Cookies,
+/// What a request says, in whatever version of HTTP.
+pub(crate) struct Said<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) target: Vec<Part>,
+    /// Without the one of the host.
+    pub(crate) fields: Vec<(String, Vec<Part>)>,
+    pub(crate) host: Vec<Part>,
+    pub(crate) cookies: bool,
+    pub(crate) body: Option<Vec<Part>>,
 }
 
 impl Request {
@@ -75,44 +72,35 @@ impl Request {
         if kind.params.len() != call.params() {
             return Err(bad("it has not a parameter for each place that takes one"));
         }
-        let mut head = Writer { kind, parts: Vec::new(), text: format!("{method} {}", login.base) };
-        head.target(target, login)?;
-        head.text.push_str(" HTTP/1.1\r\n");
-        let has = |name: &str| headers.iter().any(|header| header.name.eq_ignore_ascii_case(name));
-        fields(&mut head.text, login, &has);
+        let mut writer = Writer { kind, params: 0 };
+        let target = writer.target(target, login)?;
+        let mut own = Vec::with_capacity(headers.len());
         for header in headers {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if header.name.is_empty() || !header.name.bytes().all(is_name) {
                 return Err(bad(&format!("`{}` is no name of a header", header.name)).next("Write Name: value"));
             }
-            if OWN_FIELDS.iter().any(|own| header.name.eq_ignore_ascii_case(own)) {
+            let is_one_of = |names: &[&str]| names.iter().any(|name| header.name.eq_ignore_ascii_case(name));
+            if is_one_of(&OWN_FIELDS) {
                 return Err(
                     bad(&format!("the header {} is written by Plimsoll itself", header.name)).next("Leave it out.")
                 );
             }
-            let _ = write!(head.text, "{}: ", header.name);
-            head.template(&header.value, || Part::Field, &|c| !c.is_control() || c == '\t')?;
-            head.text.push_str("\r\n");
-        }
-        if call.cookies {
-            head.part(Part::Cookies);
-        }
-        let mut rest = Writer { kind, parts: Vec::new(), text: String::new() };
-        let has_body = body.is_some() || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
-        if let Some(body) = body {
-            rest.template(body, || Part::Body, &|_| true)?;
-        }
-        let is_fixed = rest.parts.is_empty();
-        match (has_body, is_fixed) {
-            (false, _) => head.text.push_str("\r\n"),
-            (true, true) => {
-                let _ = write!(head.text, "Content-Length: {}\r\n\r\n{}", rest.text.len(), rest.text);
+            if login.version == Version::Http2 && is_one_of(&HTTP1_FIELDS) {
+                return Err(bad(&format!("HTTP/2 has no header {}", header.name)).next("Leave it out."));
             }
-            (true, false) => head.text.push_str("Content-Length: "),
+            let value = writer.template(&header.value, Part::Field, &|c| !c.is_control() || c == '\t')?;
+            own.push((header.name.clone(), value));
         }
+        let body = body.as_ref().map(|body| writer.template(body, Part::Body, &|_| true)).transpose()?;
+        let body = match body {
+            None if matches!(method.as_str(), "POST" | "PUT" | "PATCH") => Some(Vec::new()),
+            body => body,
+        };
+        let has = |name: &str| headers.iter().any(|header| header.name.eq_ignore_ascii_case(name));
+        let (host, fields) = fields(login, own);
+        let said = Said { method, target, fields, host, cookies: call.cookies, body };
         Ok(Request {
-            head: head.end(),
-            body: (!is_fixed).then(|| rest.end()),
             is_head: method == "HEAD",
             keep: kind.keep_answer && call.take.is_empty(),
             writes: kind.writes(),
@@ -121,15 +109,27 @@ impl Request {
             expect: call.expect.clone(),
             contains: call.contains.clone(),
             take: Takes::new(&call.take).map_err(|what| bad(&what))?,
+            ..Request::written(said, login)
         })
     }
 
     /// What is asked before anything else: whether this is a server that speaks HTTP and takes us.
     pub(crate) fn opening(login: &Login) -> Request {
-        let mut text = format!("HEAD {} HTTP/1.1\r\n", login.own_target());
-        fields(&mut text, login, &|_| false);
-        text.push_str("\r\n");
-        Request { head: vec![Part::Bytes(text.into_bytes())], is_head: true, ..Request::default() }
+        let target = vec![Part::Bytes(login.own_target().into_bytes())];
+        let (host, fields) = fields(login, Vec::new());
+        let said = Said { method: "HEAD", target, fields, host, cookies: false, body: None };
+        Request { is_head: true, ..Request::written(said, login) }
+    }
+
+    /// `said` in the version of HTTP that `login` wants.
+    fn written(said: Said<'_>, login: &Login) -> Request {
+        match login.version {
+            Version::Http11 => http1(said),
+            Version::Http2 => {
+                let head = hpack::encode(&said, login.is_tls);
+                Request { head, body: said.body.unwrap_or_default(), ..Request::default() }
+            }
+        }
     }
 
     /// Whether `status` is one that it should be answered with.
@@ -154,49 +154,53 @@ impl Request {
         self.keep || self.contains.is_some() || self.take.need_body()
     }
 
-    /// Appends the request. `scratch` is anybody's memory.
+    /// Appends the body, where it does not stand behind the head, and then to `out` the head.
     #[inline]
-    pub(crate) fn write(&self, params: Values<'_>, cookies: &Cookies, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let mut at = 0;
-        parts(&self.head, params, &mut at, cookies, out);
-        if let Some(body) = &self.body {
-            scratch.clear();
-            parts(body, params, &mut at, cookies, scratch);
-            out.extend_from_slice(itoa::Buffer::new().format(scratch.len()).as_bytes());
-            out.extend_from_slice(b"\r\n\r\n");
-            out.extend_from_slice(scratch);
-        }
+    pub(crate) fn write(&self, params: Values<'_>, cookies: &Cookies, body: &mut Vec<u8>, out: &mut Vec<u8>) {
+        part::write(&self.body, params, cookies, 0, body);
+        part::write(&self.head, params, cookies, body.len(), out);
     }
 }
 
-#[inline]
-fn parts(parts: &[Part], params: Values<'_>, at: &mut usize, cookies: &Cookies, out: &mut Vec<u8>) {
-    let mut next = || {
-        *at += 1;
-        params.get(*at - 1)
+/// The request as lines.
+fn http1(said: Said<'_>) -> Request {
+    let mut head = vec![Part::Bytes(format!("{} ", said.method).into_bytes())];
+    head.extend(said.target);
+    let text = |head: &mut Vec<Part>, text: &str| head.push(Part::Bytes(text.as_bytes().to_vec()));
+    text(&mut head, " HTTP/1.1\r\nHost: ");
+    head.extend(said.host);
+    text(&mut head, "\r\n");
+    for (name, value) in said.fields {
+        text(&mut head, &format!("{name}: "));
+        head.extend(value);
+        text(&mut head, "\r\n");
+    }
+    if said.cookies {
+        head.push(Part::Cookies);
+    }
+    let Some(mut body) = said.body else {
+        text(&mut head, "\r\n");
+        return Request { head: merged(head), ..Request::default() };
     };
-    for part in parts {
-        match part {
-            Part::Bytes(bytes) => out.extend_from_slice(bytes),
-            Part::Encoded => encoded(out, next(), &PLAIN),
-            Part::Target => whole_target(out, next()),
-            Part::Field => {
-                let from = out.len();
-                written(out, next());
-                // It must not end the field it stands in.
-                out[from..].iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
-            }
-            Part::Body => written(out, next()),
-            Part::Cookies => cookies.write(out),
+    text(&mut head, "Content-Length: ");
+    match fixed(&body) {
+        Some(bytes) => {
+            text(&mut head, &format!("{}\r\n\r\n", bytes.len()));
+            head.append(&mut body);
+        }
+        None => {
+            head.push(Part::Length);
+            text(&mut head, "\r\n\r\n");
         }
     }
+    Request { head: merged(head), body, ..Request::default() }
 }
 
-/// Puts a request's pieces together: what is always the same in one piece.
+/// Makes a request's pieces out of templates.
 struct Writer<'k> {
     kind: &'k OpKind,
-    parts: Vec<Part>,
-    text: String,
+    /// Parameters that have found their places.
+    params: usize,
 }
 
 impl Writer<'_> {
@@ -204,52 +208,39 @@ impl Writer<'_> {
         StoreError::usage(format!("operation `{}`: {what}", self.kind.name))
     }
 
-    fn part(&mut self, part: Part) {
-        if !self.text.is_empty() {
-            self.parts.push(Part::Bytes(std::mem::take(&mut self.text).into_bytes()));
-        }
-        self.parts.push(part);
-    }
-
-    fn end(mut self) -> Vec<Part> {
-        if !self.text.is_empty() {
-            self.parts.push(Part::Bytes(self.text.into_bytes()));
-        }
-        self.parts
-    }
-
-    fn target(&mut self, target: &Template, login: &Login) -> Result<(), StoreError> {
+    fn target(&mut self, target: &Template, login: &Login) -> Result<Vec<Part>, StoreError> {
+        let mut all = vec![Part::Bytes(login.base.clone().into_bytes())];
         match &target.0[..] {
             // What the URL names itself.
-            [] => {
-                self.text.truncate(self.text.len() - login.base.len());
-                self.text.push_str(&login.own_target());
-            }
+            [] => all = vec![Part::Bytes(login.own_target().into_bytes())],
             _ if !login.query.is_empty() => {
                 return Err(self
                     .bad("it has a path of its own, and the URL a query")
                     .next("Write the query behind the path."));
             }
-            [Piece::Param] => self.part(Part::Target),
-            _ => {
-                let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
-                self.template(target, || Part::Encoded, &is_plain)?;
-            }
+            [Piece::Param] => all.push(self.param(Part::Target)),
+            _ => all.extend(self.template(target, Part::Encoded, &|c: char| c.is_ascii_graphic() && c != '#')?),
         }
-        Ok(())
+        Ok(merged(all))
+    }
+
+    fn param(&mut self, part: impl Fn(usize) -> Part) -> Part {
+        self.params += 1;
+        part(self.params - 1)
     }
 
     fn template(
         &mut self,
         template: &Template,
-        part: impl Fn() -> Part,
+        part: impl Fn(usize) -> Part,
         may_stand: &dyn Fn(char) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Part>, StoreError> {
+        let mut all = Vec::new();
         for piece in &template.0 {
             let from_environment;
             let text = match piece {
                 Piece::Param => {
-                    self.part(part());
+                    all.push(self.param(&part));
                     continue;
                 }
                 Piece::Text(text) => text,
@@ -265,104 +256,44 @@ impl Writer<'_> {
                 let what = "a target or header has characters that cannot stand there";
                 return Err(self.bad(what).next("Percent-encode those of a target."));
             }
-            self.text.push_str(text);
+            all.push(Part::Bytes(text.clone().into_bytes()));
         }
-        Ok(())
+        Ok(merged(all))
     }
 }
 
-/// The fields that every request has, but for those that it `has` itself.
-fn fields(text: &mut String, login: &Login, has: &dyn Fn(&str) -> bool) {
-    if !has("host") {
-        let _ = write!(text, "Host: {}\r\n", login.host);
-    }
+/// The host, and the fields that every request has but for those that it has of its `own`, which follow.
+fn fields(login: &Login, own: Vec<(String, Vec<Part>)>) -> (Vec<Part>, Vec<(String, Vec<Part>)>) {
+    let has = |name: &str| own.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let bytes = |text: String| vec![Part::Bytes(text.into_bytes())];
+    let mut all = Vec::with_capacity(own.len() + 2);
     if !has("user-agent") {
-        text.push_str("User-Agent: plimsoll\r\n");
+        all.push(("User-Agent".to_owned(), bytes("plimsoll".to_owned())));
     }
     if let Some(user) = login.user.as_ref().filter(|_| !has("authorization")) {
         let password = login.password.as_ref().map_or("", |password| password.text());
         let secret = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-        let _ = write!(text, "Authorization: Basic {secret}\r\n");
+        all.push(("Authorization".to_owned(), bytes(format!("Basic {secret}"))));
     }
-}
-
-/// Bytes that stand for themselves in a part of a target: unreserved ones, and `/`.
-static PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let is_mark = matches!(byte as u8, b'-' | b'.' | b'_' | b'~' | b'/');
-        plain[byte] = (byte as u8).is_ascii_alphanumeric() || is_mark;
-        byte += 1;
-    }
-    plain
-};
-
-/// Those that stand for themselves in a whole one.
-static GRAPHIC: [bool; 256] = {
-    let mut graphic = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        graphic[byte] = (byte as u8).is_ascii_graphic() && byte as u8 != b'#';
-        byte += 1;
-    }
-    graphic
-};
-
-#[inline]
-fn encoded(out: &mut Vec<u8>, value: Value<'_>, plain: &[bool; 256]) {
-    value.with_bytes(|bytes| encoded_bytes(out, bytes, plain));
-}
-
-#[inline]
-fn encoded_bytes(out: &mut Vec<u8>, bytes: &[u8], plain: &[bool; 256]) {
-    for byte in bytes {
-        if plain[usize::from(*byte)] {
-            out.push(*byte);
-        } else {
-            let digit = |half: u8| b"0123456789ABCDEF"[usize::from(half)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
+    let mut host = bytes(login.host.clone());
+    for (name, value) in own {
+        match name.eq_ignore_ascii_case("host") {
+            true => host = value,
+            false => all.push((name, value)),
         }
     }
-}
-
-/// A target that an answer gave, as `Location` does: of a URL its path and query.
-fn whole_target(out: &mut Vec<u8>, value: Value<'_>) {
-    value.with_bytes(|bytes| {
-        let after = bytes.strip_prefix(b"http").map(|rest| rest.strip_prefix(b"s").unwrap_or(rest));
-        let path = match after.and_then(|rest| rest.strip_prefix(b"://")) {
-            Some(rest) => rest.iter().position(|byte| *byte == b'/').map_or(&b"/"[..], |at| &rest[at..]),
-            None => bytes,
-        };
-        if path.first() != Some(&b'/') {
-            out.push(b'/');
-        }
-        encoded_bytes(out, path, &GRAPHIC);
-    });
-}
-
-/// A value as text.
-#[inline]
-fn written(out: &mut Vec<u8>, value: Value<'_>) {
-    // Writing to memory cannot fail.
-    let _ = match value {
-        Value::Null => out.write_all(b"null"),
-        Value::Bool(value) => write!(out, "{value}"),
-        Value::Float(value) => write!(out, "{value}"),
-        Value::Timestamp(us) => write!(out, "{us}"),
-        other => other.with_bytes(|bytes| out.write_all(bytes)),
-    };
+    (host, all)
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{HttpHeader, StoreErrorKind, ValueBuf, ValueType};
+    use plimsoll_core::{HttpHeader, StoreErrorKind, Value, ValueBuf, ValueType};
 
     use super::*;
     use crate::endpoint::resolve;
 
     fn login(url: &str) -> Login {
-        resolve(url, None, Default::default()).unwrap().login
+        resolve(url, None, Default::default(), Version::Http11).unwrap().login
     }
 
     fn kind(method: &str, target: &str, body: Option<&str>) -> OpKind {
@@ -372,9 +303,10 @@ mod tests {
     }
 
     fn sent(request: &Request, values: &[Value<'_>]) -> String {
-        let (mut params, mut out) = (ValueBuf::new(), Vec::new());
+        let (mut params, mut body, mut out) = (ValueBuf::new(), Vec::new(), Vec::new());
         values.iter().for_each(|value| params.push(*value));
-        request.write(params.values(), &Cookies::default(), &mut Vec::new(), &mut out);
+        request.write(params.values(), &Cookies::default(), &mut body, &mut out);
+        out.extend(body);
         String::from_utf8(out).unwrap()
     }
 

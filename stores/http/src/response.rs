@@ -186,7 +186,7 @@ pub fn trailer(bytes: &[u8]) -> Result<Option<(bool, usize)>, Malformed> {
 
 /// Digits and nothing else, that fit.
 #[inline]
-fn number(digits: &[u8], radix: u32) -> Option<u64> {
+pub(crate) fn number(digits: &[u8], radix: u32) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

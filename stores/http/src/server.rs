@@ -9,7 +9,7 @@ use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits
 use plimsoll_lab::Program;
 
 use crate::control::look;
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Login, Version};
 
 /// Sizes of the files `/bytes/N`.
 pub const SIZES_BYTES: [usize; 6] = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20];
@@ -25,12 +25,14 @@ pub struct NginxRecipe {
     pub access_log: bool,
     /// Most connections that it takes.
     pub connections: i64,
+    /// The version of HTTP that it speaks, and no other.
+    pub version: Version,
 }
 
 /// Where a private one listens.
-pub fn endpoint(node: &Node) -> Endpoint {
+pub fn endpoint(node: &Node, version: Version) -> Endpoint {
     let (host, place) = ("localhost".to_owned(), "the private nginx".to_owned());
-    let login = Login { host, place, ..Login::default() };
+    let login = Login { host, place, version, ..Login::default() };
     Endpoint { address: Address::Unix(node.socket_dir.join("http.sock")), tls: None, login }
 }
 
@@ -41,7 +43,7 @@ impl Recipe for NginxRecipe {
     }
 
     fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let text = configuration(&node.socket_dir.join("http.sock"), self.access_log, self.connections);
+        let text = configuration(&node.socket_dir.join("http.sock"), self);
         let mut files = vec![
             ("nginx.conf".to_owned(), text.into_bytes()),
             ("files/".to_owned(), Vec::new()),
@@ -60,14 +62,16 @@ impl Recipe for NginxRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        look(&endpoint(node), waits).map(drop)
+        look(&endpoint(node, self.version), waits).map(drop)
     }
 }
 
 /// One process, nothing on the network, and connections that live as long as their clients want: with nginx' own
 /// default each would end after 1,000 requests.
-fn configuration(socket: &Path, access_log: bool, connections: i64) -> String {
-    let access_log = if access_log { "access.log" } else { "off" };
+fn configuration(socket: &Path, nginx: &NginxRecipe) -> String {
+    let connections = nginx.connections;
+    let http2 = if nginx.version == Version::Http2 { " http2" } else { "" };
+    let access_log = if nginx.access_log { "access.log" } else { "off" };
     format!(
         "daemon off;\n\
          master_process off;\n\
@@ -89,7 +93,7 @@ fn configuration(socket: &Path, access_log: bool, connections: i64) -> String {
          \x20 keepalive_time 1d;\n\
          \x20 keepalive_requests 1000000000;\n\
          \x20 server {{\n\
-         \x20   listen \"unix:{}\";\n\
+         \x20   listen \"unix:{}\"{http2};\n\
          \x20   root files;\n\
          \x20   index index.html;\n\
          \x20 }}\n\

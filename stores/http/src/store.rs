@@ -6,12 +6,11 @@ use plimsoll_core::{
     Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Waits,
     WireClient,
 };
-use plimsoll_endpoint::tls::session;
 
-use crate::control::{greeted, look};
-use crate::endpoint::{Endpoint, Login};
+use crate::client::Greeting;
+use crate::control::{driven, greet, look};
+use crate::endpoint::{Endpoint, Login, Version};
 use crate::server::{self, INDEX_BYTES, NginxRecipe, SIZES_BYTES};
-use crate::wire::HttpSession;
 
 pub(crate) struct HttpStore {
     /// The private server, and what it was told; `None` when attached.
@@ -23,12 +22,12 @@ pub(crate) struct HttpStore {
 
 impl HttpStore {
     pub fn private(servers: Arc<dyn Servers>, nginx: NginxRecipe, waits: Waits) -> Self {
-        let endpoint = server::endpoint(servers.first());
+        let endpoint = server::endpoint(servers.first(), nginx.version);
         Self { own: Some((servers, nginx)), login: Arc::new(endpoint.login.clone()), endpoint, waits }
     }
 
     pub fn attach(endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        if let Some(said) = greeted(&endpoint, &waits)?.session().first_error() {
+        if let Some(said) = greet(&endpoint, &waits)?.error {
             let place = &endpoint.login.place;
             progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
         }
@@ -74,10 +73,15 @@ impl Store for HttpStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let tls = self.endpoint.tls_client()?;
+        // How deep sessions of HTTP/2 are is the server's to say.
+        let greeting = match self.login.version {
+            Version::Http11 => Greeting::default(),
+            Version::Http2 => greet(&self.endpoint, &self.waits)?,
+        };
+        let address = &self.endpoint.address;
         let client = |_| {
-            let plain = HttpSession::new(Arc::clone(&self.login), durability);
-            let session = session(plain, tls.as_ref(), &self.endpoint.address, &self.login.place)?;
-            Ok(WireClient { address: self.endpoint.address.clone(), session })
+            let session = driven(&self.login, durability, &greeting, tls.as_ref(), address)?;
+            Ok(WireClient { address: address.clone(), session })
         };
         Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
     }

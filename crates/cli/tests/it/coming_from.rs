@@ -130,7 +130,7 @@ fn what_http_tools_do_is_done_as_the_book_says() {
     let place = Place::new();
     let shop = Shop::new(&place);
     let page = include_str!("../../../../docs/src/from-http-tools.md");
-    run_all(&place, page, 24, &[("http://web1:8080", &shop.url), ("https://web1:8443", &shop.tls_url)]);
+    run_all(&place, page, 25, &[("http://web1:8080", &shop.url), ("https://web1:8443", &shop.tls_url)]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Shop {
             "daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log; events {{}}\n\
              http {{ access_log {dir}/access.log; client_body_temp_path {dir}; proxy_temp_path {dir};\n\
              fastcgi_temp_path {dir}; uwsgi_temp_path {dir}; scgi_temp_path {dir}; keepalive_requests 1000000;\n\
-             server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{tls_port} ssl;\n\
+             server {{ listen 127.0.0.1:{port}; listen 127.0.0.1:{tls_port} ssl http2;\n\
              ssl_certificate {certificate}; ssl_certificate_key {key};\n\
              location = /items {{ if ($request_method = POST) {{ return 201; }} return 200; }}\n\
              location = /login {{ if ($request_method != POST) {{ return 405; }} if ($content_length = '') {{ return 411; }}\n\
@@ -111,6 +111,22 @@ fn steps_go_on_with_what_answers_gave_and_secrets_are_kept_nowhere() {
     kept_nowhere(&place, &ran, &["s3cret", "t0ken-7", "c00kie-7"]);
     // A secret that is not there is missed before anything is sent.
     place.run(&["run", &plan]).expect(2).says("the environment variable PLIMSOLL_TEST_SECRET is not set");
+    // Over HTTP/2 the same, where it is offered.
+    let stores = |url: &str| format!("stores = [{{ store = \"{url}\", http_version = 2, insecure = true }}]\n{STEPS}");
+    let plan = place.plan(&stores(&shop.tls_url));
+    let mut command = place.command(&["run", &plan]);
+    let ran = Ran::of(&command.env("PLIMSOLL_TEST_SECRET", "s3cret-env").output().unwrap()).expect(0);
+    let seen = std::fs::read_to_string(place.path().join("access.log")).unwrap();
+    let count = |words: &str| seen.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(
+        (count("\"POST /login?access_token=s3cret-path HTTP/2.0\" 201"), count("\"GET /me HTTP/2.0\" 200")),
+        (40, 40)
+    );
+    kept_nowhere(&place, &ran, &["s3cret", "t0ken-7", "c00kie-7"]);
+    let plan = place.plan(&stores(&shop.url));
+    let mut command = place.command(&["run", &plan]);
+    let ran = Ran::of(&command.env("PLIMSOLL_TEST_SECRET", "s3cret-env").output().unwrap()).expect(2);
+    ran.says("does not offer HTTP/2").says("Leave out http_version=2");
 }
 
 #[test]

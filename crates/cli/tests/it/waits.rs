@@ -79,9 +79,10 @@ fn mariadb(place: &Place, drive: Vec<&'static str>) -> Subject {
 }
 
 fn http(place: &Place) -> Subject {
-    let recipe = plimsoll_store_http::NginxRecipe { access_log: false, connections: 4096 };
+    use plimsoll_store_http::endpoint::Version;
+    let recipe = plimsoll_store_http::NginxRecipe { access_log: false, connections: 4096, version: Version::Http11 };
     let server = start(place, recipe, "nginx: apt-get install nginx-light, or run `cargo xtask test`");
-    let address = plimsoll_store_http::server::endpoint(server.first()).address;
+    let address = plimsoll_store_http::server::endpoint(server.first(), Version::Http11).address;
     Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: Some(server) }
 }
 

@@ -5,11 +5,17 @@ use std::sync::Arc;
 use plimsoll_core::{Durability, Stream, Value, ValueBuf};
 use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace};
 
+use plimsoll_lab::OpenStore;
+
 use crate::fixture::{LOOK, Server, kinds, open};
 
 /// Drives eight clients through 1,000 requests each, over TCP to `port`; what came of it.
 fn driven(port: u16, depth: u32, pace: Pace) -> DriveResult {
-    let mut store = open(&format!("http://127.0.0.1:{port}"), None).unwrap();
+    driven_in(&mut open(&format!("http://127.0.0.1:{port}"), None).unwrap(), depth, pace)
+}
+
+/// The same with any store.
+pub fn driven_in(store: &mut OpenStore, depth: u32, pace: Pace) -> DriveResult {
     let sessions = store.sessions(8, Durability::Durable).unwrap();
     let ops_per_client = 1_000 / u64::from(depth);
     let limit = Limit::Ops(ops_per_client);

@@ -10,7 +10,7 @@ use plimsoll_core::{
     Template, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
-use plimsoll_store_http::endpoint::resolve;
+use plimsoll_store_http::endpoint::{Login, Version, resolve};
 use plimsoll_store_http::kind;
 use plimsoll_store_http::server::{NGINX, content};
 use plimsoll_store_http::wire::HttpSession;
@@ -47,7 +47,7 @@ impl Server {
              uwsgi_temp_path u; scgi_temp_path s; types {{ text/html html; }}\n{words}\n\
              server {{ listen 127.0.0.1:{port} {how}; root files; location /put {{ dav_methods PUT; }}\n\
              location /teapot {{ return 418; }} location /nothing {{ return 204; }}\n\
-             location /there {{ return 302 /; }} location /down {{ return 503; }} }} }}\n"
+             location /there {{ return 302 /; }} location /down {{ return 503; }} include more*; }} }}\n"
         );
         std::fs::write(dir.path().join("nginx.conf"), configuration).unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
@@ -63,6 +63,11 @@ impl Server {
             std::thread::sleep(Duration::from_millis(5));
         }
         server
+    }
+
+    /// The path of a file in its directory.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
     }
 
     pub fn url(&self) -> String {
@@ -146,8 +151,12 @@ impl Done for Kept {
     }
 }
 
+pub fn login(version: Version) -> Arc<Login> {
+    Arc::new(resolve("http://h", None, Default::default(), version).unwrap().login)
+}
+
 pub fn session(durability: Durability) -> HttpSession {
-    HttpSession::new(Arc::new(resolve("http://h", None, Default::default()).unwrap().login), durability)
+    HttpSession::new(login(Version::Http11), durability)
 }
 
 /// A session whose first question has been answered.

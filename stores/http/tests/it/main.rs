@@ -8,6 +8,8 @@ mod closing;
 mod conformance;
 mod fixture;
 mod hostile;
+mod http2;
+mod http2_session;
 mod private;
 mod session;
 mod tls;

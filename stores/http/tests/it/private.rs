@@ -9,7 +9,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_lab::Cluster;
-use plimsoll_store_http::endpoint::Endpoint;
+use plimsoll_store_http::endpoint::{Endpoint, Version};
 use plimsoll_store_http::server::{self, INDEX_BYTES, SIZES_BYTES, content};
 use plimsoll_store_http::wire::HttpSession;
 use plimsoll_store_http::{NginxRecipe, look};
@@ -17,12 +17,12 @@ use plimsoll_store_http::{NginxRecipe, look};
 use crate::fixture::{GET, TIMEOUT, kept, kinds};
 
 fn start(dir: &tempfile::TempDir) -> Cluster {
-    let recipe = Box::new(NginxRecipe { access_log: false, connections: 4096 });
+    let recipe = Box::new(NginxRecipe { access_log: false, connections: 4096, version: Version::Http11 });
     Cluster::start(recipe, &[PathBuf::from("/var/tmp")], dir.path(), &Default::default(), &mut |_| {}).unwrap()
 }
 
 fn endpoint(server: &Cluster) -> Endpoint {
-    server::endpoint(server.first())
+    server::endpoint(server.first(), Version::Http11)
 }
 
 /// Asks for each of a list of targets in turn, again and again.

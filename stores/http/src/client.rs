@@ -1,0 +1,250 @@
+//! One client of a server: what it asks, what it was given, and what answers mean, whatever version of HTTP carries them.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use plimsoll_core::{
+    ANSWER_BYTES_MAX, Answer, Done, Durability, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+};
+
+use crate::cookies::Cookies;
+use crate::endpoint::{Login, Version};
+use crate::request::Request;
+
+/// What a server said when it was asked first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Greeting {
+    /// What it calls itself; empty when it does not say.
+    pub server: String,
+    /// Its answer, where that was an error: `404 Not Found`.
+    pub error: Option<String>,
+    /// Operations that it takes at a time on one connection.
+    pub depth_max: u32,
+}
+
+/// An answer that is complete.
+pub(crate) struct Arrived<'a> {
+    pub status: u16,
+    pub reason: &'a [u8],
+    /// It says when to come back.
+    pub retry_after: bool,
+    /// All of its head, where something of that is wanted.
+    pub head: &'a [u8],
+    pub body: &'a [u8],
+}
+
+/// What outlives a connection, and what every answer is judged by.
+#[derive(Default)]
+pub(crate) struct Client {
+    pub login: Arc<Login>,
+    /// The durability that writes are promised, where that is one: they are refused.
+    promised: Option<Durability>,
+    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    refused: Option<StoreError>,
+    pub requests: Vec<Request>,
+    /// The server was asked who it is, and answered.
+    pub is_greeted: bool,
+    pub greeting: Greeting,
+    answer: Answer,
+    /// What the client was given.
+    pub cookies: Cookies,
+    /// Most bytes that are kept of a body.
+    pub answer_max: usize,
+}
+
+impl Client {
+    /// One that asks as `login`. Writes are refused unless `durability` promises nothing.
+    pub(crate) fn new(login: Arc<Login>, durability: Durability) -> Self {
+        let promised = Some(durability).filter(|one| !matches!(one, Durability::AtEnd | Durability::AsConfigured));
+        Self { login, promised, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
+    }
+
+    /// Begins a connection. True when the server is to be asked who it is.
+    pub(crate) fn open(&mut self, kinds: &[OpKind]) -> bool {
+        self.answer.clear();
+        self.requests.clear();
+        self.refused = self.prepare(kinds).err();
+        // The kinds are those of the first connection, which has taken them.
+        !self.is_greeted
+    }
+
+    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        for kind in kinds {
+            let request = Request::new(kind, &self.login)?;
+            if let Some(durability) = self.promised.filter(|_| request.writes) {
+                let name = durability.name();
+                let what = format!("operation `{}` writes, and HTTP does not say that a write is {name}", kind.name);
+                return Err(StoreError::usage(what).next("Ask for durability as-configured."));
+            }
+            self.requests.push(request);
+        }
+        Ok(())
+    }
+
+    /// Reports operations that have not been answered.
+    #[cold]
+    pub(crate) fn give_up(
+        &mut self,
+        tickets: impl Iterator<Item = Ticket>,
+        outcome: Outcome,
+        code: &str,
+        words: &str,
+        done: &mut dyn Done,
+    ) {
+        for ticket in tickets {
+            let outcome = self.answer.fail(outcome, code, words);
+            done.push(ticket, outcome, &self.answer);
+        }
+        self.answer.clear();
+    }
+
+    #[cold]
+    pub(crate) fn broken(&self, what: &str) -> StoreError {
+        StoreError::broken(format!("{} {what}", self.login.place))
+    }
+
+    /// What the server answered where it is none of the version that was asked for.
+    #[cold]
+    pub(crate) fn other_version(&self) -> StoreError {
+        let place = &self.login.place;
+        match self.login.version {
+            Version::Http11 => StoreError::usage(format!("{place} speaks HTTP/2 where it was asked for HTTP/1.1"))
+                .next("Add --set http.http_version=2, or check the port."),
+            Version::Http2 => StoreError::usage(format!("{place} does not offer HTTP/2"))
+                .next("Leave out http_version=2, or switch HTTP/2 on in the server (nginx: `listen … http2`)."),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn too_large(&self, bytes: Option<u64>) -> StoreError {
+        StoreError::answer_too_large(&self.login.place, bytes, self.answer_max)
+    }
+
+    /// Whether the body is kept of an answer with `status` to `kind`; `None` is the opening.
+    #[inline]
+    pub(crate) fn keeps(&self, kind: Option<u16>, status: u16) -> bool {
+        self.asked(kind).is_some_and(|request| request.needs_body() && request.expects(status))
+    }
+
+    /// The request of `kind`; `None` is the opening.
+    #[inline]
+    pub(crate) fn asked(&self, kind: Option<u16>) -> Option<&Request> {
+        kind.and_then(|kind| self.requests.get(usize::from(kind)))
+    }
+
+    /// The server has answered an operation.
+    #[inline]
+    pub(crate) fn answered(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn Done) {
+        if !self.requests[usize::from(kind)].expects(arrived.status) {
+            self.unexpected(ticket, kind, arrived, done);
+        } else if let Err(what) = self.checked(kind, arrived) {
+            self.wrong(ticket, kind, &what, done);
+        } else {
+            done.push(ticket, Outcome::Ok, &self.answer);
+            self.answer.clear();
+        }
+    }
+
+    /// Puts what is wanted of an answer into it; or says what is wrong with that.
+    #[inline]
+    fn checked(&mut self, kind: u16, arrived: &Arrived<'_>) -> Result<(), String> {
+        let request = &self.requests[usize::from(kind)];
+        let body = arrived.body;
+        self.answer.rows = 1;
+        self.answer.columns = 2;
+        if request.keep {
+            self.answer.values.push(Value::Int(i64::from(arrived.status)));
+            self.answer.values.push(Value::Bytes(body));
+        }
+        if let Some(text) = &request.contains
+            && memchr::memmem::find(body, text.as_bytes()).is_none()
+        {
+            return Err(format!("the body does not contain `{text}`"));
+        }
+        if !request.take.is_empty() {
+            self.answer.columns = request.take.len();
+            request.take.push(arrived.status, arrived.head, body, &mut self.answer.values)?;
+        }
+        Ok(())
+    }
+
+    /// What becomes of a write that was answered by an error. One of the server's own, a 5xx, may have come upon it
+    /// in the middle; but a method or version it does not know it has not begun with (501, 505: RFC 9110, 15.6), nor
+    /// what it asks to be sent again later (503 with Retry-After). What was answered otherwise than expected has been
+    /// done perhaps.
+    fn refused_write(arrived: &Arrived<'_>) -> Outcome {
+        match arrived.status {
+            501 | 505 => Outcome::Rejected,
+            503 if arrived.retry_after => Outcome::Rejected,
+            500.. => Outcome::Unknown,
+            400.. => Outcome::Rejected,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// An answer with a status that it should not have.
+    #[cold]
+    fn unexpected(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn Done) {
+        let request = &self.requests[usize::from(kind)];
+        let outcome = if request.writes { Self::refused_write(arrived) } else { Outcome::Rejected };
+        // Writing to a string cannot fail.
+        let _ = write!(self.answer.code, "{}", arrived.status);
+        self.answer.message.push_str(&String::from_utf8_lossy(arrived.reason));
+        if arrived.status < 400 {
+            let _ = write!(self.answer.message, ", where {} was expected", request.expected());
+        }
+        done.push(ticket, outcome, &self.answer);
+        self.answer.clear();
+    }
+
+    /// An answer with the right status and without what it should hold. What was written has been.
+    #[cold]
+    fn wrong(&mut self, ticket: Ticket, kind: u16, what: &str, done: &mut dyn Done) {
+        let writes = self.requests[usize::from(kind)].writes;
+        let outcome = if writes { Outcome::Unknown } else { Outcome::Rejected };
+        self.answer.fail(outcome, "content", what);
+        done.push(ticket, outcome, &self.answer);
+        self.answer.clear();
+    }
+
+    /// What was asked first has been answered.
+    #[cold]
+    pub(crate) fn opened(&mut self, arrived: &Arrived<'_>) -> Result<(), StoreError> {
+        use StoreErrorKind as K;
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        let place = &self.login.place;
+        let words = format!("{} {}", arrived.status, String::from_utf8_lossy(arrived.reason));
+        let words = words.trim_end().to_owned();
+        self.greeting.error = (arrived.status >= 400).then(|| words.clone());
+        let version = self.login.version.name();
+        let error = |kind, what: String, next: &str| Err(StoreError::new(kind, what).detail(words.clone()).next(next));
+        match arrived.status {
+            401 if self.login.user.is_some() => error(
+                K::Authentication,
+                format!("{place} does not accept this user with this password"),
+                "Check the user in the URL, and the password there or in the file given with --password-file.",
+            ),
+            // Those of the workload say themselves who asks, or find out first.
+            401 if self.requests.is_empty() || self.requests.iter().any(|request| request.has_login) => {
+                self.is_greeted = true;
+                Ok(())
+            }
+            401 => error(
+                K::Authentication,
+                format!("{place} asks for a user and a password"),
+                "Write the user into the URL, and use --password-file.",
+            ),
+            400 | 407 | 421 | 426 | 505 => error(
+                K::Usage,
+                format!("{place} does not take a plain request of {version}"),
+                "Check scheme, host and port: it may want https, or be a proxy.",
+            ),
+            _ => {
+                self.is_greeted = true;
+                Ok(())
+            }
+        }
+    }
+}
