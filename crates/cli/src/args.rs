@@ -78,6 +78,16 @@ or a plan file.
 
 Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecided.")]
     Ab(Box<AbArgs>),
+    /// Make a workload of what a running database was asked: a plan, with values for its parameters.
+    #[command(after_help = "Examples:
+  plimsoll capture --from postgres://me@db/shop
+  plimsoll capture --from mariadb://me@db/shop --output shop.toml --top 50
+  plimsoll capture --from postgres://me@db/shop --log postgresql.log
+  plimsoll run captured.toml
+
+Statements and how often each was asked are read from pg_stat_statements, from the statement digests of MariaDB's and MySQL's
+performance_schema, or from a server's log. Nothing is written to the database.")]
+    Capture(CaptureArgs),
     /// Read a plan and say what would run and for how long; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
@@ -308,10 +318,37 @@ fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
     if is_refused { option.hide(true) } else { option }
 }
 
+/// Options of `capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// The database: the URL of the one in production, or of a copy with its data.
+    #[arg(long, value_name = "URL")]
+    pub from: String,
+    /// Statements are those of this log of the server's: PostgreSQL's (text, CSV or JSON), MariaDB's or MySQL's slow or general log.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// The plan to write. Values go to CSV files in a folder beside it.
+    #[arg(long, short, value_name = "FILE", default_value = "captured.toml")]
+    pub output: PathBuf,
+    /// So many statements at most: those that were asked most.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub top: u32,
+    /// Rows of values for each statement.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub values: u32,
+    /// Also statements that may change something. Drive them against a copy.
+    #[arg(long)]
+    pub allow_writes: bool,
+    /// File whose first line is the password.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
+    #[arg(default_value = "latest")]
     pub run: String,
     /// What to make.
     #[arg(long, value_enum, default_value = "html")]
@@ -348,6 +385,7 @@ pub struct CompareArgs {
     /// The run that is compared with: id, unique beginning of one, `latest`, or the path of a recording.
     pub a: String,
     /// The run that is compared.
+    #[arg(default_value = "latest")]
     pub b: String,
     /// Fails (exit code 1) when it is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
     /// given.
@@ -415,6 +453,7 @@ pub enum RunsAction {
         run: String,
     },
     /// Remove recordings and their pages for good.
+    #[command(alias = "rm")]
     Remove {
         /// Their ids.
         #[arg(required_unless_present_any = ["failed", "older_than"])]
@@ -435,11 +474,15 @@ pub enum RunsAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Listed {
     /// Stores and what they can do.
+    #[value(alias = "store")]
     Stores,
     /// Workloads, their operation types and parameters.
+    #[value(alias = "workload")]
     Workloads,
     /// Built-in plans.
+    #[value(alias = "study")]
     Studies,
     /// Samplers.
+    #[value(alias = "sampler")]
     Samplers,
 }

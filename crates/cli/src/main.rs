@@ -115,6 +115,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Drive(args) => verbs::drive::run(catalogue, &args),
         Verb::Line(args) => verbs::line::run(catalogue, &args),
         Verb::Ab(args) => verbs::ab::run(catalogue, &args),
+        Verb::Capture(args) => verbs::capture::run(catalogue, &args),
         Verb::Check(args) => verbs::check::run(catalogue, &args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Compare(args) => verbs::compare::run(&args),

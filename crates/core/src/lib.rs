@@ -22,6 +22,7 @@
 //! | [`pace`] | when operations are started |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`tables`] | collections as tables of SQL |
+//! | [`production`] | [`Production`]: what a running store was asked before |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
 //! | `parameters` | [`parameters()`]: where parameters stand in a statement |
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
@@ -47,6 +48,7 @@ pub mod op;
 pub mod pace;
 mod parameters;
 pub mod pause;
+pub mod production;
 pub mod quantity;
 pub mod sampler;
 pub mod server;
@@ -77,6 +79,7 @@ pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
+pub use production::Production;
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{

@@ -1,5 +1,6 @@
 //! A store under test: its client side and, where it can be started here, its server side.
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::catalogue::{ParamSpec, Params};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
+use crate::production::{Logged, Production};
 use crate::sampler::Reading;
 use crate::server::{Recipe, Servers};
 use crate::session::{SessionShape, SessionSpec, Sessions};
@@ -331,6 +333,23 @@ pub trait StoreKind: Send + Sync {
     /// Values of parameters that cannot be.
     fn recipe(&self, _params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         Ok(None)
+    }
+
+    /// A running one as it is in production, over a connection that only reads; `None` where none tells what it was asked.
+    ///
+    /// # Errors
+    /// Nobody there, a refused login.
+    fn production(&self, _options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
+        Ok(None)
+    }
+
+    /// Tells each statement of one of its servers' logs, in whichever of its formats that is. Only of a store that has a
+    /// [`StoreKind::production`].
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    fn read_log(&self, _log: &mut dyn BufRead, _tell: &mut Logged<'_>) -> std::io::Result<()> {
+        Ok(())
     }
 
     /// Opens it, as a client of what runs; starts no server. `progress` is told what takes a while.

@@ -88,8 +88,15 @@ impl<'c> Reading<'c> {
             }
             None => {
                 let Some(kind) = self.catalogue.store(name) else {
+                    let what = format!("unknown store `{}`", short(name));
+                    if name.contains([':', '/', '@']) {
+                        let urls: Vec<String> = specs
+                            .filter_map(|spec| Some(format!("{}://{}", spec.schemes.first()?, short(name))))
+                            .collect();
+                        return refuse(what, format!("a running store is named by a URL: {}", urls.join(", ")));
+                    }
                     let names: Vec<&str> = specs.flat_map(|spec| spec.names()).collect();
-                    return refuse(format!("unknown store `{}`", short(name)), nearest::help(name, "stores", &names));
+                    return refuse(what, nearest::help(name, "stores", &names));
                 };
                 (kind, None)
             }

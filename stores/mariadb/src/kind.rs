@@ -1,12 +1,19 @@
 //! What the store says of itself before it is opened, and opening it.
 
+use std::io::BufRead;
+use std::sync::Arc;
+
+use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target,
+    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape, SessionSpec,
+    Store, StoreError, StoreKind, StoreSpec, Target,
 };
 
+use crate::connection::connect;
 use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
+use crate::log;
+use crate::production::{MyProduction, SETTINGS};
 use crate::server::{self, MariadbRecipe, find_server};
 use crate::store::{MariadbStore, database_name};
 
@@ -99,6 +106,19 @@ impl StoreKind for Mariadb {
         // Of one that is said twice the last counts.
         settings.extend(further_settings(params)?);
         Ok(Some(Box::new(MariadbRecipe { settings })))
+    }
+
+    fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
+        let (url, password) = options.target.url()?;
+        let info = conninfo::resolve(url, password, &Environment::of_process())?;
+        let (connecting, settings) = (options.waits.with_answer(info.connect_timeout), [SETTINGS.to_owned()]);
+        let mut connection = connect(&info.address, Arc::new(info.login), Arc::default(), &settings, &[], &connecting)?;
+        connection.set_waits(options.waits);
+        Ok(Some(Box::new(MyProduction(connection))))
+    }
+
+    fn read_log(&self, log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+        log::read(log, tell)
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

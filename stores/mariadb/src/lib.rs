@@ -9,6 +9,7 @@
 //! | `control` | settings, sizes, tidying, checks, in plain SQL |
 //! | `counters` | what the server counts of its own work, and its cycle |
 //! | `plan` | EXPLAIN's rows in words |
+//! | `production`, `log` | what a running server was asked, by its digests and its logs |
 //! | [`wire`] | one connection as a protocol without I/O |
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`sql`] | the `records` interface in SQL |
@@ -22,7 +23,9 @@ pub mod conninfo;
 mod control;
 mod counters;
 mod kind;
+mod log;
 mod plan;
+mod production;
 pub mod server;
 pub mod sql;
 mod store;

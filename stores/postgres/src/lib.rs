@@ -12,6 +12,7 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`Endpoint`] | one server, encrypted or not; which of several hosts it is |
 //! | [`sql`] | the `records` interface in SQL |
+//! | `production`, `log` | what a running server was asked, by its statistics and its log |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | how a private server is made |
@@ -24,6 +25,8 @@ pub mod conninfo;
 mod control;
 mod counters;
 mod kv;
+mod log;
+mod production;
 mod reach;
 pub mod server;
 mod shared_memory;

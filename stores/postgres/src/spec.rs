@@ -1,11 +1,16 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
+use std::io::BufRead;
+
+use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec,
-    Store, StoreError, StoreKind, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
+    SessionSpec, Store, StoreError, StoreKind, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
+use crate::log;
+use crate::production::{PgProduction, SETTINGS};
 use crate::reach::reach;
 use crate::server::{POSTGRES, PostgresRecipe};
 use crate::store::{PostgresStore, control_settings, schema_name};
@@ -106,6 +111,18 @@ impl StoreKind for Postgres {
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         Ok(Some(Box::new(PostgresRecipe { settings: server_settings(params)? })))
+    }
+
+    fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
+        let (url, password) = options.target.url()?;
+        let info = conninfo::resolve(url, password, &Environment::of_process())?;
+        let (_, mut connection) = reach(&info, SETTINGS, &options.waits.with_answer(info.connect_timeout))?;
+        connection.set_waits(options.waits);
+        Ok(Some(Box::new(PgProduction(connection))))
+    }
+
+    fn read_log(&self, log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+        log::read(log, tell)
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod ab;
+pub mod capture;
 pub mod check;
 pub mod compare;
 pub mod doctor;

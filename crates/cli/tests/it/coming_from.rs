@@ -102,9 +102,11 @@ fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
 #[test]
 fn what_pgbench_does_is_done_as_the_book_says() {
     let place = Place::new();
-    let postgres = Postgres::start(place.path());
+    let postgres = Postgres::start_with(&[("shared_preload_libraries", "pg_stat_statements")], place.path());
     let made = Command::new("pgbench").args(["-i", "-q", &postgres.url()]).output().expect("pgbench");
     assert!(made.status.success(), "{made:?}");
+    postgres.sql("CREATE EXTENSION pg_stat_statements");
+    postgres.sql("SELECT abalance FROM pgbench_accounts WHERE aid = 1");
     let page = include_str!("../../../../docs/src/from-pgbench.md");
     run_all(&place, page, 17, &[("postgres://bench@db1/shop", &postgres.url())]);
 }
@@ -112,10 +114,12 @@ fn what_pgbench_does_is_done_as_the_book_says() {
 #[test]
 fn what_sysbench_does_is_done_as_the_book_says() {
     let place = Place::new();
-    let (postgres, mariadb) = (Postgres::start(place.path()), Mariadb::start(place.path()));
+    let postgres = Postgres::start(place.path());
+    let mariadb = Mariadb::start_with(&[("performance-schema", "ON")], place.path());
     mariadb
         .sql("CREATE TABLE sbtest1 (id INT PRIMARY KEY AUTO_INCREMENT, k INT, c CHAR(120), pad CHAR(60), KEY k_1 (k))");
     mariadb.sql("INSERT INTO sbtest1 (k, c, pad) SELECT seq, REPEAT('c', 119), REPEAT('p', 59) FROM seq_1_to_1000");
+    mariadb.sql("SELECT c FROM sbtest1 WHERE id = 1");
     let servers = [
         ("postgres://bench@db1/shop", postgres.url()),
         ("mysql://bench@db1/shop", mariadb.url()),

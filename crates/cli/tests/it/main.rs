@@ -7,6 +7,7 @@ mod ab;
 mod action;
 mod attached;
 mod bench;
+mod capture;
 mod coming_from;
 mod commands;
 mod compare;

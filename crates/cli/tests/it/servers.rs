@@ -1,6 +1,6 @@
 //! Servers that stand for somebody's own: tests attach to them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_core::Recipe;
@@ -14,6 +14,19 @@ fn start(recipe: impl Recipe + 'static, log_dir: &Path, missing: &str) -> Cluste
     Cluster::start(Box::new(recipe), &["/var/tmp".into()], log_dir, &Default::default(), &mut |_| {}).expect(missing)
 }
 
+fn owned(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The file `name`, wherever below its data it is.
+fn below(server: &Cluster, name: &str) -> PathBuf {
+    let data = &server.first().data_dir;
+    let mut folders = vec![data.clone()];
+    folders.extend(std::fs::read_dir(data).unwrap().flatten().map(|entry| entry.path()).filter(|path| path.is_dir()));
+    let found = folders.into_iter().map(|folder| folder.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{name} is not below {}", data.display()))
+}
+
 /// Somebody's PostgreSQL, with a database `postgres`.
 pub struct Postgres {
     server: Cluster,
@@ -21,8 +34,17 @@ pub struct Postgres {
 
 impl Postgres {
     pub fn start(log_dir: &Path) -> Self {
+        Self::start_with(&[], log_dir)
+    }
+
+    pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
-        Self { server: start(PostgresRecipe::default(), log_dir, missing) }
+        Self { server: start(PostgresRecipe { settings: owned(settings) }, log_dir, missing) }
+    }
+
+    /// A file of its own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        below(&self.server, name)
     }
 
     /// Of its socket's directory.
@@ -50,12 +72,21 @@ pub struct Mariadb {
 
 impl Mariadb {
     pub fn start(log_dir: &Path) -> Self {
-        let settings = vec![("innodb-buffer-pool-size".to_owned(), "32M".to_owned())];
+        Self::start_with(&[("innodb-buffer-pool-size", "32M")], log_dir)
+    }
+
+    pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
+        let settings = owned(settings);
         let missing = "MariaDB: apt-get install mariadb-server, or run `cargo xtask test`";
         let mut mariadb = Self { server: start(MariadbRecipe { settings }, log_dir, missing), database: "mysql" };
         mariadb.sql("CREATE DATABASE shop");
         mariadb.database = "shop";
         mariadb
+    }
+
+    /// A file of its own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        below(&self.server, name)
     }
 
     fn socket(&self) -> String {
@@ -99,8 +130,7 @@ impl Redis {
 
     fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self { server: start(RedisRecipe::new(None, settings, 1).expect(missing), log_dir, missing) }
+        Self { server: start(RedisRecipe::new(None, owned(settings), 1).expect(missing), log_dir, missing) }
     }
 
     fn socket(&self) -> String {

@@ -243,6 +243,10 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
     for (options, words) in [
         ("kv --on null --clients 0", "error: --clients 0: `clients` must be 1 to 100000, not 0"),
         ("kv --on null --clients 8,0", "error: --clients 8,0: `clients` must be"),
+        (
+            "http --on localhost:80",
+            "error: --on localhost:80: unknown store `localhost:80`\n  → a running store is named by a URL: postgres://localhost:80,",
+        ),
         ("kv --on sqlit", "error: --on sqlit: unknown store `sqlit`\n  → did you mean `sqlite`?"),
         ("kv --on null --for 5x", "error: --for 5x: `for`: `x` is not a unit of time"),
         ("kv --on null --goal p99=20", "error: --goal p99=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),

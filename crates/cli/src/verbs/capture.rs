@@ -1,0 +1,136 @@
+//! `plimsoll capture`: a workload of what a running database was asked.
+
+use std::fs::{self, File, Permissions};
+use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use plimsoll_capture::{Asked, Captured, Wanted, Written};
+use plimsoll_core::{Catalogue, OpenOptions, Params, Production, StoreKind, Target, Waits, shown, waits};
+use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_trial::TrialError;
+
+use crate::args::CaptureArgs;
+use crate::error::exit;
+use crate::plans::Passwords;
+use crate::verbs::report;
+
+/// Captures, writes the plan, and says what it has.
+pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> {
+    let folder = args.output.with_extension("values");
+    for path in [&args.output, &folder] {
+        if path.symlink_metadata().is_ok() {
+            return Err(TrialError::usage(format!("{} is there already", path.display()))
+                .next("remove it, or name another plan with --output"));
+        }
+    }
+    let url = plimsoll_plan::split_password(&args.from).0;
+    let kind = catalogue.store_of(&url).filter(|_| url.contains("://")).ok_or_else(|| {
+        TrialError::usage(format!("--from {url} is not the URL of a database"))
+            .next("write it as SCHEME://user@host/database; `plimsoll list stores` shows the schemes")
+    })?;
+    let mut production = opened(kind, args, &url)?;
+    let dialect = kind.spec().dialect.ok_or_else(|| untold(kind))?;
+    let asked = match &args.log {
+        None => Asked::counted(dialect, &mut *production)?,
+        Some(log) => of_log(kind, log, Asked::new(dialect, args.values as usize))?,
+    };
+    let wanted = Wanted { statements: args.top as usize, values: args.values as usize, writes: args.allow_writes };
+    let mut progress = |statement: &str| crate::say(&format!("values for {}", shown::clean(&first_words(statement))));
+    let captured = asked.capture(wanted, &mut *production, &mut progress)?;
+    if captured.statements() == 0 {
+        let why =
+            captured.left_out.iter().map(|(why, count, _)| format!("{count} {why}")).collect::<Vec<_>>().join("; ");
+        let error = TrialError::usage("there is no statement to make a workload of");
+        return Err(if why.is_empty() {
+            error.detail("none was counted in this database")
+        } else {
+            error.detail(shown::clean(&why))
+        });
+    }
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let written = plimsoll_capture::write(&captured, &url, &name)?;
+    keep(&args.output, &folder, &written)?;
+    told(&captured, args, &folder, !written.files.is_empty())
+}
+
+fn first_words(statement: &str) -> String {
+    let mut words: String = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(70) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}
+
+fn untold(kind: &dyn StoreKind) -> TrialError {
+    TrialError::usage(format!("{} tells nothing of the statements that it was asked", kind.spec().name))
+        .next("name a server of SQL, with its URL")
+}
+
+fn opened(kind: &dyn StoreKind, args: &CaptureArgs, url: &str) -> Result<Box<dyn Production>, TrialError> {
+    let passwords = Passwords::of_options(args.password_file.as_deref(), &[std::slice::from_ref(&args.from)])?;
+    let options = OpenOptions {
+        target: Target::Attach { url: url.to_owned(), password: passwords.of(url) },
+        params: Params::default(),
+        run_id: String::new(),
+        waits: Waits::new(waits::ANSWER, waits::WORK, std::sync::Arc::default()),
+    };
+    kind.production(options)?.ok_or_else(|| untold(kind))
+}
+
+fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: Asked) -> Result<Asked, TrialError> {
+    let failed = |error: &std::io::Error| TrialError::io(log.display(), error);
+    let mut file = BufReader::new(File::open(log).map_err(|error| failed(&error))?);
+    kind.read_log(&mut file, &mut |text, values| asked.log(text, values)).map_err(|error| failed(&error))?;
+    asked.counted_by = log.display().to_string();
+    Ok(asked)
+}
+
+/// Writes the plan and its values, which nobody else may read: they are production's. All of it, or nothing.
+fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialError> {
+    let all = || -> Result<(), TrialError> {
+        let parent = folder.parent().unwrap_or(Path::new(""));
+        if !written.files.is_empty() {
+            fs::create_dir(folder).map_err(|error| TrialError::writing(folder.display(), &error))?;
+            let only_ours = Permissions::from_mode(0o700);
+            fs::set_permissions(folder, only_ours).map_err(|error| TrialError::writing(folder.display(), &error))?;
+        }
+        for (name, text) in &written.files {
+            report::write(&parent.join(name), text)?;
+        }
+        report::write(output, &written.plan)
+    };
+    all().inspect_err(|_| {
+        // What was written is a part; the error says why.
+        let _ = (fs::remove_dir_all(folder), fs::remove_file(output));
+    })
+}
+
+fn told(captured: &Captured, args: &CaptureArgs, folder: &Path, has_values: bool) -> Result<u8, TrialError> {
+    let (plan, kept, calls) = (args.output.display(), captured.calls_kept(), captured.calls);
+    let share = 100.0 * kept as f64 / calls.max(1) as f64;
+    let mut text = format!(
+        "{plan}  {} statements with {} of {} calls ({share:.1} %)\n",
+        captured.statements(),
+        shown::count(kept),
+        shown::count(calls)
+    );
+    if has_values {
+        text.push_str(&format!("{}  their values: the database's own, for nobody else to read\n", folder.display()));
+    }
+    text.push_str(&format!("Next: plimsoll run {plan}, or plimsoll line {plan} --goal p99=20ms\n"));
+    crate::print(&format!("{}\n\n", shown::lines(text)))?;
+    let mut table = Table::new("", vec![words("why"), numbers("statements"), numbers("calls")]);
+    for (why, count, calls) in &captured.left_out {
+        table.row(vec![
+            Cell::from(shown::clean(why)),
+            Cell::from(shown::count(*count as u64)),
+            Cell::from(shown::count(*calls)),
+        ]);
+    }
+    if !captured.left_out.is_empty() {
+        report::print_tables(&[("left out", "", table)])?;
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,158 @@
+//! Workloads made of what a server was asked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::bench::{Place, Ran};
+use crate::servers::{Mariadb, Postgres};
+
+/// What both servers are filled with and asked, but for how they count up.
+const TABLES: &str = "CREATE TABLE customers (id int PRIMARY KEY, phone varchar(20)); \
+    CREATE TABLE orders (id int PRIMARY KEY, customer int, status varchar(10), placed date);";
+const ASKED: [&str; 6] = [
+    "SELECT c.phone FROM customers c JOIN orders o ON o.customer = c.id WHERE o.id = 17 AND c.id > 3 LIMIT 5",
+    "SELECT id FROM customers WHERE phone = '1000007'",
+    "SELECT id FROM customers WHERE id IN (7, 8, 9)",
+    "SELECT count(*) FROM orders WHERE status = 'paid' AND placed BETWEEN '2026-01-01' AND '2026-03-01'",
+    "SELECT id FROM orders WHERE status = 'it''s' ORDER BY 1",
+    "UPDATE orders SET status = 'new' WHERE id = 4",
+];
+
+fn capture(place: &Place, url: &str, more: &[&str]) -> Ran {
+    let output = place.path().join("captured.toml");
+    place.run(&[&["capture", "--from", url, "--output", output.to_str().unwrap()], more].concat())
+}
+
+/// The plan that was written, shorter; none of it is left.
+fn driven(place: &Place, statements: usize) -> String {
+    let path = place.path().join("captured.toml");
+    let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 400");
+    fs::write(&path, &plan).unwrap();
+    let ran = place.run(&["run", path.to_str().unwrap()]).expect(0);
+    ran.says("PASS").says("0 errors");
+    assert_eq!(plan.matches("[[workload.script]]").count(), statements, "{plan}");
+    fs::remove_file(path).unwrap();
+    fs::remove_dir_all(place.path().join("captured.values")).unwrap();
+    plan
+}
+
+fn copied(place: &Place, log: &Path) -> PathBuf {
+    let copy = place.path().join(log.file_name().unwrap());
+    fs::copy(log, &copy).unwrap();
+    copy
+}
+
+#[test]
+fn what_a_postgres_counted_and_logged_is_driven() {
+    let place = Place::new();
+    let settings = [
+        ("shared_preload_libraries", "pg_stat_statements"),
+        ("log_min_duration_statement", "0"),
+        ("logging_collector", "on"),
+        ("log_directory", "log"),
+        ("log_filename", "server"),
+        ("log_destination", "stderr,csvlog,jsonlog"),
+    ];
+    let postgres = Postgres::start_with(&settings, place.path());
+    let url = postgres.url();
+    capture(&place, &url, &[]).expect(2).says("no pg_stat_statements").says("CREATE EXTENSION");
+    postgres.sql("CREATE EXTENSION pg_stat_statements");
+    postgres.sql(TABLES);
+    postgres.sql("INSERT INTO customers SELECT i, (1000000 + i)::text FROM generate_series(1, 5000) i");
+    capture(&place, &url, &[]).expect(2).says("no statement to make a workload of");
+    for statement in ASKED {
+        postgres.sql(statement);
+        postgres.sql(statement);
+    }
+    // Before anything is driven.
+    let logs = ["server", "server.csv", "server.json"].map(|name| copied(&place, &postgres.file("log").join(name)));
+    // Nothing can be drawn for a table without a row.
+    let ran = capture(&place, &url, &[]).expect(0);
+    ran.says("2 statements with 4 of").says("the table orders has no row to draw values from").says("--allow-writes");
+    driven(&place, 2);
+    postgres.sql("INSERT INTO orders SELECT i, i, CASE i % 2 WHEN 0 THEN 'paid' ELSE 'it''s' END, '2026-01-01'::date + i % 300 FROM generate_series(1, 5000) i");
+    postgres.sql("ANALYZE");
+    capture(&place, &url, &["--values", "50"]).expect(0).says("5 statements with");
+    // Only who captured may read them.
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = place.path().join("captured.values");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let phones = fs::read_dir(&folder).unwrap().flatten().map(|file| fs::read_to_string(file.path()).unwrap());
+    let phones = phones.filter(|text| text.starts_with("p1\n10")).collect::<Vec<_>>();
+    assert_eq!(phones.iter().map(|text| text.lines().count()).collect::<Vec<_>>(), [51], "{phones:?}");
+    let plan = driven(&place, 5);
+    assert!(plan.contains("LIMIT 10") && !plan.contains("UPDATE"), "{plan}");
+    capture(&place, &url, &["--allow-writes"]).expect(0).says("statements with");
+    let plan = fs::read_to_string(place.path().join("captured.toml")).unwrap();
+    assert!(plan.contains("UPDATE orders SET status = :update_orders_p1 WHERE id = :update_orders_p2;"), "{plan}");
+    capture(&place, &url, &[]).expect(2).says("captured.toml is there already");
+    fs::remove_file(place.path().join("captured.toml")).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    for log in logs {
+        capture(&place, &url, &["--log", log.to_str().unwrap()]).expect(0).says("5 statements with 10 of");
+        let plan = driven(&place, 5);
+        assert!(plan.contains("LIMIT :select_customers") && plan.contains("ORDER BY 1"), "{plan}");
+    }
+}
+
+#[test]
+fn what_a_mariadb_counted_and_logged_is_driven() {
+    let place = Place::new();
+    let settings = [
+        ("performance-schema", "ON"),
+        ("slow-query-log", "1"),
+        ("long-query-time", "0"),
+        ("slow-query-log-file", "slow"),
+    ];
+    let settings = [&settings[..], &[("general-log", "1"), ("general-log-file", "general")]].concat();
+    let mariadb = Mariadb::start_with(&settings, place.path());
+    let url = mariadb.url();
+    mariadb.sql("CREATE TABLE customers (id int PRIMARY KEY, phone varchar(20), KEY (phone))");
+    mariadb.sql("CREATE TABLE orders (id int PRIMARY KEY, customer int, status varchar(10), placed date)");
+    mariadb.sql("INSERT INTO customers SELECT seq, concat(1000000 + seq) FROM seq_1_to_5000");
+    mariadb.sql("INSERT INTO orders SELECT seq, seq, if(seq % 2, 'paid', 'it''s'), '2026-01-01' + INTERVAL seq % 300 DAY FROM seq_1_to_5000");
+    for statement in ASKED {
+        mariadb.sql(statement);
+        mariadb.sql(statement);
+    }
+    // Before anything is driven.
+    let logs = ["slow", "general"].map(|name| copied(&place, &mariadb.file(name)));
+    capture(&place, &url, &[]).expect(0).says("5 statements with 10 of");
+    let plan = driven(&place, 5);
+    // As a number it would find no index.
+    assert!(plan.contains("`phone` = CONCAT(:"), "{plan}");
+    for log in logs {
+        capture(&place, &url, &["--log", log.to_str().unwrap()]).expect(0).says("5 statements with 10 of");
+        let plan = driven(&place, 5);
+        assert!(plan.contains("phone = CONCAT(:"), "{plan}");
+    }
+    let off = Mariadb::start(place.path());
+    capture(&place, &off.url(), &[]).expect(2).says("performance_schema is off").says("--log FILE");
+}
+
+#[test]
+fn what_cannot_be_captured_is_told_and_leaves_nothing() {
+    let place = Place::new();
+    capture(&place, "postgres", &[]).expect(2).says("--from postgres is not the URL of a database");
+    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis tells nothing of the statements");
+    capture(&place, "postgres://me@127.0.0.1:1/shop", &[]).expect(3);
+    capture(&place, "postgres://me@h/shop", &["--top", "0"]).expect(2).says("1..=1000");
+    let postgres = Postgres::start(place.path());
+    let missing = place.path().join("missing.log");
+    capture(&place, &postgres.url(), &["--log", missing.to_str().unwrap()]).expect(2).says("missing.log");
+    let empty = place.path().join("empty.log");
+    fs::write(&empty, "no log\n\u{1}\u{ff}{,'\n").unwrap();
+    let ran = capture(&place, &postgres.url(), &["--log", empty.to_str().unwrap()]);
+    ran.expect(2).says("no statement to make a workload of");
+    let left = fs::read_dir(place.path())
+        .unwrap()
+        .flatten()
+        .filter(|file| file.file_name().to_string_lossy().starts_with("captured"));
+    assert_eq!(left.count(), 0);
+    let output = "/nonexistent/captured.toml";
+    postgres.sql("CREATE TABLE t (a int)");
+    let log = place.path().join("a.log");
+    fs::write(&log, "x LOG:  statement: SELECT a FROM t WHERE a = 1\n").unwrap();
+    let args = ["capture", "--from", &postgres.url(), "--log", log.to_str().unwrap(), "--output", output];
+    place.run(&args).expect(8).says("/nonexistent");
+}

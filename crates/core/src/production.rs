@@ -1,0 +1,68 @@
+//! What a running store tells of the statements that it was asked before anybody tested it.
+
+use crate::error::StoreError;
+
+/// A statement that a store was asked, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Its text, with the store's own placeholders for values.
+    pub text: String,
+    /// How often it was asked.
+    pub calls: u64,
+}
+
+/// Statements that a store was asked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AskedStatements {
+    /// In no order; of one text there may be several.
+    pub statements: Vec<Asked>,
+    /// What has counted them, as in "counted by …".
+    pub counted_by: String,
+    /// For how long it has counted; `None` where it does not tell.
+    pub seconds: Option<f64>,
+}
+
+/// What a [`Production`] calls a table that it draws values from, so that its statements can be told from production's.
+pub const MARK: &str = "plimsoll";
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, without quotes.
+    pub name: String,
+    /// Its values are texts.
+    pub is_text: bool,
+}
+
+/// A store in production, over a connection that only reads.
+pub trait Production {
+    /// Its own schemas and tables, which tools ask; `pg_*` are all that begin so.
+    fn catalogue(&self) -> &'static [&'static str];
+
+    /// What it was asked, in the database of its URL.
+    ///
+    /// # Errors
+    /// `Usage`, with what has to be switched on, where nothing counts.
+    fn asked(&mut self) -> Result<AskedStatements, StoreError>;
+
+    /// The columns of a table, which is named as in a statement; none where there is no such table.
+    ///
+    /// # Errors
+    /// As the server says.
+    fn columns(&mut self, table: &str) -> Result<Vec<Column>, StoreError>;
+
+    /// Up to `count` rows of a table from all over it, with the values of these columns as texts; none of them is null.
+    ///
+    /// # Errors
+    /// As the server says.
+    fn rows(&mut self, table: &str, columns: &[String], count: usize) -> Result<Vec<Vec<String>>, StoreError>;
+
+    /// Why the server would refuse a statement with these values for its placeholders; it is planned, not executed.
+    ///
+    /// # Errors
+    /// The connection failed.
+    fn refusal(&mut self, text: &str, values: &[String]) -> Result<Option<String>, StoreError>;
+}
+
+/// What is told of each statement in a log: its text, with the values of its placeholders where it has any.
+pub type Logged<'a> = dyn FnMut(&str, &[Option<String>]) + 'a;

@@ -1,0 +1,112 @@
+//! What a running server was asked: by its statement digests, and values out of its tables.
+
+use plimsoll_core::production::{Asked, AskedStatements, Column, MARK};
+use plimsoll_core::{Production, StoreError, StoreErrorKind};
+use plimsoll_endpoint::text;
+
+use crate::connection::Connection;
+use crate::sql::literal;
+
+/// What sessions set: nothing is written.
+pub(crate) const SETTINGS: &str = "SET SESSION TRANSACTION READ ONLY";
+
+pub(crate) struct MyProduction(pub Connection);
+
+impl Production for MyProduction {
+    fn catalogue(&self) -> &'static [&'static str] {
+        &["information_schema", "performance_schema", "mysql", "sys"]
+    }
+
+    fn asked(&mut self) -> Result<AskedStatements, StoreError> {
+        let next = "name one in the URL: --from mariadb://user@host/database";
+        if self.0.value("SELECT DATABASE()")?.is_empty() {
+            return Err(StoreError::usage("the URL names no database").next(next));
+        }
+        if self.0.value("SELECT @@performance_schema")? != "1" {
+            return Err(StoreError::usage("the server's performance_schema is off: nothing counts its statements").next(
+                "start it with performance_schema=ON, or give its slow or general log: --log FILE (SET GLOBAL slow_query_log=1, \
+                 long_query_time=0 logs all that new connections ask)",
+            ));
+        }
+        const DIGESTS: &str = "performance_schema.events_statements_summary_by_digest WHERE SCHEMA_NAME = DATABASE()";
+        let answer = self.0.simple(&format!("SELECT DIGEST_TEXT, COUNT_STAR FROM {DIGESTS}"))?;
+        let asked = |row| Asked { text: as_written(text(row, 0)), calls: text(row, 1).parse().unwrap_or(0) };
+        let statements = answer.row_iter().map(asked).collect();
+        let since = format!("SELECT TIMESTAMPDIFF(SECOND, MIN(FIRST_SEEN), NOW()) FROM {DIGESTS}");
+        let seconds = self.0.value(&since)?.parse().ok();
+        Ok(AskedStatements { statements, counted_by: "events_statements_summary_by_digest".to_owned(), seconds })
+    }
+
+    fn columns(&mut self, table: &str) -> Result<Vec<Column>, StoreError> {
+        let answer = self.0.simple(&format!(
+            "SELECT COLUMN_NAME, DATA_TYPE LIKE '%char' OR DATA_TYPE LIKE '%text' OR DATA_TYPE IN ('enum', 'set') \
+             FROM information_schema.COLUMNS WHERE {}",
+            named(table)
+        ))?;
+        let column = |row| Column { name: text(row, 0).to_owned(), is_text: text(row, 1) == "1" };
+        Ok(answer.row_iter().map(column).collect())
+    }
+
+    fn rows(&mut self, table: &str, columns: &[String], count: usize) -> Result<Vec<Vec<String>>, StoreError> {
+        let rows = self.0.value(&format!("SELECT TABLE_ROWS FROM information_schema.TABLES WHERE {}", named(table)))?;
+        let share = 2.0 * count as f64 / rows.parse::<f64>().unwrap_or(0.0);
+        let there: Vec<String> = columns.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+        let mut sampled = |share: f64| {
+            let some = if share < 1.0 { format!(" AND RAND() < {share}") } else { String::new() };
+            let (columns, there) = (columns.join(", "), there.join(" AND "));
+            self.0.work(|connection| {
+                connection.simple(&format!("SELECT {columns} FROM {table} AS {MARK} WHERE {there}{some} LIMIT {count}"))
+            })
+        };
+        let mut answer = sampled(share)?;
+        if answer.rows == 0 && share < 1.0 {
+            answer = sampled(1.0)?;
+        }
+        Ok(answer.row_iter().map(|row| (0..columns.len()).map(|at| text(row, at).to_owned()).collect()).collect())
+    }
+
+    fn refusal(&mut self, statement: &str, values: &[String]) -> Result<Option<String>, StoreError> {
+        let mut ask = vec![
+            format!("SET @plimsoll = {}", literal(&format!("EXPLAIN {statement}"))),
+            "PREPARE plimsoll FROM @plimsoll".to_owned(),
+        ];
+        let is_number = |value: &String| value.parse::<i64>().is_ok();
+        ask.extend((1..).zip(values).map(|(number, value)| match is_number(value) {
+            true => format!("SET @plimsoll{number} = {value}"),
+            false => format!("SET @plimsoll{number} = {}", literal(value)),
+        }));
+        let names: Vec<String> = (1..=values.len()).map(|number| format!("@plimsoll{number}")).collect();
+        let using = if names.is_empty() { String::new() } else { format!(" USING {}", names.join(", ")) };
+        ask.extend([format!("EXECUTE plimsoll{using}"), "DEALLOCATE PREPARE plimsoll".to_owned()]);
+        for one in ask {
+            match self.0.simple(&one) {
+                Ok(_) => {}
+                Err(error) if error.is_nobody_there() || error.kind == StoreErrorKind::Broken => return Err(error),
+                Err(error) => return Ok(Some(said(&error))),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A digest as a statement: it has a blank before each parenthesis, where a function's must not have one, three points in place of
+/// a list and of LIMIT's second number, and units as the server calls them.
+fn as_written(digest: &str) -> String {
+    const ALSO: [(&str, &str); 4] =
+        [(" (", "("), ("IN(...)", "IN (?)"), ("LIMIT ?, ...", "LIMIT ?, ?"), ("SQL_TSI_", "")];
+    ALSO.iter().fold(digest.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The condition that a table of `information_schema` is about this one.
+fn named(table: &str) -> String {
+    let bare = |part: &str| literal(part.trim().trim_matches('`'));
+    match table.rsplit_once('.') {
+        Some((database, table)) => format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", bare(database), bare(table)),
+        None => format!("TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {}", bare(table)),
+    }
+}
+
+/// The server's words without where it is.
+fn said(error: &StoreError) -> String {
+    error.what.split_once(" says: ").map_or(&*error.what, |(_, words)| words).to_owned()
+}
