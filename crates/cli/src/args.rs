@@ -339,6 +339,9 @@ pub struct CaptureArgs {
     /// Also statements that may change something. Drive them against a copy.
     #[arg(long)]
     pub allow_writes: bool,
+    /// No progress on stderr.
+    #[arg(long, short)]
+    pub quiet: bool,
     /// File whose first line is the password.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

@@ -53,7 +53,11 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["redis-server"],
     password_places: "REDISCLI_AUTH or --password-file",
     habits: &[
-        ("-t", "redis-benchmark", "--mix #=1 with the workload `kv` (its operation types: plimsoll list workloads)"),
+        (
+            "-t",
+            "redis-benchmark",
+            "drive kv --mix read=1 for get, --mix update=1 for set; others as commands of your own with -f",
+        ),
         ("-n", "redis-benchmark", "--ops # (of each client)"),
         ("-P", "redis-benchmark", "--depth #"),
         ("-d", "redis-benchmark", "--set field_count=1 --set field_length=#"),

@@ -36,7 +36,11 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
         Some(log) => of_log(kind, log, Asked::new(dialect, args.values as usize))?,
     };
     let wanted = Wanted { statements: args.top as usize, values: args.values as usize, writes: args.allow_writes };
-    let mut progress = |statement: &str| crate::say(&format!("values for {}", shown::clean(&first_words(statement))));
+    let mut progress = |statement: &str| {
+        if !args.quiet {
+            crate::say(&format!("values for {}", shown::clean(&first_words(statement))));
+        }
+    };
     let captured = asked.capture(wanted, &mut *production, &mut progress)?;
     if captured.statements() == 0 {
         let why =

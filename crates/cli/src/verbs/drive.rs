@@ -144,10 +144,19 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     if !args.goal.is_empty() {
         plan.text.push_str("\n[goals]\n");
         for given in &args.goal {
-            let Some((name, limit)) = given.rsplit_once('=').filter(|(name, _)| !name.trim().is_empty()) else {
+            let Some((name, sign, limit)) = goal_and_limit(given) else {
                 return Err(TrialError::usage(format!("`{given}` is not a goal and its limit"))
                     .next("write NAME=LIMIT, for example p99=20ms"));
             };
+            let is_least = goal_parts(name.trim()).1 == "rate";
+            if sign.starts_with(if is_least { '<' } else { '>' }) {
+                let which = if is_least {
+                    "least that is wanted, and every other goal the most"
+                } else {
+                    "most that is allowed; only of rate it is the least"
+                };
+                return Err(TrialError::usage(format!("--goal {given}: a limit is the {which}")));
+            }
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);
             let key = of.map_or_else(|| key(&what), |of| format!("{}.{}", key(of), key(&what)));
@@ -188,6 +197,13 @@ fn goal_parts(name: &str) -> (Option<&str>, &str) {
         Some((of, what)) => (Some(of), what),
         None => (None, name),
     }
+}
+
+/// A goal, what stands between it and its limit, and that: `p99=20ms`, or `p99<=20ms` as people write it.
+fn goal_and_limit(given: &str) -> Option<(&str, &str, &str)> {
+    let sign = ["<=", ">=", "<", ">", "="].into_iter().find(|sign| given.contains(sign))?;
+    let (name, limit) = given.rsplit_once(sign)?;
+    (!name.trim().is_empty()).then_some((name, sign, limit.trim()))
 }
 
 /// A key of a plan, in quotes where it needs them.
