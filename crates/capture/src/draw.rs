@@ -136,7 +136,7 @@ impl Draw {
     ) -> Result<Option<Cell>, StoreError> {
         let Origin::Column { qualifier, column, is_array, .. } = origin else { return Ok(None) };
         for table in statement.tables() {
-            if !statement.is_of(&table, qualifier.as_deref()) {
+            if !table.has(qualifier.as_deref()) {
                 continue;
             }
             if !self.columns.contains_key(&table.name) {

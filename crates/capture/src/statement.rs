@@ -14,6 +14,13 @@ pub(crate) struct Table {
     alias: String,
 }
 
+impl Table {
+    /// Whether a column that is qualified like this may be its.
+    pub fn has(&self, qualifier: Option<&str>) -> bool {
+        qualifier.is_none_or(|qualifier| self.alias.eq_ignore_ascii_case(qualifier))
+    }
+}
+
 /// What a parameter stands for, as far as the text tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -319,12 +326,7 @@ impl Statement {
             .is_some_and(|piece| self.text[piece.range.clone()].starts_with(sign) && piece.sort == Sort::Sign)
     }
 
-    /// Whether a column that is qualified like this is `table`'s.
-    pub fn is_of(&self, table: &Table, qualifier: Option<&str>) -> bool {
-        qualifier.is_none_or(|qualifier| table.alias.eq_ignore_ascii_case(qualifier))
-    }
-
-    /// A parameter as the store writes it, for the `number`th from 1 on.
+    /// Its text with the store's own placeholders.
     pub fn placed(&self) -> String {
         self.with(|number| placeholder(self.dialect, number + 1))
     }
