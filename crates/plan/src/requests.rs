@@ -72,7 +72,13 @@ impl Reading<'_> {
             Ok(text) => Some(text),
             Err(error) => {
                 let what = format!("the body `{}` cannot be read: {error}", short(path));
-                self.refuse(node.span.clone(), what, Some("a relative path begins in the plan's folder, that of an option in the current one".to_owned()))
+                self.refuse(
+                    node.span.clone(),
+                    what,
+                    Some(
+                        "a relative path begins in the plan's folder, that of an option in the current one".to_owned(),
+                    ),
+                )
             }
         }
     }

@@ -188,7 +188,13 @@ impl<'c> Reading<'c> {
         (self.files)(path).map_or_else(
             |error| {
                 let what = format!("the {what} `{}` cannot be read: {error}", short(path));
-                self.refuse(node.span.clone(), what, Some("a relative path begins in the plan's folder, that of an option in the current one".to_owned()))
+                self.refuse(
+                    node.span.clone(),
+                    what,
+                    Some(
+                        "a relative path begins in the plan's folder, that of an option in the current one".to_owned(),
+                    ),
+                )
             },
             Some,
         )
