@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::quantity::Percentile;
+use plimsoll_core::study::is_of_operation;
 use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
@@ -170,7 +171,7 @@ impl<'a> PhaseFacts<'a> {
 
     /// Whether `kind` is of `op`; all are where that is `None`.
     pub fn is_kind(&self, kind: KindId, op: Option<&str>) -> bool {
-        op.is_none_or(|op| self.op_name(kind) == op)
+        op.is_none_or(|op| is_of_operation(op, self.op_name(kind)))
     }
 
     /// The kinds of operation that ended in counted time.

@@ -33,7 +33,7 @@ fn option_of(key: &'static Key) -> Arg {
     let option = Arg::new(key.name).long(name).value_name(key.placeholder());
     let option = match key.takes {
         Takes::Flag => option.action(ArgAction::SetTrue),
-        Takes::Headers => option.action(ArgAction::Append),
+        Takes::Headers | Takes::Tables(_) => option.action(ArgAction::Append),
         Takes::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };
@@ -64,7 +64,7 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
         let given = all::<OF_LINE>().filter_map(|key| {
             let value = match key.takes {
                 Takes::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
-                Takes::Headers => {
+                Takes::Headers | Takes::Tables(_) => {
                     matches.get_many::<String>(key.name).map(|all| all.cloned().collect::<Vec<_>>().join("\n"))
                 }
                 _ => matches.get_one::<String>(key.name).cloned(),
@@ -116,7 +116,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
                 let from = if matches!(key.takes, Takes::Flag) {
                     format!("--{option}")
                 } else {
-                    format!("--{option} {given}")
+                    format!("--{option} {}", given.replace('\n', &format!(" --{option} ")))
                 };
                 plan.line(key.name, &written(key, given)?, &from);
             }
@@ -134,8 +134,8 @@ fn written(key: &Key, given: &str) -> Result<String, TrialError> {
         Takes::RateShape => list(&each(given, rate)),
         Takes::Stages => texts(given),
         Takes::Rate => value(&rate(given)),
-        Takes::Time(..) | Takes::Warmup if key.is_swept => list(&each(given, seconds)),
-        Takes::Time(..) => value(&seconds(given)),
+        Takes::Time(..) | Takes::Warmup | Takes::Think if key.is_swept => list(&each(given, seconds)),
+        Takes::Time(..) | Takes::Think => value(&seconds(given)),
         // pgbench opens one for each transaction, and has no number for it.
         Takes::Whole(..) if key.name == "reconnect" => {
             list(&each(given, |one| if one.trim() == "each" { "1".to_owned() } else { count(one) }))
@@ -143,10 +143,34 @@ fn written(key: &Key, given: &str) -> Result<String, TrialError> {
         Takes::Whole(..) if key.is_swept => list(&each(given, count)),
         Takes::Whole(..) => value(&count(given)),
         Takes::Text | Takes::Statuses => quoted(given),
+        Takes::Tables(keys) => tables(key.name, keys, given)?,
         Takes::Headers => format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", ")),
         _ if key.is_swept => list(given),
         _ => value(given),
     })
+}
+
+/// Tables of these keys, each on a line: `readers clients=8 mix=read rate=500/s`.
+fn tables(what: &str, keys: &[Key], given: &str) -> Result<String, TrialError> {
+    let table = |line: &str| {
+        let mut words = line.split_whitespace();
+        let mut pairs = vec![format!("name = {}", quoted(words.next().unwrap_or_default()))];
+        for word in words {
+            let known = word.split_once('=').and_then(|(name, value)| {
+                keys.iter().find(|key| key.name == name && name != "name").map(|key| (key, value))
+            });
+            let Some((key, value)) = known else {
+                let names: Vec<&str> = keys.iter().map(|key| key.name).filter(|name| *name != "name").collect();
+                let what = format!("--{what} {line}: `{word}` is none of its keys");
+                let next = format!("write a name, then KEY=VALUE with spaces between them: {}", names.join(", "));
+                return Err(TrialError::usage(what).next(next));
+            };
+            pairs.push(format!("{} = {}", key.name, written(key, value)?));
+        }
+        Ok(format!("{{ {} }}", pairs.join(", ")))
+    };
+    let tables = given.lines().map(table).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("[{}]", tables.join(", ")))
 }
 
 /// Processors by number, with commas between them.

@@ -120,6 +120,12 @@ pub fn is_of_step(of: &str, name: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
+/// Whether operations of the type called `name` are of `of`: of that type, or of that scenario, or of that type in any scenario.
+/// Those of a scenario are called `readers/read`.
+pub fn is_of_operation(of: &str, name: &str) -> bool {
+    name == of || name.split_once('/').is_some_and(|(scenario, type_name)| scenario == of || type_name == of)
+}
+
 /// How a goal that limits `what`, of `of`, is called: `p99.9`, `read.p99`, `status.500`.
 pub fn goal_name(what: GoalKind, of: Option<&str>) -> String {
     let name = match what {

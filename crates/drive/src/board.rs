@@ -275,8 +275,6 @@ pub(crate) struct Shared {
     pub end_ns: AtomicU64,
     /// The caller's wish to end the phase.
     pub stop: Arc<AtomicBool>,
-    /// Next operation of the schedule that blocking workers share.
-    pub next_arrival: AtomicU64,
 }
 
 impl Shared {

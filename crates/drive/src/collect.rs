@@ -10,15 +10,16 @@ use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogr
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
 use crate::grid::Grid;
+use crate::group::Flow;
 use crate::histogram::{Digits, TOP_NS, WorkerHistogram};
-use crate::schedule::Schedule;
 use crate::spec::{Lag, OpTime};
 use crate::witness::{Watch, Witness};
 
 /// Takes slice after slice from the workers' boards.
 pub(crate) struct Collector {
     grid: Grid,
-    arrivals: Option<Schedule>,
+    /// The schedules of those that have one.
+    flows: Vec<Flow>,
     boards: Vec<Arc<Board>>,
     /// The slice that is taken next.
     ordinal: u32,
@@ -35,6 +36,8 @@ pub(crate) struct Collector {
     unfinished: Option<Histogram<u64>>,
     /// Kinds that are steps of others, by position.
     is_step: Box<[bool]>,
+    /// Operations that can be in flight at a time: a client has one.
+    pub in_flight_max: u64,
     /// What a witness sees, where there is one.
     pub watch: Option<Watching>,
     totals: Totals,
@@ -172,12 +175,12 @@ impl Totals {
 }
 
 impl Collector {
-    pub fn new(grid: Grid, arrivals: Option<Schedule>, boards: Vec<Arc<Board>>, kinds: &[OpKind]) -> Self {
+    pub fn new(grid: Grid, flows: Vec<Flow>, boards: Vec<Arc<Board>>, kinds: &[OpKind]) -> Self {
         let none = vec![[0; 4]; kinds.len()];
         let workers = boards.len();
         Self {
             grid,
-            arrivals,
+            flows,
             boards,
             ordinal: 0,
             not_before_ns: 0,
@@ -188,6 +191,7 @@ impl Collector {
             response: None,
             unfinished: None,
             is_step: kinds.iter().map(|kind| kind.step_of.is_some()).collect(),
+            in_flight_max: u64::MAX,
             watch: None,
             totals: Totals { kinds: none.clone(), steps: none, ..Totals::default() },
         }
@@ -229,7 +233,7 @@ impl Collector {
             if is_last {
                 slice.end_ns = end_ns.clamp(slice.start_ns, self.grid.end(self.ordinal));
                 for hung in hung {
-                    add_hung(&mut slice, hung, end_ns, self.arrivals.is_some());
+                    add_hung(&mut slice, hung, end_ns, !self.flows.is_empty());
                 }
                 if let Some(unfinished) = self.unfinished.take() {
                     let all = slice.unfinished.get_or_insert_with(|| Digits::Three.empty());
@@ -263,13 +267,15 @@ impl Collector {
         self.boards.iter().map(|board| board.slice()).max().unwrap_or(0).max(self.ordinal)
     }
 
-    /// Puts arrivals from `next` on that were due before `end_ns` and that nobody took into the last slice.
-    pub fn leave_unfinished(&mut self, next: u64, end_ns: u64) {
-        let Some(arrivals) = &self.arrivals else { return };
-        for index in next..arrivals.due_before(end_ns).max(next) {
-            let waited_ns = end_ns.saturating_sub(arrivals.at(index)).min(TOP_NS);
-            let unfinished = self.unfinished.get_or_insert_with(|| Digits::Three.empty());
-            unfinished.record(waited_ns).expect("a value of the same layout");
+    /// Puts arrivals that were due before `end_ns` and that no blocking worker took into the last slice.
+    pub fn leave_unfinished(&mut self, end_ns: u64) {
+        for Flow { arrivals, taken, .. } in &self.flows {
+            let Some(next) = taken.as_ref().map(|taken| taken.load(Relaxed)) else { continue };
+            for index in next..arrivals.due_before(end_ns).max(next) {
+                let waited_ns = end_ns.saturating_sub(arrivals.at(index)).min(TOP_NS);
+                let unfinished = self.unfinished.get_or_insert_with(|| Digits::Three.empty());
+                unfinished.record(waited_ns).expect("a value of the same layout");
+            }
         }
     }
 
@@ -362,14 +368,17 @@ impl Collector {
                 _ => board.oldest_ns.load(Relaxed),
             });
         }
-        slice.in_flight = started.saturating_sub(finished);
-        if let Some(arrivals) = &self.arrivals {
+        // Between the two readings more may have ended and begun than are ever in flight.
+        slice.in_flight = started.saturating_sub(finished).min(self.in_flight_max);
+        for Flow { arrivals, workers, .. } in &self.flows {
+            let started: u64 = self.boards[workers.clone()].iter().map(|board| board.started.load(Relaxed)).sum();
             // Nothing becomes due after the planned end, however long the last answers take.
             let until_ns = self.grid.end_ns.unwrap_or(u64::MAX).min(now_ns);
-            slice.due_unsent = arrivals.due_before(until_ns).saturating_sub(started);
-            if slice.due_unsent > 0 {
+            let due_unsent = arrivals.due_before(until_ns).saturating_sub(started);
+            if due_unsent > 0 {
                 oldest_ns = oldest_ns.min(arrivals.at(started));
             }
+            slice.due_unsent += due_unsent;
         }
         slice.oldest_age_ns = slice.end_ns.saturating_sub(oldest_ns);
     }

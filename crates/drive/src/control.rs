@@ -4,7 +4,7 @@ mod launch;
 
 use hdrhistogram::Histogram;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::Clock;
 use crate::collect::{Collector, Watching};
 use crate::grid::Grid;
+use crate::group::{Flow, Placed};
 use crate::late::late_because;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, StopReason};
@@ -87,8 +88,10 @@ impl Drive<'_> {
     /// its end; it may take its time as long as it is well under a slice's length.
     pub fn run(self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         self.spec.check()?;
+        self.spec.check_groups(&self.sessions)?;
         self.spec.check_depth(&self.sessions)?;
-        let workers = self.spec.worker_count(&self.sessions);
+        let placed = self.spec.placed(&self.sessions);
+        let workers = placed.last().map_or(0, |last| last.workers.end);
         if workers == 0 {
             return Err(DriveError::Spec("there is no session to drive".to_owned()));
         }
@@ -96,7 +99,7 @@ impl Drive<'_> {
             let given = self.observers.len();
             return Err(DriveError::Spec(format!("{workers} workers need as many observers, not {given}")));
         }
-        let mut phase = RunningPhase::launch(self, workers)?;
+        let mut phase = RunningPhase::launch(self, placed)?;
         if !phase.wait_until_open()? {
             return phase.call_off();
         }
@@ -112,7 +115,7 @@ struct RunningPhase<'a> {
     kinds: Arc<[OpKind]>,
     /// Each session has a thread of its own, which its store may keep for as long as it likes.
     blocking: bool,
-    sessions: usize,
+    placed: Vec<Placed>,
     boards: Vec<Arc<Board>>,
     shared: Arc<Shared>,
     go: Vec<SyncSender<Start>>,
@@ -123,7 +126,8 @@ struct RunningPhase<'a> {
     /// Those among them that were only given up because the user wanted an end.
     stopped: u64,
     grid: Grid,
-    arrivals: Option<Schedule>,
+    /// The schedules of those that have one.
+    flows: Vec<Flow>,
     /// When the phase was told to end before its time, and why.
     halted: Option<(u64, StopReason)>,
 }
@@ -156,7 +160,7 @@ impl<'a> RunningPhase<'a> {
         self.grid.start_ns = now_ns;
         self.grid.warmup_end_ns = now_ns;
         self.halted = Some((now_ns, StopReason::Cancelled));
-        let collector = Collector::new(self.grid, None, self.boards.clone(), &self.kinds);
+        let collector = Collector::new(self.grid, Vec::new(), self.boards.clone(), &self.kinds);
         self.finish(collector, &mut |_| {})
     }
 
@@ -168,22 +172,29 @@ impl<'a> RunningPhase<'a> {
             _ => None,
         };
         self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
-        self.arrivals = Schedule::new(self.spec, start_ns);
-        let stride = self.go.len() as u64;
-        for (worker, go) in self.go.iter().enumerate() {
-            let turns = match self.arrivals.clone().map(Cursor::new) {
-                None => Turns::Closed,
-                Some(arrivals) if self.blocking => Turns::Shared { arrivals },
-                Some(arrivals) => Turns::Own { arrivals, next: worker as u64, stride },
-            };
-            // A worker that is gone has said so, and is found out about in `follow`.
-            let _ = go.send(Start { grid: self.grid, turns });
+        for Placed { group, workers, seed, .. } in &self.placed {
+            let schedule = Schedule::new(&group.pace, *seed, self.spec.warmup, start_ns);
+            let taken = self.blocking.then(Arc::<AtomicU64>::default);
+            for (number, go) in self.go[workers.clone()].iter().enumerate() {
+                let turns = match (schedule.clone().map(Cursor::new), taken.clone()) {
+                    (None, _) => Turns::Closed,
+                    (Some(arrivals), Some(taken)) => Turns::Shared { arrivals, taken },
+                    (Some(arrivals), None) => {
+                        Turns::Own { arrivals, next: number as u64, stride: workers.len() as u64 }
+                    }
+                };
+                // A worker that is gone has said so, and is found out about in `follow`.
+                let _ = go.send(Start { grid: self.grid, turns });
+            }
+            self.flows.extend(schedule.map(|arrivals| Flow { arrivals, workers: workers.clone(), taken }));
         }
     }
 
     /// Hands out slices until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
-        let mut collector = Collector::new(self.grid, self.arrivals.clone(), self.boards.clone(), &self.kinds);
+        let mut collector = Collector::new(self.grid, self.flows.clone(), self.boards.clone(), &self.kinds);
+        let sessions = self.placed.last().map_or(0, |last| last.sessions.end);
+        collector.in_flight_max = self.spec.clients(sessions).into();
         collector.watch = self.spec.witness.as_ref().map(Watching::new);
         while !self.all_done() {
             self.wait_until(collector.due_ns().min(self.put_off_at_ns()))?;
@@ -359,13 +370,13 @@ impl<'a> RunningPhase<'a> {
         if self.blocking && stop != StopReason::Exhausted {
             let planned_end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
             let shared_end_ns = planned_end_ns.min(end_ns);
-            collector.leave_unfinished(self.shared.next_arrival.load(Ordering::Relaxed), shared_end_ns);
+            collector.leave_unfinished(shared_end_ns);
         }
         end_ns = collector.end_ns(end_ns, now_ns);
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
         let behind = (stop == StopReason::Behind).then_some(self.spec.backlog);
         let coarse = self.spec.wake == Wake::Coarse;
-        let late = self.spec.pace.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
+        let late = self.spec.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
             measured_from_ns: self.grid.warmup_end_ns.min(end_ns),

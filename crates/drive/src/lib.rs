@@ -32,6 +32,7 @@ mod collect;
 mod control;
 mod errors;
 mod grid;
+mod group;
 mod histogram;
 mod late;
 mod link;
@@ -49,7 +50,7 @@ pub use clock::Clock;
 pub use control::Drive;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use spec::{
-    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime, StopReason,
-    Undisturbed, try_uring,
+    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
+    StopReason, Undisturbed, try_uring,
 };
 pub use witness::{Seen, Watch, Witness};

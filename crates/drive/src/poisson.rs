@@ -153,7 +153,7 @@ impl Random {
         Self { state: mixed(mixed(seed ^ 0x706c_696d_736f_6c6c) ^ mixed((level << 48) ^ number)) }
     }
 
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.state)
     }

@@ -6,11 +6,11 @@
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::pace::{Arrivals, Pace, Rate, Stage};
 
 use crate::poisson::{Block, Process};
-use crate::spec::DriveSpec;
 
 /// Stands for a time that does not come.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
@@ -30,13 +30,13 @@ enum Times {
 }
 
 impl Schedule {
-    /// Of a phase that begins at `start_ns`; `None` for a closed loop.
-    pub fn new(spec: &DriveSpec, start_ns: u64) -> Option<Self> {
-        let Pace::Open { rate, arrivals } = &spec.pace else { return None };
+    /// Of a phase that begins at `start_ns` with a warm-up; `None` for a closed loop.
+    pub fn new(pace: &Pace, seed: u64, warmup: Duration, start_ns: u64) -> Option<Self> {
+        let Pace::Open { rate, arrivals } = pace else { return None };
         let times = match (rate, arrivals) {
             (Rate::Recorded(at_ns), _) => Times::Recorded(at_ns.as_slice().into()),
-            (_, Arrivals::Even) => Times::Even(Curve::new(rate, spec)),
-            (_, Arrivals::Poisson) => Times::Poisson(Curve::new(rate, spec), Process::new(spec.seed)),
+            (_, Arrivals::Even) => Times::Even(Curve::new(rate, warmup)),
+            (_, Arrivals::Poisson) => Times::Poisson(Curve::new(rate, warmup), Process::new(seed)),
         };
         Some(Self { start_ns, times })
     }
@@ -148,8 +148,8 @@ impl Segment {
 }
 
 impl Curve {
-    fn new(rate: &Rate, spec: &DriveSpec) -> Self {
-        let warmup_ns = spec.warmup.as_nanos() as f64;
+    fn new(rate: &Rate, warmup: Duration) -> Self {
+        let warmup_ns = warmup.as_nanos() as f64;
         match rate {
             Rate::Constant(rate) => Curve::Constant { period_ns: 1e9 / rate },
             Rate::Stages(stages) => {

@@ -1,7 +1,5 @@
 //! Every shape against its own definition, and the Poisson process against its distribution.
 
-use std::time::Duration;
-
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -9,8 +7,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 fn warmed(rate: Rate, arrivals: Arrivals, seed: u64, warmup: Duration) -> Schedule {
     let pace = Pace::Open { rate, arrivals };
-    let spec = DriveSpec { pace, seed, warmup, ..DriveSpec::default() };
-    Schedule::new(&spec, 1_000).unwrap()
+    Schedule::new(&pace, seed, warmup, 1_000).unwrap()
 }
 
 /// Rates at the beginning and the end of each stage, and how long it lasts in milliseconds.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use plimsoll_core::pace::{Io, Pace, Rate, Stage, Think, Wake};
 use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
 
+use crate::group::Placed;
 use crate::reactor::Uring;
 use crate::witness::Witness;
 
@@ -19,6 +20,9 @@ pub struct DriveSpec {
     pub pace: Pace,
     /// Closed loop: how long clients wait after an answer.
     pub think: Option<Think>,
+    /// Sessions with a pace of their own, those of the lowest numbers first: they say it instead of `pace`, `think` and
+    /// `workers`. None: all sessions are one group.
+    pub groups: Vec<Group>,
     /// Closed loop: sessions that are at work over time, those of the lowest numbers; none: all of them.
     pub stages: Vec<Stage>,
     /// Operations after which a session's connection is closed and another begun; none: never. Sessions with one connection each,
@@ -69,6 +73,19 @@ pub struct DriveSpec {
     pub undisturbed: Option<Undisturbed>,
 }
 
+/// Sessions of a phase that have a pace of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// How many they are.
+    pub sessions: u32,
+    /// Threads that drive them, as [`DriveSpec::workers`].
+    pub workers: u32,
+    /// When their operations are started.
+    pub pace: Pace,
+    /// Closed loop: how long their clients wait after an answer.
+    pub think: Option<Think>,
+}
+
 /// A phase that lasts until it has had enough undisturbed time: neither in a pause of the machine nor in its aftermath.
 /// Neither counts the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +117,7 @@ impl Default for DriveSpec {
             warmup: Duration::ZERO,
             pace: Pace::Closed,
             think: None,
+            groups: Vec::new(),
             stages: Vec::new(),
             reconnect: None,
             seed: 0,
@@ -131,11 +149,7 @@ impl DriveSpec {
 
     /// Number of threads that will drive `sessions`: how many observers are wanted.
     pub fn worker_count(&self, sessions: &Sessions) -> usize {
-        match sessions {
-            Sessions::Blocking(all) => all.len(),
-            Sessions::Wire(all) => all.len().min(self.workers.max(1) as usize),
-            Sessions::Instant(all) => all.len().min(INSTANT_WORKERS.max(self.workers as usize)),
-        }
+        self.placed(sessions).last().map_or(0, |last| last.workers.end)
     }
 
     /// Whether `sessions` have pipelines as deep as is asked for.
@@ -170,15 +184,16 @@ impl DriveSpec {
         }
     }
 
-    /// The way to ask for sockets that `workers` begin with. Where it is left to us, workers of an open loop that
+    /// The way to ask for sockets that `worker` begins with. Where it is left to us, workers of an open loop that
     /// sleep more often than they work take epoll: between two sleeps there is one answer to take, and nothing that
     /// io_uring could do in one call with it. On coarse wake-ups there is.
-    pub(crate) fn io_for(&self, workers: usize) -> Io {
-        let is_slow = |peak_per_s: f64| peak_per_s <= SLOW_PER_S * workers.max(1) as f64;
+    pub(crate) fn io_for(&self, worker: usize, placed: &[Placed]) -> Io {
+        let mut own = placed.iter().filter(|placed| placed.workers.contains(&worker));
+        let is_slow = |placed: &Placed| {
+            placed.peak_per_s().is_some_and(|peak_per_s| peak_per_s <= SLOW_PER_S * placed.workers.len() as f64)
+        };
         match self.io {
-            Io::Auto if self.wake != Wake::Coarse && self.pace.rate().map(Rate::peak_per_s).is_some_and(is_slow) => {
-                Io::Epoll
-            }
+            Io::Auto if self.wake != Wake::Coarse && own.any(is_slow) => Io::Epoll,
             io => io,
         }
     }
@@ -194,11 +209,17 @@ impl DriveSpec {
         if self.open_timeout.is_zero() {
             return fault("the time to open a session is more than 0");
         }
-        if let Some(Err(what)) = self.pace.rate().map(Rate::check) {
-            return fault(what);
+        let groups = self.groups.iter().map(|group| (&group.pace, group.think));
+        for (pace, think) in std::iter::once((&self.pace, self.think)).chain(groups) {
+            if let Some(Err(what)) = pace.rate().map(Rate::check) {
+                return fault(what);
+            }
+            if pace.is_open() && (think.is_some() || !self.stages.is_empty()) {
+                return fault("only a closed loop has a think time, and clients that come and go");
+            }
         }
-        if self.pace.is_open() && (self.think.is_some() || !self.stages.is_empty()) {
-            return fault("only a closed loop has a think time, and clients that come and go");
+        if !self.groups.is_empty() && !self.stages.is_empty() {
+            return fault("clients that come and go are all of one group");
         }
         if !self.stages.is_empty() && !matches!(self.limit, Limit::Duration(_)) {
             return fault("clients that come and go need a phase that has a length");

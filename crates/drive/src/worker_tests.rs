@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::collect::Collector;
+use crate::group::Flow;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::DriveSpec;
 use plimsoll_core::pace::Pace;
@@ -45,7 +46,7 @@ fn simulation(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, 
 /// When operations are due.
 fn scheduled(pace: &Pace, warmup_ns: u64) -> Option<Schedule> {
     let warmup = Duration::from_nanos(warmup_ns);
-    Schedule::new(&DriveSpec { pace: pace.clone(), seed: 7, warmup, ..DriveSpec::default() }, 0)
+    Schedule::new(pace, 7, warmup, 0)
 }
 
 fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
@@ -73,7 +74,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         steps: (0..sessions).map(|_| None).collect(),
         kinds: kinds.clone(),
         first_cycle: 0,
-        rests: Rests::new(spec, sessions as usize),
+        rests: Rests::new(spec, spec.think, spec.seed, sessions as usize),
         settings: Settings {
             end_cycle: u64::MAX,
             backlog_ns: 10 * SECOND,
@@ -94,7 +95,8 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         end_ns: length_ns.map(|length_ns| warmup_ns + length_ns),
     };
     let arrivals = scheduled(pace, warmup_ns);
-    let turns = match arrivals.clone().map(Cursor::new) {
+    let flows = arrivals.clone().map(|arrivals| Flow { arrivals, workers: 0..1, taken: None }).into_iter().collect();
+    let turns = match arrivals.map(Cursor::new) {
         None => Turns::Closed,
         Some(arrivals) => Turns::Own { arrivals, next: 0, stride: 1 },
     };
@@ -105,7 +107,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
     Simulation {
         core,
         shared,
-        collector: Collector::new(grid, arrivals, vec![board], &kinds),
+        collector: Collector::new(grid, flows, vec![board], &kinds),
         busy_until: vec![None; sessions as usize],
         slices: Vec::new(),
         stalls: Vec::new(),

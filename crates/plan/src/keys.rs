@@ -142,6 +142,7 @@ impl Key {
             Processors => return "CPU,…",
             Stages => return "LOAD@TIME,…",
             Headers => return "NAME: VALUE",
+            Tables(_) => return "NAME KEY=VALUE …",
             Statuses => return "STATUS,…",
             Mix => return "TYPE=SHARE,…",
             _ => return "TEXT",
@@ -346,11 +347,25 @@ keys! {
             "How exactly the generator wakes up in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;
         io: Word("way to the sockets", &["auto", "epoll", "io_uring"]), Is("\"auto\""), "How sockets are driven: auto, epoll or io_uring", swept, option;
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
+        scenario: Tables(SCENARIO), Else("all clients do the same"),
+            "Clients with operations and a rate of their own: `readers clients=8 mix=read rate=500/s`; once for each", option, see = "#several-scenarios";
         warmup: Warmup, Else("`\"0s\"`"),
             "Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
         ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a time", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
+    }
+
+    /// Keys of a scenario.
+    SCENARIO {
+        name: Text, Needed, "Stands before its operation types in reports and goals: `readers/read`";
+        clients: CLIENTS, Is("1"), "Clients, one session each";
+        workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients";
+        mix: Mix, Else("as that of a drive"), "Shares of the operation types";
+        rate: RateShape, Else("as fast as the answers come"), "Operations a second of all its clients together (open loop)", see = "#a-load-that-changes";
+        stages: Stages, Else("the same all the time"), "A rate that changes, one stage after the other; what the last one ends with goes on";
+        arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""), "How its operations are spaced";
+        think: Think, NONE, "Without a rate: how long a client waits after an answer", see = "#think-time";
     }
 
     /// Keys of a rate in waves.

@@ -32,6 +32,7 @@ mod phases;
 mod quantity;
 mod rate;
 mod requests;
+mod scenarios;
 mod schema;
 mod series;
 mod stores;

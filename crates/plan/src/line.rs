@@ -52,6 +52,11 @@ impl Reading<'_> {
                 return;
             }
         }
+        if plan.trials.iter().flat_map(Trial::drives).any(|(_, drive)| !drive.scenarios.is_empty()) {
+            let what = "a load line is that of one load: leave `scenario` out, and give `mix` and `clients`";
+            self.problem(node.span, what, None);
+            return;
+        }
         let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();
         if plan.trials.iter().flat_map(Trial::drives).any(has_own) {
             let what = "a search finds the rates itself: leave out `stages` and `think`";

@@ -250,6 +250,10 @@ pub struct Drive {
     pub warmup_ns: u64,
     /// What counts for nothing at the start is found in the slices, within `limit`.
     pub warmup_is_found: bool,
+    /// Clients with operations and a pace of their own, those of the lowest numbers first; `mix`, `pace`, `clients` and
+    /// `workers` are of all together. None: all clients do the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<Scenario>,
     /// When it ends.
     pub limit: Limit,
     /// Longest time that may count until there were `limit` nanoseconds in which no pause of the machine disturbed it; none: it
@@ -260,6 +264,24 @@ pub struct Drive {
     pub durability: Durability,
     /// Longest an operation may take, in nanoseconds.
     pub op_timeout_ns: u64,
+}
+
+/// Clients of a drive that do the same, beside others that do something else.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scenario {
+    /// Stands before the names of its operation types: `readers/read`.
+    pub name: String,
+    /// Number of its clients.
+    pub clients: u32,
+    /// Worker threads of its own, for wire sessions.
+    pub workers: u32,
+    /// Shares of the kinds of operation.
+    pub mix: Mix,
+    /// Closed or open loop.
+    pub pace: Pace,
+    /// Closed loop: how long its clients wait after an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
 }
 
 impl Drive {

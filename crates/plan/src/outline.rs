@@ -1,6 +1,10 @@
 //! A plan in plain lines: what would run, and for how long.
 
-use crate::model::{Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Stage, Step, Think, Trial};
+use plimsoll_core::Mix;
+
+use crate::model::{
+    Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Scenario, Stage, Step, Think, Trial,
+};
 use crate::quantity::show_ns;
 
 impl Plan {
@@ -100,17 +104,6 @@ fn driven(drive: &Drive) -> String {
         Limit::DurationNs(ns) => format!("for {}", show_ns(ns)),
         Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
     };
-    let pace = match &drive.pace {
-        Pace::Closed => {
-            let stages =
-                if drive.stages.is_empty() { String::new() } else { format!(" of {}", staged(&drive.stages, "")) };
-            format!("closed loop{stages}{}", drive.think.map_or(String::new(), thinking))
-        }
-        Pace::Open { rate, arrivals } => {
-            let spaced = if *arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
-            format!("open loop at {}{spaced}", shown(rate))
-        }
-    };
     let warmup = if drive.warmup_is_found {
         ", warm-up left out as found".to_owned()
     } else if drive.warmup_ns == 0 {
@@ -118,22 +111,47 @@ fn driven(drive: &Drive) -> String {
     } else {
         format!(" after {} of warm-up", show_ns(drive.warmup_ns))
     };
-    let sum: u64 = drive.mix.iter().map(|(_, share)| u64::from(*share)).sum();
-    let mix: Vec<String> = drive
-        .mix
-        .iter()
-        .map(|(kind, share)| format!("{kind} {:.0} %", f64::from(*share) * 100.0 / sum.max(1) as f64))
-        .collect();
-    let mut clients = counted(drive.clients as usize, "client");
+    let durability = drive.durability.name();
+    if drive.scenarios.is_empty() {
+        let clients = clients(drive, drive.clients, &drive.pace, drive.think);
+        return format!("{clients}, {limit}{warmup}, {durability}; {}", shares(&drive.mix));
+    }
+    let scenario = |one: &Scenario| {
+        format!("{}: {}, {}", one.name, clients(drive, one.clients, &one.pace, one.think), shares(&one.mix))
+    };
+    let scenarios: Vec<String> = drive.scenarios.iter().map(scenario).collect();
+    format!("{limit}{warmup}, {durability}; {}", scenarios.join("; "))
+}
+
+/// So many clients of a drive, and when their operations start.
+fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<Think>) -> String {
+    let mut words = counted(clients as usize, "client");
     if drive.depth > 1 {
-        clients.push_str(&format!(" with {} operations under way", drive.depth));
+        words.push_str(&format!(" with {} operations under way", drive.depth));
     }
     match drive.reconnect {
         None => {}
-        Some(1) => clients.push_str(" with a new connection for each operation"),
-        Some(each) => clients.push_str(&format!(" with a new connection after {each} operations")),
+        Some(1) => words.push_str(" with a new connection for each operation"),
+        Some(each) => words.push_str(&format!(" with a new connection after {each} operations")),
     }
-    format!("{clients}, {pace}, {limit}{warmup}, {}; {}", drive.durability.name(), mix.join(", "))
+    let pace = match pace {
+        Pace::Closed => {
+            let stages =
+                if drive.stages.is_empty() { String::new() } else { format!(" of {}", staged(&drive.stages, "")) };
+            format!("closed loop{stages}{}", think.map_or(String::new(), thinking))
+        }
+        Pace::Open { rate, arrivals } => {
+            let spaced = if *arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
+            format!("open loop at {}{spaced}", shown(rate))
+        }
+    };
+    format!("{words}, {pace}")
+}
+
+fn shares(mix: &Mix) -> String {
+    let sum: u64 = mix.iter().map(|(_, share)| u64::from(*share)).sum();
+    let of = |(kind, share): &(String, u32)| format!("{kind} {:.0} %", f64::from(*share) * 100.0 / sum.max(1) as f64);
+    mix.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 fn shown(rate: &Rate) -> String {

@@ -26,7 +26,7 @@ pub(crate) struct PaceDraft {
 }
 
 /// What the stages of a load are of.
-enum Staged {
+pub(crate) enum Staged {
     Rates(Vec<Stage>),
     Clients(Vec<Stage>),
 }
@@ -122,7 +122,7 @@ impl Reading<'_> {
     }
 
     /// The stages of a load, which are all of rates or all of clients, and what they stand for besides.
-    fn staged(&self, node: &Node<'_>, section: &Section<'_>) -> Option<Staged> {
+    pub(crate) fn staged(&self, node: &Node<'_>, section: &Section<'_>) -> Option<Staged> {
         let help = || {
             Some("write [\"500/s@10s\", \"500/s..2000/s@30s\"], or clients: [\"10@10s\", \"10..50@30s\"]".to_owned())
         };
@@ -166,7 +166,7 @@ impl Reading<'_> {
     }
 
     /// How long clients think: `100ms`, `50ms..200ms`, `exp:100ms`.
-    fn think(&self, node: &Node<'_>) -> Option<Think> {
+    pub(crate) fn think(&self, node: &Node<'_>) -> Option<Think> {
         let text = self.text(node)?;
         let time = |text: &str| time_ns(text, 1..=3_600_000_000_000);
         let read = match (text.strip_prefix("exp:"), text.split_once("..")) {

@@ -11,6 +11,7 @@ use crate::model::{Drive, PhaseKind, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
+use crate::scenarios::{kinds_of, pace_of_all, together};
 use crate::sweep::{Choices, Point};
 use crate::workload::WorkloadDraft;
 
@@ -35,6 +36,8 @@ pub(crate) struct StepDraft {
     pub(crate) durability: Option<Choices<Durability>>,
     /// The kinds of operation that it asks, where the plan says.
     pub(crate) kinds: Vec<String>,
+    /// The scenarios of a drive, each with its kinds of operation.
+    pub(crate) scenarios: Vec<(String, Vec<String>)>,
 }
 
 impl Reading<'_> {
@@ -119,7 +122,12 @@ impl Reading<'_> {
         workload: &WorkloadDraft<'_>,
     ) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
-        let plain = |step: Step| StepDraft { at: Box::new(move |_| step.clone()), durability: None, kinds: Vec::new() };
+        let plain = |step: Step| StepDraft {
+            at: Box::new(move |_| step.clone()),
+            durability: None,
+            kinds: Vec::new(),
+            scenarios: Vec::new(),
+        };
         Some(match kind {
             PhaseKind::Load => {
                 let (batch, clients) = (count("batch"), count("clients"));
@@ -131,7 +139,7 @@ impl Reading<'_> {
                     clients: clients.at(point),
                     durability: durability.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new() }
+                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new(), scenarios: Vec::new() }
             }
             PhaseKind::Ask => {
                 let op = self
@@ -146,7 +154,7 @@ impl Reading<'_> {
                     count: count.at(point),
                     op_timeout_ns: op_timeout_ns.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: None, kinds }
+                StepDraft { at: Box::new(at), durability: None, kinds, scenarios: Vec::new() }
             }
             PhaseKind::Drive => self.drive(phase, section, workload)?,
             PhaseKind::Settle => plain(Step::Settle),
@@ -165,7 +173,11 @@ impl Reading<'_> {
             Some(_) => count("reconnect").map(Some),
             None => Some(None),
         };
+        let scenarios = self.scenarios(section, workload);
         let mix = match (section.get("mix"), default_mix(workload)) {
+            (None, _) if section.get("scenario").is_some() => {
+                scenarios.as_ref().map(|all| Choices::fixed(together(all), section.span.clone()))
+            }
             (None, Some(mix)) => Some(Choices::fixed(mix, section.span.clone())),
             _ => self
                 .required(section, "mix", &example_mix(workload))
@@ -185,11 +197,15 @@ impl Reading<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
-        let asked = mix.values().flatten().filter(|(_, share)| *share > 0);
-        let kinds = asked.map(|(kind, _)| kind.clone()).collect();
+        let scenarios = scenarios?;
+        let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
+        let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
         let at = move |point: &mut Point<'_>| {
-            let clients = pace.clients.at(point);
+            let clients = match &scenarios[..] {
+                [] => pace.clients.at(point),
+                all => all.iter().map(|one| one.clients).sum(),
+            };
             let warmup_ns = warmup_ns.at(point);
             Step::Drive(Drive {
                 clients,
@@ -198,14 +214,18 @@ impl Reading<'_> {
                 wake: wake.at(point),
                 io: io.at(point),
                 pin: pin.clone(),
-                // A worker without a client has nothing to do.
-                workers: workers.at(point).min(clients),
+                workers: match &scenarios[..] {
+                    // A worker without a client has nothing to do.
+                    [] => workers.at(point).min(clients),
+                    all => all.iter().map(|one| one.workers).sum(),
+                },
                 mix: mix.at(point),
                 think: pace.think.as_ref().map(|think| think.at(point)),
                 stages: pace.stages.clone(),
                 reconnect: reconnect.as_ref().map(|reconnect| reconnect.at(point)),
                 limit: pace.limit.at(point),
-                pace: pace.at(point),
+                pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
+                scenarios: scenarios.clone(),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
                 undisturbed_within_ns: None,
@@ -213,7 +233,7 @@ impl Reading<'_> {
                 op_timeout_ns: op_timeout_ns.at(point),
             })
         };
-        Some(StepDraft { at: Box::new(at), durability: needed, kinds })
+        Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named })
     }
 
     /// A time, or `auto`: then it is found in the slices.
@@ -249,7 +269,7 @@ impl Reading<'_> {
     }
 
     /// Shares of kinds of operation, those with a share of zero left out.
-    fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
+    pub(crate) fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
         let section = match node.kind {
             Kind::Table(_) => self.table(node, "a mix")?,
             _ => return self.wrong_type(node, &format!("a table of shares such as {}", example_mix(workload))),
@@ -316,7 +336,7 @@ fn free_name(step: &str, taken: &mut Vec<String>) -> String {
 
 /// The mix of a drive that names none: the scripts with their weights, the one that goes with the workload's name, or the
 /// only kind there is.
-fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
+pub(crate) fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
     if !workload.scripts.is_empty() {
         return Some(workload.scripts.iter().map(|script| (script.name.clone(), script.weight)).collect());
     }
@@ -327,6 +347,6 @@ fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
     }
 }
 
-fn example_mix(workload: &WorkloadDraft<'_>) -> String {
+pub(crate) fn example_mix(workload: &WorkloadDraft<'_>) -> String {
     format!("`mix = {{ {} = 1 }}`", workload.example_kind())
 }

@@ -154,6 +154,12 @@ impl Reading<'_> {
     /// no phase drives.
     fn is_step(&self, of: &str, wanted: &Wanted<'_>, phases: &[PhaseDraft], workload: &WorkloadDraft<'_>) -> bool {
         let report = |what: String, help: String| self.problem(wanted.span.clone(), what, Some(help));
+        let scenarios: Vec<_> = phases.iter().flat_map(|phase| &phase.step.scenarios).collect();
+        let of = match self.of_scenario(of, &scenarios, report) {
+            Some(None) => return false,
+            Some(Some(of)) => of,
+            None => of,
+        };
         if workload.kinds.iter().any(|kind| kind == of) {
             let drives = || phases.iter().filter(|phase| phase.kind == PhaseKind::Drive);
             if !drives().any(|phase| phase.step.kinds.is_empty() || phase.step.kinds.iter().any(|kind| kind == of)) {

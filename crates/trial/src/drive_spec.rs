@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::{OpKind, StoreError, StoreSpec, StreamSpec, Workload};
-use plimsoll_drive::{DriveSpec, Limit, Undisturbed};
+use plimsoll_drive::{DriveSpec, Group, Limit, Undisturbed};
 use plimsoll_plan::model::{self, Step};
 
 use crate::error::TrialError;
@@ -19,6 +19,7 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         warmup: Duration::from_nanos(drive.warmup_ns),
         pace: drive.pace.clone(),
         think: drive.think,
+        groups: drive.scenarios.iter().map(group).collect(),
         stages: drive.stages.clone(),
         reconnect: drive.reconnect,
         seed,
@@ -31,6 +32,11 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         workers: drive.workers,
         ..context.clone()
     }
+}
+
+fn group(scenario: &model::Scenario) -> Group {
+    let model::Scenario { clients, workers, pace, think, .. } = scenario;
+    Group { sessions: *clients, workers: *workers, pace: pace.clone(), think: *think }
 }
 
 /// How much of a drive with a length has to be undisturbed, where that is asked.

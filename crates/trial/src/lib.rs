@@ -30,6 +30,7 @@ mod phase;
 mod pin;
 mod precheck;
 mod run;
+mod scenarios;
 mod sink;
 mod size;
 mod sockets;

@@ -190,6 +190,7 @@ mod tests {
             pin: Vec::new(),
             mix: Vec::new(),
             pace: Pace::Closed,
+            scenarios: Vec::new(),
             think: None,
             stages: Vec::new(),
             reconnect: None,

@@ -21,6 +21,7 @@ use crate::needs::needs;
 use crate::phase::RunContext;
 use crate::precheck;
 use crate::run::RunSpec;
+use crate::scenarios;
 use crate::sink::{Sink, Told};
 use crate::writes;
 
@@ -168,5 +169,6 @@ pub fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn Wor
         .workload(&trial.workload.name)
         .ok_or_else(|| TrialError::usage(format!("there is no workload `{}`", trial.workload.name)))?;
     let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
-    made.map(Arc::from).map_err(|error| TrialError { next: error.help, ..TrialError::usage(error.what) })
+    made.map(|workload| scenarios::named(workload, trial))
+        .map_err(|error| TrialError { next: error.help, ..TrialError::usage(error.what) })
 }

@@ -18,6 +18,7 @@ use crate::error::TrialError;
 use crate::line::RUNG;
 use crate::phase::{Driven, TrialRun};
 use crate::pin;
+use crate::scenarios;
 use crate::sink::Told;
 
 /// Sessions over which a load goes at least, where each of them takes several operations at a time.
@@ -182,7 +183,10 @@ impl TrialRun<'_, '_> {
     }
 
     fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let stream = self.stream(&mix(drive))?;
+        let stream = match drive.scenarios.is_empty() {
+            true => self.stream(&mix(drive))?,
+            false => scenarios::stream(&*self.workload, drive).map_err(TrialError::usage)?,
+        };
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
         let written = self.written_bytes();

@@ -70,6 +70,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     }
     let known = catalogue.preset(&name);
     if args.plan.get("mix").is_none()
+        && args.plan.get("scenario").is_none()
         && let Some((spec, None)) = known
         && let [first, _, ..] = spec.kinds
     {

@@ -68,3 +68,56 @@ fn a_wave_and_think_times_are_written_down_as_a_plan() {
     let wrong = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--stages", "1/s@1s", "--for", "1s"];
     place.run(&wrong).expect(2).says("the stages say how long the phase is: leave out `for`");
 }
+
+#[test]
+fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
+    let place = Place::new();
+    let scenarios = [
+        "--scenario",
+        "readers clients=3 mix=read think=10ms",
+        "--scenario",
+        "writers clients=2 workers=2 mix=update=3,read=1 rate=200/s",
+        "--scenario",
+        "late mix=insert stages=0/s@1s,100/s@1s",
+    ];
+    let fixed =
+        ["drive", "kv", "--set", "records=100", "--for", "2s", "--goal", "readers.mean=5s", "--goal", "read.p50=5s"];
+    for store in ["redis", "sqlite"] {
+        let more =
+            ["--on", store, "--goal", "writers/update.p50=5s", "--goal", "writers.errors=0%", "--goal", "lost=0"];
+        place.run(&[&fixed[..], &scenarios, &more].concat()).expect(0).says("late/insert");
+        let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
+        let report: Value = serde_json::from_str(&report.out).unwrap();
+        let phase = of_drive(&report);
+        assert_eq!(phase["clients"].as_u64(), Some(6), "{phase}");
+        let count = |name: &str| {
+            let ops = phase["latencies"].as_array().unwrap().iter().find(|op| op["op"] == name);
+            ops.and_then(|op| op["count"].as_u64()).unwrap_or_else(|| panic!("no {name} in {phase}"))
+        };
+        // 200/s for 2 s, and 100/s in the second of them; three clients that wait 10 ms do up to 600.
+        let (writes, late) = (count("writers/update") + count("writers/read"), count("late/insert"));
+        assert!((395..=400).contains(&writes) && (95..=100).contains(&late), "{writes} and {late} on {store}");
+        assert!((50..=605).contains(&count("readers/read")), "{}", count("readers/read"));
+    }
+    let steps = ["drive", "tpcb", "--on", "sqlite", "--for", "1s", "--goal", "b.mean=5s", "--goal", "a/tpcb/2.mean=5s"];
+    let two = ["--scenario", "a rate=50/s", "--scenario", "b clients=2 think=20ms"];
+    place.run(&[&steps[..], &two].concat()).expect(0).says("a/tpcb/2 UPDATE").says("b/tpcb/7 COMMIT");
+    let plan = place.run(&[&fixed[..], &scenarios, &["--on", "redis", "--print-plan"]].concat()).expect(0);
+    let told = place.run(&["check", &place.plan(&plan.out)]).expect(0);
+    told.says("readers: 3 clients, closed loop, thinking for 10ms, read 100 %; writers: 2 clients, open loop at 200/s");
+}
+
+#[test]
+fn what_is_no_scenario_is_said() {
+    let place = Place::new();
+    let wrong = |options: &[&str], what: &str| {
+        let fixed = ["drive", "kv", "--on", "redis", "--for", "1s"];
+        place.run(&[&fixed, options].concat()).expect(2).says(what);
+    };
+    wrong(&["--scenario", "r mix=read foo=1"], "--scenario r mix=read foo=1: `foo=1` is none of its keys");
+    wrong(&["--scenario", "r mix=read", "--clients", "4"], "each scenario says `clients` for itself");
+    wrong(&["--scenario", "r mix=read", "--scenario", "r mix=scan"], "another scenario is named `r` already");
+    wrong(&["--scenario", "r mix=read", "--goal", "w.p99=5ms"], "no operation type or step of `kv` is called `w`");
+    let line = ["line", "kv", "--on", "redis", "--goal", "p99=5ms", "--scenario", "r mix=read"];
+    place.run(&line).expect(2).says("a load line is that of one load");
+}

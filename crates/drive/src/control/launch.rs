@@ -13,6 +13,7 @@ use crate::board::{Board, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::control::Drive;
 use crate::grid::Grid;
+use crate::group::{Placed, worker_of};
 use crate::link::Link;
 use crate::place::Place;
 use crate::spec::{DriveError, DriveSpec, Limit};
@@ -32,10 +33,11 @@ const NO_MEMORY: &str = "memory for the histograms of its threads: use fewer cli
 type Work = Box<dyn FnOnce(&Receiver<Start>, &Sender<Message>) + Send>;
 
 impl<'a> RunningPhase<'a> {
-    pub(super) fn launch(drive: Drive<'a>, workers: usize) -> Result<Self, DriveError> {
+    pub(super) fn launch(drive: Drive<'a>, placed: Vec<Placed>) -> Result<Self, DriveError> {
+        let workers = placed.last().map_or(0, |last| last.workers.end);
         let Drive { clock, spec, sessions, kinds, stream, observers, stop } = drive;
         let (to_control, inbox) = channel();
-        let board = |_| Board::new(kinds.len(), spec.pace.is_open(), spec.witness.is_some());
+        let board = |_| Board::new(kinds.len(), spec.is_open(), spec.witness.is_some());
         let boards: io::Result<_> = (0..workers).map(board).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
         let is_wire = matches!(sessions, Sessions::Wire(_));
@@ -44,7 +46,7 @@ impl<'a> RunningPhase<'a> {
             spec,
             kinds: kinds.into(),
             blocking: matches!(sessions, Sessions::Blocking(_)),
-            sessions: sessions.len(),
+            placed,
             boards: boards.map_err(no_memory)?,
             shared: Arc::new(Shared { stop, ..Shared::default() }),
             go: Vec::new(),
@@ -54,7 +56,7 @@ impl<'a> RunningPhase<'a> {
             hung: Vec::new(),
             stopped: 0,
             grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
-            arrivals: None,
+            flows: Vec::new(),
             halted: None,
         };
         let kinds = phase.kinds.clone();
@@ -71,10 +73,11 @@ impl<'a> RunningPhase<'a> {
             queued_ns: if workers <= QUEUED_WORKERS_MAX { thread_queued_ns } else { || 0 },
         };
         let mut cores = Vec::with_capacity(workers);
-        for (worker, observer) in observers.into_iter().enumerate() {
+        let crew = phase.placed.iter().flat_map(|placed| placed.workers.clone().map(move |worker| (placed, worker)));
+        for ((placed, worker), observer) in crew.zip(observers) {
             let depth = spec.depth;
-            let sessions = (worker as u32..phase.sessions as u32).step_by(workers);
-            let clients: Vec<u32> = sessions.flat_map(|session| session * depth..(session + 1) * depth).collect();
+            let clients: Vec<u32> =
+                placed.dealt(worker).flat_map(|session| session * depth..(session + 1) * depth).collect();
             let steps: Vec<_> = clients.iter().map(|&client| stream.steps(client)).collect();
             if depth > 1 && steps.iter().any(Option::is_some) {
                 let what = format!(
@@ -92,13 +95,13 @@ impl<'a> RunningPhase<'a> {
                 shared: phase.shared.clone(),
                 each_max: each_max(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
-                rests: Rests::new(spec, clients.len()),
+                rests: Rests::new(spec, placed.group.think, placed.seed, clients.len()),
                 settings,
                 clients,
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
         }
-        for (worker, work) in works(clock, spec, sessions, &kinds, cores)?.into_iter().enumerate() {
+        for (worker, work) in works(clock, spec, sessions, &phase.placed, &kinds, cores)?.into_iter().enumerate() {
             phase.spawn(worker, work, to_control.clone())?;
         }
         Ok(phase)
@@ -134,6 +137,7 @@ fn works(
     clock: &Clock,
     spec: &DriveSpec,
     sessions: Sessions,
+    placed: &[Placed],
     kinds: &Arc<[OpKind]>,
     cores: Vec<WorkerCore>,
 ) -> Result<Vec<Work>, DriveError> {
@@ -142,7 +146,7 @@ fn works(
         Sessions::Blocking(sessions) | Sessions::Instant(sessions) => {
             let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
             for (client, session) in sessions.into_iter().enumerate() {
-                shares[client % workers].push(session);
+                shares[worker_of(placed, client as u32)].push(session);
             }
             let work = |(worker, (sessions, core)): (usize, (Vec<_>, WorkerCore))| -> Work {
                 let (kinds, ticker) = (kinds.clone(), clock.ticker());
@@ -171,11 +175,11 @@ fn works(
                     let what = "a session with several connections is not opened anew: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));
                 }
-                links[client % workers].push(link);
+                links[worker_of(placed, client as u32)].push(link);
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {
-                let io = spec.io_for(workers);
+                let io = spec.io_for(worker, placed);
                 let (ticker, reconnect) = (clock.ticker(), spec.reconnect);
                 let wire = Wire { core, links, kinds: kinds.clone(), ticker, io, reconnect };
                 works.push(Box::new(move |go, to_control| wire.run(worker, go, to_control)));

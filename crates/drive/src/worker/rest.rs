@@ -30,12 +30,12 @@ pub(crate) struct Rests {
 
 impl Rests {
     /// Those of a worker with so many lanes; `None` where clients go on at once. Takes its memory here.
-    pub fn new(spec: &DriveSpec, lanes: usize) -> Option<Box<Self>> {
-        let rests = spec.think.is_some() || !spec.stages.is_empty();
+    pub fn new(spec: &DriveSpec, think: Option<Think>, seed: u64, lanes: usize) -> Option<Box<Self>> {
+        let rests = think.is_some() || !spec.stages.is_empty();
         rests.then(|| {
             Box::new(Self {
-                think: spec.think,
-                seed: spec.seed,
+                think,
+                seed,
                 stages: spec.stages.as_slice().into(),
                 depth: spec.depth.max(1),
                 resting: BinaryHeap::with_capacity(lanes),

@@ -1,6 +1,7 @@
 //! When operations are due, and when the worker has to be awake for them.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use plimsoll_core::pace::Wake;
 
@@ -17,8 +18,8 @@ pub(crate) enum Turns {
     Closed,
     /// Open loop, every `stride`th arrival from `next` on.
     Own { arrivals: Cursor, next: u64, stride: u64 },
-    /// Open loop, whichever arrival nobody has taken yet.
-    Shared { arrivals: Cursor },
+    /// Open loop, whichever arrival nobody has taken yet: as many as `taken` are.
+    Shared { arrivals: Cursor, taken: Arc<AtomicU64> },
 }
 
 /// A look ahead in the schedule, which goes on where it ended.
@@ -66,7 +67,7 @@ impl WorkerCore {
                 *next += *stride;
                 Some(arrivals.at(index))
             }
-            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.fetch_add(1, Relaxed))),
+            Turns::Shared { arrivals, taken } => Some(arrivals.at(taken.fetch_add(1, Relaxed))),
         };
         self.held_ns
     }
@@ -77,7 +78,7 @@ impl WorkerCore {
             Turns::Closed => None,
             _ if self.held_ns.is_some() => self.held_ns,
             Turns::Own { arrivals, next, .. } => Some(arrivals.at(*next)),
-            Turns::Shared { arrivals } => Some(arrivals.at(self.shared.next_arrival.load(Relaxed))),
+            Turns::Shared { arrivals, taken } => Some(arrivals.at(taken.load(Relaxed))),
         }
     }
 }

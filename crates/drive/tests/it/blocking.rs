@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{
     Answer, BlockingSession, Measure, Observer, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
-use plimsoll_drive::{DriveError, DriveSpec, Limit, Pace, StopReason, Wake};
+use plimsoll_drive::{DriveError, DriveSpec, Group, Limit, Pace, StopReason, Wake};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -418,4 +418,31 @@ fn sessions_that_never_wait_share_threads_and_little_memory() {
     assert!(workers <= 64 && most.0 < before.0 + workers + 200, "{workers} workers, {} threads", most.0);
     let each = most.1.saturating_sub(before.1) / CLIENTS;
     assert!(each <= 20_000, "{each} bytes a client");
+}
+
+#[test]
+fn groups_of_sessions_share_schedules_of_their_own() {
+    let group = |sessions, pace| Group { sessions, workers: 1, pace, think: None };
+    let groups = vec![group(2, Pace::even(100.0)), group(2, Pace::even(50.0)), group(1, Pace::Closed)];
+    let spec = DriveSpec { groups, keep_each: true, ..for_ms(1_000) };
+    let answer = |_, _: &mut Answer| {
+        std::thread::sleep(MS);
+        Outcome::Ok
+    };
+    let (driven, log) = drive(&spec, sessions(5, answer), endless());
+    log.check_cycles(1);
+    let result = &driven.result;
+    let due = |clients: std::ops::Range<u32>| {
+        let of = result.each.iter().filter(|op| clients.contains(&op.client));
+        of.map(|op| op.scheduled_ns - result.start_ns).collect::<BTreeSet<u64>>()
+    };
+    let (all, few) = (due(0..2), due(2..4));
+    assert!(all.iter().all(|at_ns| at_ns % 10_000_000 == 0) && few.iter().all(|at_ns| at_ns % 20_000_000 == 0));
+    let unsent = result.unfinished as usize;
+    assert!(all.len() + few.len() <= 150 && all.len() + few.len() + unsent == 150, "{unsent} were never sent");
+    assert!(due(4..5).len() > 10);
+
+    let wrong = DriveSpec { groups: vec![group(2, Pace::Closed)], ..for_ms(100) };
+    let error = drive_with(&wrong, sessions(3, answer), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
+    assert!(matches!(&error, Some(DriveError::Spec(what)) if what.contains("do not share 3")), "{error:?}");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_drive::{DriveSpec, Io, Limit, Pace, StopReason};
+use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, Think};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -41,6 +41,7 @@ over_both! {
     a_large_request_to_a_slow_reader_arrives_whole,
     an_answer_in_single_bytes_is_one_answer,
     an_open_loop_keeps_its_schedule_over_workers,
+    groups_of_sessions_keep_paces_of_their_own,
     the_oldest_due_operation_goes_to_whichever_session_is_idle,
     the_generators_own_cpu_time_is_told_per_slice,
     a_stop_flag_ends_the_phase,
@@ -119,6 +120,39 @@ fn an_open_loop_keeps_its_schedule_over_workers(io: Io) {
         assert_eq!(result.lag.n, result.ops);
         assert!(driven.length() >= MS * 500 && driven.length() < MS * 2_000);
     }
+}
+
+fn groups_of_sessions_keep_paces_of_their_own(io: Io) {
+    let server = Server::unix(|_, _, _| Act::Answer);
+    let group = |sessions, workers, pace| Group { sessions, workers, pace, think: None };
+    let quick = Group { think: Some(Think::Constant(5_000_000)), ..group(3, 2, Pace::Closed) };
+    let groups = vec![quick, group(2, 1, Pace::even(100.0)), group(1, 1, Pace::poisson(200.0))];
+    let spec = DriveSpec { groups, seed: 7, keep_each: true, ..for_ms(io, 1_000) };
+    let (driven, log) = drive(&spec, server.clients(6), endless());
+    assert_eq!(driven.result.stop, StopReason::Limit);
+    log.check_cycles(1);
+    let count =
+        |clients: std::ops::Range<u32>| driven.result.each.iter().filter(|op| clients.contains(&op.client)).count();
+    // Three clients that think for 5 ms, on a machine that may be late.
+    assert!((30..=600).contains(&count(0..3)), "{}", count(0..3));
+    let due = |clients: std::ops::Range<u32>| {
+        let mut due: Vec<u64> =
+            driven.result.each.iter().filter(|op| clients.contains(&op.client)).map(|op| op.scheduled_ns).collect();
+        due.sort_unstable();
+        due.into_iter().map(|at_ns| at_ns - driven.result.start_ns).collect::<Vec<_>>()
+    };
+    let even = due(3..5);
+    assert!(even.iter().enumerate().all(|(number, at_ns)| *at_ns == number as u64 * 10_000_000), "{even:?}");
+    assert!(even.len() as u64 <= 100 && even.len() as u64 + driven.result.unfinished >= 100, "{}", even.len());
+    let poisson = due(5..6);
+    assert!((130..=280).contains(&poisson.len()), "200 ± 5 of their root: {}", poisson.len());
+    // The response time of a closed loop is its service time, also beside an open one.
+    let ended = |wanted| {
+        let all = driven.slices.iter().flat_map(|slice| &slice.histograms).filter(|one| one.measure == wanted);
+        all.map(|one| one.histogram.len()).sum::<u64>()
+    };
+    assert_eq!(ended(Measure::Response), ended(Measure::Service));
+    assert_eq!(ended(Measure::Response), driven.result.each.len() as u64);
 }
 
 fn the_oldest_due_operation_goes_to_whichever_session_is_idle(io: Io) {

@@ -67,7 +67,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, warmup, for, ops, op_timeout";
+    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, warmup, for, ops, op_timeout";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(
@@ -538,6 +538,46 @@ fn the_command_line_is_shown_as_the_file_is() {
         assert_eq!((error.to_string().as_str(), error.problems()[0].span().start), (what, start));
         assert_eq!(error.problems()[0].source_name(), "--on");
         assert!(!format!("{error:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn scenarios_are_checked() {
+    let alone = RIGHT.replace("mix = { read = 1 }\n", "");
+    let scenario = |text: &str, what: &str, help: &str| expect(&format!("{alone}scenario = {text}"), what, help);
+    let r = "scenario = [{ name = \"r\", mix = { read = 1 } }]\n";
+    expect(
+        &format!("{alone}{r}«rate» = \"5/s\""),
+        "each scenario says `rate` for itself: leave it out beside them",
+        "",
+    );
+    scenario("«[]»", "a drive has 1 to 100 scenarios, not 0", "");
+    scenario("[«{ mix = { read = 1 } }»]", "a scenario needs `name`", "write `name = \"readers\"`");
+    scenario("[«{ name = \"r\" }»]", "a scenario needs `mix`", "write `mix = { read = 1 }`");
+    let named = "a name is letters, digits, `_` and `-`, at most 60";
+    scenario("[{ name = «\"a/b\"», mix = { read = 1 } }]", "`a/b` cannot name a scenario", named);
+    let read = "`read` is an operation type of the workload `coupons`";
+    scenario("[{ name = «\"read\"», mix = { read = 1 } }]", read, "give the scenario another name, such as `readers`");
+    let twice = "[{ name = \"r\", mix = { read = 1 } }, { name = «\"r\"», mix = { read = 1 } }]";
+    scenario(twice, "another scenario is named `r` already", "");
+    let think = "a rate says when operations start, and a think time says it too: leave one of them out";
+    scenario("[{ name = \"r\", mix = { read = 1 }, rate = \"5/s\", «think» = \"1s\" }]", think, "");
+    let stages = "write [\"500/s@10s\", \"500/s..2000/s@30s\"]";
+    scenario(
+        "[{ name = \"r\", mix = { read = 1 }, stages = «[\"5@1s\"]» }]",
+        "the stages of a scenario are of rates",
+        stages,
+    );
+    let goal = |of: &str, what: &str, help: &str| {
+        let text = format!("{alone}{r}[goals]\n{of} = \"5ms\"\n");
+        expect(&text, what, help);
+    };
+    goal("«\"r/update\"».p99", "the scenario `r` does not ask `update`", "it asks: read");
+    let line = "a load line is that of one load: leave `scenario` out, and give `mix` and `clients`";
+    expect(&format!("{alone}{r}[goals]\np99 = \"5ms\"\n«[line]»\n"), line, "");
+    for right in ["r.p99", "read.p99", "\"r/read\".p99"] {
+        let text = format!("{alone}{r}[goals]\n{right} = \"5ms\"\n");
+        parse("test", &text, &catalogue(), &Overrides::default()).unwrap();
     }
 }
 

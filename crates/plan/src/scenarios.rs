@@ -1,0 +1,148 @@
+//! Scenarios of a drive: clients with operations and a pace of their own, several kinds of them at once.
+
+use plimsoll_core::Mix;
+
+use crate::document::{Reading, Section, short};
+use crate::keys::SCENARIO;
+use crate::model::{Arrivals, Pace, Rate, Scenario};
+use crate::nearest;
+use crate::pace::Staged;
+use crate::phases::{default_mix, example_mix};
+use crate::workload::WorkloadDraft;
+
+/// Most scenarios of a drive.
+const SCENARIOS_MAX: usize = 100;
+/// Keys of a drive that each scenario says for itself.
+const THEIRS: [&str; 8] = ["clients", "workers", "mix", "loop", "rate", "stages", "arrivals", "think"];
+
+impl Reading<'_> {
+    /// The scenarios of a drive; none where all its clients do the same.
+    pub(crate) fn scenarios(&self, drive: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<Vec<Scenario>> {
+        let Some(node) = drive.get("scenario") else { return Some(Vec::new()) };
+        if let Some(key) = THEIRS.into_iter().find(|key| drive.get(key).is_some()) {
+            let what = format!("each scenario says `{key}` for itself: leave it out beside them");
+            return self.refuse(drive.key_span(key), what, None);
+        }
+        let tables = self.tables(&node)?;
+        if !(1..=SCENARIOS_MAX).contains(&tables.len()) {
+            let what = format!("a drive has 1 to {SCENARIOS_MAX} scenarios, not {}", tables.len());
+            return self.refuse(node.span, what, None);
+        }
+        let mut all: Vec<Scenario> = Vec::new();
+        for table in &tables {
+            let section = self.section(table, "a scenario", &[SCENARIO])?;
+            let scenario = self.scenario(&section, workload)?;
+            if all.iter().any(|other| other.name == scenario.name) {
+                let what = format!("another scenario is named `{}` already", short(&scenario.name));
+                return self.refuse(section.get("name")?.span, what, None);
+            }
+            all.push(scenario);
+        }
+        Some(all)
+    }
+
+    fn scenario(&self, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<Scenario> {
+        let name = self.scenario_name(section, workload)?;
+        let mix = match (section.get("mix"), default_mix(workload)) {
+            (None, Some(mix)) => mix,
+            _ => self.mix(&self.required(section, "mix", &example_mix(workload))?, workload)?,
+        };
+        let rate = match (section.get("stages"), section.get("rate")) {
+            (Some(node), _) => match self.staged(&node, section)? {
+                Staged::Rates(stages) => Some(Rate::Stages(stages)),
+                Staged::Clients(_) => {
+                    let what = "the stages of a scenario are of rates";
+                    return self.refuse(
+                        node.span,
+                        what,
+                        Some("write [\"500/s@10s\", \"500/s..2000/s@30s\"]".to_owned()),
+                    );
+                }
+            },
+            (None, Some(node)) => Some(self.rate_shape(&node)?),
+            (None, None) => None,
+        };
+        let think = match section.get("think") {
+            Some(_) if rate.is_some() => {
+                let what = "a rate says when operations start, and a think time says it too: leave one of them out";
+                return self.refuse(section.key_span("think"), what, None);
+            }
+            Some(node) => Some(self.think(&node)?),
+            None => None,
+        };
+        let clients = self.value(section, "clients", Self::count)?;
+        let workers = self.value(section, "workers", Self::count)?.min(clients);
+        let arrivals = self.value(section, "arrivals", Self::named)?;
+        let pace = rate.map_or(Pace::Closed, |rate| Pace::Open { rate, arrivals });
+        Some(Scenario { name, clients, workers, mix, pace, think })
+    }
+
+    /// A name that goals can name, and that no operation type has.
+    fn scenario_name(&self, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<String> {
+        let node = self.required(section, "name", "`name = \"readers\"`")?;
+        let name = self.text(&node)?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if name.is_empty() || name.len() > 60 || !name.bytes().all(is_plain) {
+            let what = format!("`{}` cannot name a scenario", short(name));
+            let help = "a name is letters, digits, `_` and `-`, at most 60".to_owned();
+            return self.refuse(node.span, what, Some(help));
+        }
+        if workload.kinds.iter().any(|kind| kind == name) {
+            let what = format!("`{name}` is an operation type of the workload `{}`", workload.spec.name);
+            let help = format!("give the scenario another name, such as `{name}ers`");
+            return self.refuse(node.span, what, Some(help));
+        }
+        Some(name.to_owned())
+    }
+
+    /// What of `of` the scenarios among `all` do: `None` where it names none of them, `Some(None)` where it names one, and otherwise the
+    /// operation type or step of one. Reports what a scenario does not do.
+    pub(crate) fn of_scenario<'o>(
+        &self,
+        of: &'o str,
+        all: &[&(String, Vec<String>)],
+        report: impl FnOnce(String, String),
+    ) -> Option<Option<&'o str>> {
+        let (name, rest) = of.split_once('/').map_or((of, None), |(name, rest)| (name, Some(rest)));
+        let mut named = all.iter().filter(|(scenario, _)| scenario == name).peekable();
+        named.peek()?;
+        let Some(rest) = rest else { return Some(None) };
+        let kinds: Vec<&String> = named.flat_map(|(_, kinds)| kinds).collect();
+        let is_asked = |kind: &&String| {
+            let more = rest.strip_prefix(kind.as_str());
+            more.is_some_and(|more| more.is_empty() || more.starts_with('/') || more == " retried")
+        };
+        if !kinds.iter().any(is_asked) {
+            let what = format!("the scenario `{name}` does not ask `{}`", short(rest));
+            report(what, nearest::help(rest, "it asks", kinds));
+            return Some(None);
+        }
+        Some(Some(rest))
+    }
+}
+
+/// The kinds of operation that a mix asks.
+pub(crate) fn kinds_of(mix: &Mix) -> Vec<String> {
+    mix.iter().filter(|(_, share)| *share > 0).map(|(kind, _)| kind.clone()).collect()
+}
+
+/// Everything that scenarios ask.
+pub(crate) fn together(scenarios: &[Scenario]) -> Mix {
+    let mut all = Mix::new();
+    for (kind, share) in scenarios.iter().flat_map(|one| &one.mix) {
+        match all.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, sum)) => *sum = sum.saturating_add(*share),
+            None => all.push((kind.clone(), *share)),
+        }
+    }
+    all
+}
+
+/// The pace of all scenarios together: the sum of their rates where each has one that stays the same.
+pub(crate) fn pace_of_all(scenarios: &[Scenario]) -> Pace {
+    let rates: Option<Vec<f64>> = scenarios.iter().map(|one| one.pace.rate()?.constant()).collect();
+    match rates {
+        Some(rates) => Pace::Open { rate: Rate::Constant(rates.iter().sum()), arrivals: Arrivals::Even },
+        None => Pace::Closed,
+    }
+}

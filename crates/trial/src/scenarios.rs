@@ -1,0 +1,158 @@
+//! Several scenarios of one drive: the operation types of each have names of their own, and each client asks those of its scenario.
+
+use std::sync::Arc;
+
+use plimsoll_core::{
+    Answer, Extent, KindId, Layout, OpKind, Outcome, Step, Steps, StoreError, Stream, StreamSpec, Truth, ValueBuf,
+    Values, Workload,
+};
+use plimsoll_plan::model::{Drive, Trial};
+
+/// `workload`, with the operation types of each scenario of `trial` behind its own.
+pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Arc<dyn Workload> {
+    let mut names: Vec<&str> = Vec::new();
+    for scenario in trial.drives().flat_map(|(_, drive)| &drive.scenarios) {
+        if !names.contains(&scenario.name.as_str()) {
+            names.push(&scenario.name);
+        }
+    }
+    if names.is_empty() {
+        return Arc::from(workload);
+    }
+    let own = workload.kinds().to_vec();
+    let mut kinds = own.clone();
+    for name in names {
+        let first = kinds.len() as KindId;
+        kinds.extend(own.iter().map(|kind| OpKind {
+            name: format!("{name}/{}", kind.name),
+            step_of: kind.step_of.map(|of| first + of),
+            ..kind.clone()
+        }));
+    }
+    Arc::new(Named { workload, kinds })
+}
+
+/// What the clients of a drive with scenarios ask of `workload`, which [`named`] has made.
+///
+/// # Errors
+/// The workload's, of one of them.
+pub fn stream(workload: &dyn Workload, drive: &Drive) -> Result<Arc<dyn Stream>, String> {
+    let kinds = workload.kinds();
+    let clients = drive.clients.saturating_mul(drive.depth);
+    let mut parts = Vec::with_capacity(drive.scenarios.len());
+    let mut end = 0;
+    for scenario in &drive.scenarios {
+        let begins =
+            |kind: &OpKind| kind.name.strip_prefix(scenario.name.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let first = kinds.iter().position(begins).ok_or_else(|| format!("there is no scenario `{}`", scenario.name))?;
+        // Made for all clients, so that no two of them own the same records.
+        let stream = workload.stream(&StreamSpec::Mix { mix: scenario.mix.clone(), clients })?;
+        end += scenario.clients.saturating_mul(drive.depth);
+        parts.push(Part { end, first: first as KindId, stream });
+    }
+    Ok(Arc::new(Parts(parts)))
+}
+
+struct Named {
+    workload: Box<dyn Workload>,
+    kinds: Vec<OpKind>,
+}
+
+impl Workload for Named {
+    fn layout(&self) -> &Layout {
+        self.workload.layout()
+    }
+
+    fn kinds(&self) -> &[OpKind] {
+        &self.kinds
+    }
+
+    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
+        self.workload.stream(spec)
+    }
+
+    fn place(&self, kind: KindId) -> Option<String> {
+        self.workload.place(kind % self.workload.kinds().len() as KindId)
+    }
+
+    fn extent(&self) -> Option<Extent> {
+        self.workload.extent()
+    }
+
+    fn record_key(&self, id: u64, params: &mut ValueBuf) {
+        self.workload.record_key(id, params);
+    }
+
+    fn truth(&self) -> Option<&dyn Truth> {
+        self.workload.truth()
+    }
+
+    fn record_count(&self) -> u64 {
+        self.workload.record_count()
+    }
+
+    fn record_bytes(&self) -> u64 {
+        self.workload.record_bytes()
+    }
+}
+
+/// Scenarios in the order of their clients.
+struct Parts(Vec<Part>);
+
+struct Part {
+    /// Number after that of its last client.
+    end: u32,
+    /// Position of the first of its operation types.
+    first: KindId,
+    stream: Box<dyn Stream>,
+}
+
+impl Parts {
+    fn of(&self, client: u32) -> Option<&Part> {
+        self.0.iter().find(|part| client < part.end)
+    }
+}
+
+impl Stream for Parts {
+    fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
+        let part = self.of(client)?;
+        part.stream.op(client, cycle, params).map(|kind| part.first + kind)
+    }
+
+    fn steps(&self, client: u32) -> Option<Box<dyn Steps>> {
+        let part = self.of(client)?;
+        part.stream.steps(client).map(|steps| Box::new(Renamed { first: part.first, steps }) as Box<dyn Steps>)
+    }
+}
+
+/// Steps of operations of a scenario's types.
+struct Renamed {
+    first: KindId,
+    steps: Box<dyn Steps>,
+}
+
+impl Steps for Renamed {
+    fn begin(&mut self, cycle: u64, kind: KindId, params: Values<'_>) {
+        self.steps.begin(cycle, kind - self.first, params);
+    }
+
+    fn next(&mut self, params: &mut ValueBuf) -> Step {
+        match self.steps.next(params) {
+            Step::Send { kind, more } => Step::Send { kind: self.first + kind, more },
+            Step::End { kind, outcome } => Step::End { kind: self.first + kind, outcome },
+            other => other,
+        }
+    }
+
+    fn answered(&mut self, outcome: Outcome, answer: &Answer) {
+        self.steps.answered(outcome, answer);
+    }
+
+    fn failure(&self, answer: &mut Answer) {
+        self.steps.failure(answer);
+    }
+
+    fn mistake(&self) -> Option<StoreError> {
+        self.steps.mistake()
+    }
+}
