@@ -167,6 +167,8 @@ pub struct PlannedPhase {
 }
 
 /// What a phase does.
+// A plan has few of them.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Step {
