@@ -128,7 +128,9 @@ fn term_value(
             .iter()
             .find(|facts| facts.phase.header.name == term.phase)
             .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
-        phase.quantity(&term.quantity, op).map(|quantity| (quantity.value, quantity.n, phase.is_moved(&term.quantity)))
+        phase
+            .quantity(&term.quantity, op)
+            .map(|quantity| (quantity.value, quantity.n, phase.is_moved(&term.quantity, op)))
     };
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {

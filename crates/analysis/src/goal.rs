@@ -209,7 +209,7 @@ fn of_step(goal: &Goal, step: &StepTimes) -> Measured {
 /// Whether a late generator may have moved what a goal is of. A step's time begins when it is sent.
 fn is_moved(goal: &Goal, facts: &PhaseFacts<'_>) -> bool {
     let is_step = goal.of.as_deref().is_some_and(|of| step::timed(facts, of).is_some());
-    goal.what != GoalKind::Status && !is_step && facts.is_moved(&goal.what.name())
+    goal.what != GoalKind::Status && !is_step && facts.is_moved(&goal.what.name(), goal.of.as_deref())
 }
 
 fn judge(goal: &Goal, place: String, measured: Measured) -> GoalTrial {

@@ -314,13 +314,25 @@ impl<'a> PhaseFacts<'a> {
 
     /// Whether a late generator may have moved the quantity `name`: response times up, what was done in the time down,
     /// and what was never sent up. Service times, refusals and answers it does not touch.
-    pub fn is_moved(&self, name: &str) -> bool {
+    pub fn is_moved(&self, name: &str, op: Option<&str>) -> bool {
+        let mut kinds = self.histograms.keys().map(|(kind, ..)| *kind);
         self.late().is_some()
+            && op.is_none_or(|op| kinds.any(|kind| self.is_kind(kind, Some(op)) && self.is_scheduled(kind)))
             && match name {
                 "rate" | "ops" | "unfinished" => true,
                 "errors" => self.unfinished_count() > 0,
                 name => matches!(name, "mean" | "stddev") || is_percentile(name),
             }
+    }
+
+    /// Whether operations of `kind` waited for anything but their answers: not where each began when it was sent, as in a
+    /// scenario without a rate beside one with a rate.
+    pub fn is_scheduled(&self, kind: KindId) -> bool {
+        let of_kind = self.histograms.iter().filter(|((one, _, of), _)| *one == kind && *of == Measure::Response);
+        of_kind.into_iter().any(|((_, outcome, _), response)| {
+            let service = self.histograms.get(&(kind, *outcome, Measure::Service));
+            service.is_none_or(|service| service.counts() != response.counts())
+        })
     }
 
     /// Seconds of the operations that were asked one by one and answered, of kind `op` or of all; ascending.

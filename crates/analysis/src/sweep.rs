@@ -39,7 +39,7 @@ pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
                 clients: f64::from(facts.phase.header.clients),
                 open: facts.open_loop,
                 rate: rate.value,
-                late: facts.is_moved("rate"),
+                late: facts.is_moved("rate", None),
             };
             groups.entry((name.clone(), &facts.phase.header.name)).or_default().push(point);
         }

@@ -370,7 +370,9 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
     // What needed several tries stands below what did not.
     by_kind.sort_by_key(|((kind, ..), _)| step::first_try(&facts.trial.header.kinds, *kind));
     for ((kind, outcome, measure), histogram) in by_kind {
-        if !histogram.is_empty() {
+        // In an open loop what was not scheduled has one time, and no need of a second row for it.
+        let is_twice = facts.open_loop && *measure == Measure::Service && !facts.is_scheduled(*kind);
+        if !histogram.is_empty() && !is_twice {
             let drained = facts.drained(*kind, *outcome, *measure);
             let part = facts.disturbed.as_ref().filter(|_| *measure == facts.measure());
             let without = part.map(|part| {
@@ -380,7 +382,8 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
             });
             let op = RowOp::Kind(facts.op_name(*kind).to_string());
             let as_seen = row(op, RowOutcome::Of(*outcome), *measure, histogram, drained);
-            rows.push(LatencyView { undisturbed: without.map(undisturbed), ..as_seen });
+            let late = as_seen.late && facts.is_scheduled(*kind);
+            rows.push(LatencyView { undisturbed: without.map(undisturbed), late, ..as_seen });
         }
     }
     if let Some(unfinished) = facts.unfinished.as_ref().filter(|unfinished| !unfinished.is_empty()) {

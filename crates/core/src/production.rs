@@ -1,5 +1,7 @@
 //! What a running store tells of the statements that it was asked before anybody tested it.
 
+use std::io::{self, BufRead};
+
 use crate::error::StoreError;
 
 /// A statement that a store was asked, and how often.
@@ -62,6 +64,23 @@ pub trait Production {
     /// # Errors
     /// The connection failed.
     fn refusal(&mut self, text: &str, values: &[String]) -> Result<Option<String>, StoreError>;
+}
+
+/// Longest line of a log, in bytes: more than a server writes of one statement.
+const LINE_MAX: u64 = 64 << 20;
+
+/// Appends the next line of a log, with its end; false where there is none.
+///
+/// # Errors
+/// It cannot be read, or is no log: a line of more than 64 MiB.
+pub fn log_line(log: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    let read = io::Read::take(log, LINE_MAX).read_until(b'\n', line)? as u64;
+    match read == LINE_MAX && line.last() != Some(&b'\n') {
+        true => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a line of more than 64 MiB: this is no log of statements"))
+        }
+        false => Ok(read > 0),
+    }
 }
 
 /// What is told of each statement in a log: its text, with the values of its placeholders where it has any.

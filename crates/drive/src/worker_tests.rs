@@ -308,6 +308,21 @@ fn the_oldest_due_operation_goes_first_and_what_was_never_sent_is_unfinished() {
 }
 
 #[test]
+fn what_a_generator_that_stands_still_never_sent_is_its_own_lateness() {
+    for (stall_ms, late_ns) in [(100, 90 * MS), (0, 0)] {
+        let mut simulation = simulation(4, u64::MAX, Some(1_000.0), 0, Some(2 * SECOND));
+        simulation.stalls.push((2 * SECOND - stall_ms * MS, 2 * SECOND + stall_ms * MS));
+        let (_, totals) = simulation.run(|sent_ns| sent_ns + MS / 100);
+        assert!(totals.unfinished.abs_diff(stall_ms) <= 1, "{}", totals.unfinished);
+        assert!((late_ns..late_ns + 15 * MS).contains(&totals.lag.max_ns), "{:?}", totals.lag);
+    }
+    // A store that answers nothing keeps its sessions busy.
+    let stops = |sent_ns: u64| if sent_ns < 1_900 * MS { sent_ns + MS / 100 } else { 3 * SECOND };
+    let (_, totals) = simulation(4, u64::MAX, Some(1_000.0), 0, Some(2 * SECOND)).run(stops);
+    assert!(totals.unfinished > 90 && totals.lag.max_ns < MS, "{} {:?}", totals.unfinished, totals.lag);
+}
+
+#[test]
 fn an_open_loop_gives_up_when_the_oldest_has_been_due_for_ten_seconds() {
     let (slices, totals) = simulation(1, u64::MAX, Some(100.0), 0, Some(60 * SECOND)).run(|sent_ns| sent_ns + 100 * MS);
     // After t seconds operation 10 t is sent, which was due at 0.1 t: 10 s late after 11.1 s.

@@ -2,14 +2,14 @@
 
 use std::io::BufRead;
 
-use plimsoll_core::production::Logged;
+use plimsoll_core::production::{Logged, log_line};
 
 /// Tells each statement of `log`; values stand in them.
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
     // `None` between statements.
     let mut statement: Option<String> = None;
     let mut line = Vec::new();
-    while log.read_until(b'\n', &mut line)? > 0 {
+    while log_line(log, &mut line)? {
         let text = String::from_utf8_lossy(&line).into_owned();
         let text = text.trim_end_matches(['\n', '\r']);
         if text.starts_with("# ") {

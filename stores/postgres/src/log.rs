@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, Error, Read};
 
-use plimsoll_core::production::Logged;
+use plimsoll_core::production::{Logged, log_line};
 
 /// Tells each statement of `log` with the values of its parameters.
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
     let mut first = Vec::new();
-    log.read_until(b'\n', &mut first)?;
+    log_line(log, &mut first)?;
     let start = String::from_utf8_lossy(&first).into_owned();
     if start.starts_with('{') {
         return read_json(&mut first.chain(log), tell);
@@ -28,7 +28,7 @@ fn read_csv(log: impl Read, tell: &mut Logged<'_>) -> std::io::Result<()> {
 
 fn read_json(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
     let mut line = Vec::new();
-    while log.read_until(b'\n', &mut line)? > 0 {
+    while log_line(log, &mut line)? {
         // The last line of a log that is being written may be a part.
         if let Ok(entry) = serde_json::from_slice::<serde_json::Value>(&line) {
             let field = |name: &str| entry.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -43,7 +43,7 @@ fn read_json(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()
 fn read_lines(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
     let (mut of_message, mut of_detail, mut is_detail) = (String::new(), String::new(), false);
     let mut line = Vec::new();
-    while log.read_until(b'\n', &mut line)? > 0 {
+    while log_line(log, &mut line)? {
         let text = String::from_utf8_lossy(&line).into_owned();
         let text = text.trim_end_matches(['\n', '\r']);
         if let Some(further) = text.strip_prefix('\t') {

@@ -127,7 +127,7 @@ impl Turn {
         let kinds = kinds.filter(|(metric, undisturbed)| !undisturbed || metric.is_percentile());
         Turn {
             values: kinds.map(|(metric, undisturbed)| ((metric, undisturbed), value(metric, undisturbed))).collect(),
-            moved: AbMetric::ALL.into_iter().filter(|metric| facts.is_moved(metric.name())).collect(),
+            moved: AbMetric::ALL.into_iter().filter(|metric| facts.is_moved(metric.name(), None)).collect(),
             late: facts.late().map(str::to_string),
             is_watched: facts.disturbed.is_some(),
             ops: facts.count(None, |_| true),

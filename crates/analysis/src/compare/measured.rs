@@ -115,7 +115,7 @@ type Seen = Result<crate::phase::Quantity, String>;
 
 /// The quantity `name` of one phase in all repeats.
 fn quantities(all: &[&PhaseFacts<'_>], name: &str, op: Option<&str>, within: Within) -> Observed {
-    let seen = all.iter().map(|facts| (facts.quantity(name, op), facts.is_moved(name)));
+    let seen = all.iter().map(|facts| (facts.quantity(name, op), facts.is_moved(name, op)));
     observed(seen.collect(), within)
 }
 

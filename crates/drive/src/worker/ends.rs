@@ -73,11 +73,16 @@ impl WorkerCore {
         }
         // An operation that the stream does not have was never due.
         if !matches!(reason, StopReason::Exhausted) && self.live_clients > 0 {
-            let unfinished = &self.board.tally(self.slice).unfinished;
+            let tally = self.board.tally(self.slice);
+            // An idle session would have taken them: then it was the generator that did not.
+            let free_ns = self.idle.first.map(|lane| self.lanes[lane as usize].free_ns);
             let mut wait = |due_ns: u64| {
                 let is_due = due_ns < at_ns;
                 if is_due {
-                    unfinished.record(at_ns - due_ns);
+                    tally.unfinished.record(at_ns - due_ns);
+                    if let Some(free_ns) = free_ns {
+                        tally.lag.record(at_ns.saturating_sub(due_ns.max(free_ns)));
+                    }
                 }
                 is_due
             };
