@@ -165,7 +165,11 @@ fn tables(what: &str, keys: &[Key], given: &str) -> Result<String, TrialError> {
                 let next = format!("write a name, then KEY=VALUE with spaces between them: {}", names.join(", "));
                 return Err(TrialError::usage(what).next(next));
             };
-            pairs.push(format!("{} = {}", key.name, written(key, value)?));
+            let pair = format!("{} = ", key.name);
+            if pairs.iter().any(|known| known.starts_with(&pair)) {
+                return Err(TrialError::usage(format!("--{what} {line}: `{}` is there twice", key.name)));
+            }
+            pairs.push(pair + &written(key, value)?);
         }
         Ok(format!("{{ {} }}", pairs.join(", ")))
     };

@@ -46,11 +46,11 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
         let why =
             captured.left_out.iter().map(|(why, count, _)| format!("{count} {why}")).collect::<Vec<_>>().join("; ");
         let error = TrialError::usage("there is no statement to make a workload of");
-        return Err(if why.is_empty() {
-            error.detail("none was counted in this database")
-        } else {
-            error.detail(shown::clean(&why))
-        });
+        return Err(error.detail(match (&args.log, why.is_empty()) {
+            (_, false) => shown::clean(&why),
+            (None, true) => "none was counted in this database".to_owned(),
+            (Some(log), true) => format!("{} has none as a server of {} writes them", log.display(), kind.spec().name),
+        }));
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let written = plimsoll_capture::write(&captured, &url, &name)?;

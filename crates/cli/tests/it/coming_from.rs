@@ -92,6 +92,8 @@ fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
         );
         // A second on a busy machine decides no goal and no difference.
         let judges = ["--goal", "plimsoll line", "plimsoll ab", "--fail-if"].iter().any(|word| command.contains(word));
+        // One of 20 operations is 5 %.
+        let judges = judges || ran.out.contains("were due and never sent");
         if !(ran.code == Some(0) || judges && matches!(ran.code, Some(1 | 11))) {
             failed.push(format!("{command}\n{}\n{}", ran.out, ran.err));
         }
