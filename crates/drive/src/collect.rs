@@ -398,7 +398,18 @@ impl Collector {
         if slice.warmup {
             return;
         }
+        let scheduled: usize = self.flows.iter().map(|flow| flow.workers.len()).sum();
+        let is_mixed = scheduled < self.boards.len();
         for histogram in slice.histograms.iter().filter(|histogram| histogram.measure == Measure::Response) {
+            // What a closed loop did beside an open one was never scheduled, and its two times are the same.
+            let is_same = |one: &SliceHistogram| {
+                one.measure == Measure::Service
+                    && (one.kind, one.outcome) == (histogram.kind, histogram.outcome)
+                    && one.histogram == histogram.histogram
+            };
+            if is_mixed && slice.histograms.iter().any(is_same) {
+                continue;
+            }
             let all = self.response.get_or_insert_with(|| Digits::Three.empty());
             // Outcomes other than ok have fewer digits, and no time that would not fit.
             all.add(&histogram.histogram).expect("histograms of the same range");
@@ -453,22 +464,5 @@ fn summary(times: &Histogram<u64>) -> Lag {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_pauses_over_the_end_of_a_slice_that_overlap_all_time_counts_and_none_twice() {
-        const MS_NS: u64 = 1_000_000;
-        let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };
-        let mut counted = Counted::default();
-        // Disturbs 80 to 140.
-        assert_eq!(counted.count(&[pause(80, 92, 0)], 100 * MS_NS), 20 * MS_NS);
-        // 145 to 156 and 190 to 200 by the next; one of before reaches from 30 to 170.
-        let later = [pause(145, 146, 1), pause(190, 195, 0), pause(30, 58, 1)];
-        assert_eq!(counted.more_ns(&later, 0, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
-        assert_eq!(counted.count(&later, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
-        // Began before what was counted last.
-        assert_eq!(counted.count(&[pause(160, 180, 1)], 300 * MS_NS), (260 - 160 - 20) * MS_NS);
-        assert_eq!(counted.count(&[], 400 * MS_NS), 0);
-    }
-}
+#[path = "collect_tests.rs"]
+mod tests;

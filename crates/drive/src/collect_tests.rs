@@ -1,0 +1,47 @@
+//! What a phase's slices come to, made of slices by hand.
+
+use super::*;
+
+#[test]
+fn lateness_is_held_against_what_was_scheduled() {
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: None };
+    let pace = plimsoll_core::pace::Pace::even(1.0);
+    let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
+    let flow = Flow { arrivals, workers: 0..1, taken: None };
+    let boards = || (0..2).map(|_| Board::new(2, true, false).unwrap()).collect::<Vec<_>>();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let times = |kind, measure, ns| {
+        let mut histogram = Digits::Three.empty();
+        histogram.record(ns).unwrap();
+        SliceHistogram { kind, outcome: Outcome::Ok, measure, histogram }
+    };
+    // The first kind waited, the second did not.
+    let (service, response) = (Measure::Service, Measure::Response);
+    let histograms =
+        vec![times(0, service, 10), times(0, response, 900), times(1, service, 10), times(1, response, 10)];
+    let slice = Slice { histograms, end_ns: 1_000, ..Slice::default() };
+    let scheduled = |flow: Flow| {
+        let mut collector = Collector::new(grid, vec![flow], boards(), &[kind.clone(), kind.clone()]);
+        collector.count(&slice);
+        collector.response.map(|response| (response.len(), response.max()))
+    };
+    assert_eq!(scheduled(flow.clone()), Some((1, 900)));
+    // Where all are scheduled, all are, however little they waited.
+    assert_eq!(scheduled(Flow { workers: 0..2, ..flow }), Some((2, 900)));
+}
+
+#[test]
+fn of_pauses_over_the_end_of_a_slice_that_overlap_all_time_counts_and_none_twice() {
+    const MS_NS: u64 = 1_000_000;
+    let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };
+    let mut counted = Counted::default();
+    // Disturbs 80 to 140.
+    assert_eq!(counted.count(&[pause(80, 92, 0)], 100 * MS_NS), 20 * MS_NS);
+    // 145 to 156 and 190 to 200 by the next; one of before reaches from 30 to 170.
+    let later = [pause(145, 146, 1), pause(190, 195, 0), pause(30, 58, 1)];
+    assert_eq!(counted.more_ns(&later, 0, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
+    assert_eq!(counted.count(&later, 200 * MS_NS), (170 - 30 - 20 + 10) * MS_NS);
+    // Began before what was counted last.
+    assert_eq!(counted.count(&[pause(160, 180, 1)], 300 * MS_NS), (260 - 160 - 20) * MS_NS);
+    assert_eq!(counted.count(&[], 400 * MS_NS), 0);
+}
