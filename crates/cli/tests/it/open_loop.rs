@@ -23,8 +23,9 @@ mix = { select = 1 }
 #[test]
 fn every_operation_that_was_due_stands_in_the_result() {
     let place = Place::new();
-    // On a machine that has other work to do the generator is late: without a goal that is no reason to fail.
-    place.run(&["run", &place.plan(PLAN)]).expect(0);
+    // On a machine that has other work to do the generator is late, and the last moments may be lost.
+    let lenient = format!("{PLAN}[goals]\nerrors = \"100%\"\n");
+    place.run(&["run", &place.plan(&lenient)]).expect(0);
     let ran = place.run(&["report", "latest", "--format", "json"]).expect(0);
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let results = report["trials"][0]["phases"][1]["results"].as_array().unwrap();
