@@ -9,6 +9,20 @@ use crate::study;
 
 /// Makes the mixed phase of trial 1 an open loop in which the store stood still for the last two slices.
 fn open_loop() -> Run {
+    let mut run = unscheduled();
+    // Answers came a tenth sooner than after the scheduled time.
+    for slice in &mut run.trials[1].phases[5].slices {
+        for one in slice.histograms.iter_mut().filter(|one| one.measure == Measure::Service) {
+            let mut sooner = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+            one.histogram.counts().iter().for_each(|(ns, count)| sooner.record_n(ns * 9 / 10 + 1, *count).unwrap());
+            one.histogram = plimsoll_record::Distribution::from(&sooner);
+        }
+    }
+    run
+}
+
+/// The same, of operations that all began when they were sent.
+fn unscheduled() -> Run {
     let mut run = study::complete();
     let phase = &mut run.trials[1].phases[5];
     phase.header.rate_per_s = Some(20_000.0);
@@ -47,6 +61,21 @@ fn what_was_never_sent_stands_in_the_distribution() {
         "{behind:?}"
     );
     assert!(ops.error_percent > 10.0);
+}
+
+#[test]
+fn what_was_not_scheduled_has_one_time_and_a_late_generator_moves_nothing_of_it() {
+    let of_reads = |mut run: Run| {
+        run.trials[1].phases[5].end.late = Some("the generator was late".to_string());
+        let view = view(&run);
+        let rows = view.trials[1].phases[5].latencies.clone().into_iter();
+        rows.filter(|row| row.op != RowOp::All).map(|row| (row.measure, row.late)).collect::<Vec<_>>()
+    };
+    let (scheduled, not) = (of_reads(open_loop()), of_reads(unscheduled()));
+    let response = |rows: &[(Measure, bool)]| rows.iter().filter(|(measure, _)| *measure == Measure::Response).count();
+    assert!(scheduled.iter().all(|(measure, late)| *late == (*measure == Measure::Response)), "{scheduled:?}");
+    assert_eq!(scheduled.len(), 2 * response(&scheduled));
+    assert!(not.iter().all(|row| *row == (Measure::Response, false)) && not.len() == response(&scheduled), "{not:?}");
 }
 
 #[test]
