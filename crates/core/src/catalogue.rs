@@ -261,8 +261,7 @@ pub struct Catalogue {
 impl Catalogue {
     /// The store named `name`, or known by that name elsewhere.
     pub fn store(&self, name: &str) -> Option<&dyn StoreKind> {
-        let mut all = self.stores.iter();
-        all.find(|store| store.spec().name == name || store.spec().aliases.contains(&name)).map(|store| &**store)
+        self.stores.iter().find(|store| store.spec().names().any(|known| known == name)).map(|store| &**store)
     }
 
     /// The store that a URL's scheme names.

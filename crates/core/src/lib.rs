@@ -81,7 +81,7 @@ pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
-pub use server::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
+pub use server::{Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
     ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,
     WireSession, WireState, Wish,
@@ -89,7 +89,7 @@ pub use session::{
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{
     CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
-    StoreDescription, StoreKind, StoreSpec, Target,
+    StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;

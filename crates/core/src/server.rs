@@ -3,6 +3,8 @@
 //! A store's [`Recipe`] is as pure as it can be: values in, what is to be written and executed out. Who does it is `lab`;
 //! what runs then is a cluster, of one node or more, that its [`Servers`] act on.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -35,14 +37,17 @@ pub struct ServerSpec {
     pub leave: StopSignal,
     /// How many there are.
     pub nodes: usize,
-    /// How many ports of the loopback interface each listens on.
-    pub ports: usize,
+    /// The ports that each listens on, where it has a host of its own; as many others that are free on the loopback
+    /// interface, where it has none.
+    pub ports: &'static [u16],
+    /// How many hosts of their own they are on; 0 where they are on this machine's own network.
+    pub hosts: usize,
 }
 
 impl ServerSpec {
     /// Of one node that listens on no port and stops on SIGTERM.
     pub const fn new(name: &'static str, user: &'static str, package: &'static str) -> Self {
-        Self { name, user, package, stop: StopSignal::Term, leave: StopSignal::Term, nodes: 1, ports: 0 }
+        Self { name, user, package, stop: StopSignal::Term, leave: StopSignal::Term, nodes: 1, ports: &[], hosts: 0 }
     }
 }
 
@@ -54,10 +59,38 @@ pub struct Node {
     pub data_dir: PathBuf,
     /// The directory of its sockets: its user's, 0700, at most 60 bytes long; empty at every start.
     pub socket_dir: PathBuf,
-    /// Ports of the loopback interface that nobody listened on.
+    /// Its address: its host's, or that of the loopback interface.
+    pub address: Ipv4Addr,
+    /// Ports that nobody else listens on there, as many as the recipe wants.
     pub ports: Vec<u16>,
     /// What nobody else knows, the same for all nodes: a password for what listens on ports.
     pub secret: String,
+}
+
+impl Node {
+    /// Where it listens: its address with the port at `position`; port 0 where it has not so many.
+    pub fn listens_at(&self, position: usize) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.ports.get(position).copied().unwrap_or(0))
+    }
+}
+
+/// A node, and the cluster that it is in.
+#[derive(Clone, Copy)]
+pub struct Member<'a> {
+    /// All nodes of the cluster.
+    pub nodes: &'a [Node],
+    /// The position of the one that is meant.
+    pub number: usize,
+    /// No other node runs: it begins the cluster.
+    pub is_first: bool,
+}
+
+impl Deref for Member<'_> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.nodes[self.number]
+    }
 }
 
 /// A program to be executed as a node's user in its data directory.
@@ -83,20 +116,37 @@ pub trait Recipe: Send + Sync {
     /// What is the same for all nodes.
     fn spec(&self) -> ServerSpec;
 
+    /// What the node at this position is to the cluster when it is made, in the store's own word: `primary`, `sentinel`.
+    fn role(&self, _node: usize) -> &'static str {
+        "server"
+    }
+
+    /// Which of the cluster's hosts it is on.
+    fn host(&self, node: usize) -> usize {
+        node
+    }
+
+    /// When it is started: those of stage 0 first and all together, those of the next stage when these are ready. Stopped
+    /// is in the opposite order.
+    fn stage(&self, _node: Member<'_>) -> usize {
+        0
+    }
+
     /// Files of a node before its first start, by their names below its data directory. A name that ends with `/` is a
     /// directory's.
     ///
     /// # Errors
     /// What of the store's parameters cannot be, or is not installed.
-    fn files(&self, _node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    fn files(&self, _node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// What makes a node's data directory before its first start, where that needs a program.
+    /// What makes a node's data directory before its first start, where that needs a program. Those of an earlier
+    /// [`Recipe::stage`] run.
     ///
     /// # Errors
     /// `Missing`, with the line that installs it.
-    fn set_up(&self, _node: &Node) -> Result<Option<Launch>, StoreError> {
+    fn set_up(&self, _node: Member<'_>) -> Result<Option<Launch>, StoreError> {
         Ok(None)
     }
 
@@ -104,7 +154,7 @@ pub trait Recipe: Send + Sync {
     ///
     /// # Errors
     /// `Missing`, with the line that installs it.
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError>;
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError>;
 
     /// Asks a node as a client does whether it is ready.
     ///

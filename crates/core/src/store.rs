@@ -72,6 +72,17 @@ crate::words! {
     }
 }
 
+/// A name of its own for a store with some parameters: `galera`, which is MariaDB with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorePreset {
+    /// The name, as in `--on` and plans.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Parameters, with values as they would be written in a plan, without quotes.
+    pub params: &'static [(&'static str, &'static str)],
+}
+
 /// What a store says of itself before anything is opened.
 #[derive(Debug, Clone)]
 pub struct StoreSpec {
@@ -97,6 +108,8 @@ pub struct StoreSpec {
     pub keeps_data: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
+    /// Names for some of their values.
+    pub presets: &'static [StorePreset],
     /// Debian packages that a private one needs; empty when it is built in.
     pub packages: &'static [&'static str],
     /// Codes of operations that found a disk full.
@@ -110,7 +123,13 @@ pub struct StoreSpec {
 impl StoreSpec {
     /// Its names, the one that reports use first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.aliases.iter().copied())
+        let presets = self.presets.iter().map(|preset| preset.name);
+        std::iter::once(self.name).chain(self.aliases.iter().copied()).chain(presets)
+    }
+
+    /// What `name` says of its parameters, where it is more than a name.
+    pub fn preset(&self, name: &str) -> Option<&'static StorePreset> {
+        self.presets.iter().find(|preset| preset.name == name)
     }
 
     /// Says no to a layout that has something for an interface which the store does not speak.
@@ -142,6 +161,7 @@ impl StoreSpec {
         sessions: SessionSpec::new(SessionShape::Wire, 0),
         keeps_data: true,
         params: &[],
+        presets: &[],
         packages: &[],
         full_disk: &[],
         password_places: "--password-file",

@@ -1,13 +1,16 @@
 //! Servers of our own that run by a store's recipe: a cluster of one node or more, each in a place of its own, one
 //! supervisor for all.
 
-use std::net::TcpListener;
-use std::ops::{Deref, Range};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+};
 
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
@@ -57,7 +60,7 @@ impl Cluster {
         let user = ServerUser::caller_or(spec.user, spec.package)?;
         progress(&format!("starting a private {}", spec.name));
         let supervisor = Supervisor::start()?;
-        let (ports, secret) = (free_ports(spec.nodes * spec.ports)?, secret()?);
+        let (ports, secret) = (free_ports(spec.nodes * spec.ports.len())?, secret()?);
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for number in 0..spec.nodes {
             let server = PrivateServer::new(&supervisor, spec, user.clone(), bases, log_dir, waits)?;
@@ -65,20 +68,14 @@ impl Cluster {
                 number,
                 data_dir: server.data_dir().to_owned(),
                 socket_dir: server.socket_dir().to_owned(),
-                ports: ports[number * spec.ports..][..spec.ports].to_vec(),
+                address: Ipv4Addr::LOCALHOST,
+                ports: ports[number * spec.ports.len()..][..spec.ports.len()].to_vec(),
                 secret: secret.clone(),
             });
             servers.push(Mutex::new(server));
         }
-        let running = Arc::new(Running { recipe, spec, nodes, servers, waits: waits.clone() });
-        let cluster = Self(running);
-        for node in &cluster.0.nodes {
-            cluster.0.set_up(node)?;
-        }
-        cluster.0.bring_up(Nodes::All)?;
-        if spec.nodes > 1 {
-            progress(&format!("making a cluster of {} nodes", spec.nodes));
-        }
+        let cluster = Self(Arc::new(Running { recipe, spec, nodes, servers, waits: waits.clone() }));
+        cluster.0.bring_up(Nodes::All, true, progress)?;
         cluster.0.recipe.form(&cluster.0.nodes, waits)?;
         cluster.0.recipe.until_whole(&cluster.0.nodes, waits)?;
         Ok(cluster)
@@ -118,22 +115,32 @@ impl Running {
         self.servers[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something to each of `nodes`, and says when.
+    /// Does something to each of `nodes`, those that were started last first, and says when.
     fn each(&self, nodes: Nodes, mut act: impl FnMut(usize) -> Result<(), StoreError>) -> Result<Span, StoreError> {
         let from = Instant::now();
-        self.numbers(nodes).try_for_each(&mut act)?;
+        self.stages(nodes).into_iter().rev().flatten().try_for_each(&mut act)?;
         Ok(Span { from, until: Instant::now() })
     }
 
-    fn numbers(&self, nodes: Nodes) -> Range<usize> {
-        match nodes {
+    /// `nodes` in the order in which they are started: each stage together.
+    fn stages(&self, nodes: Nodes) -> Vec<Vec<usize>> {
+        let mut stages: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let numbers = match nodes {
             Nodes::All => 0..self.nodes.len(),
             Nodes::One(number) => number..number + 1,
+        };
+        for number in numbers {
+            stages.entry(self.recipe.stage(self.member(number, false))).or_default().push(number);
         }
+        stages.into_values().collect()
+    }
+
+    fn member(&self, number: usize, is_first: bool) -> Member<'_> {
+        Member { nodes: &self.nodes, number, is_first }
     }
 
     /// What a node needs before its first start.
-    fn set_up(&self, node: &Node) -> Result<(), StoreError> {
+    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
         let files = self.recipe.files(node)?;
         let mut server = self.server(node.number);
         files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
@@ -143,17 +150,28 @@ impl Running {
         }
     }
 
-    /// Launches nodes, all together, and waits until each is ready.
-    fn bring_up(&self, nodes: Nodes) -> Result<(), StoreError> {
-        for number in self.numbers(nodes) {
-            let launch = self.recipe.launch(&self.nodes[number])?;
-            let mut server = self.server(number);
-            if server.pid().is_none() {
-                server.clear_sockets();
+    /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
+    fn bring_up(&self, nodes: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+        for (place, stage) in self.stages(nodes).into_iter().enumerate() {
+            if place > 0 {
+                progress(&format!("{}: starting the next {} of {}", self.spec.name, stage.len(), self.nodes.len()));
             }
-            server.start(&launch)?;
+            let is_first = place == 0 && nodes == Nodes::All;
+            for number in &stage {
+                let member = self.member(*number, is_first);
+                if anew {
+                    self.set_up(member)?;
+                }
+                let launch = self.recipe.launch(member)?;
+                let mut server = self.server(*number);
+                if server.pid().is_none() {
+                    server.clear_sockets();
+                }
+                server.start(&launch)?;
+            }
+            stage.into_iter().try_for_each(|number| self.until_ready(number))?;
         }
-        self.numbers(nodes).try_for_each(|number| self.until_ready(number))
+        Ok(())
     }
 
     fn until_ready(&self, number: usize) -> Result<(), StoreError> {
@@ -181,11 +199,11 @@ impl Servers for Running {
     }
 
     fn pids(&self) -> Vec<u32> {
-        self.numbers(Nodes::All).filter_map(|number| self.server(number).pid()).collect()
+        (0..self.nodes.len()).filter_map(|number| self.server(number).pid()).collect()
     }
 
     fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
-        self.numbers(nodes).try_for_each(|number| self.server(number).check())
+        self.stages(nodes).into_iter().flatten().try_for_each(|number| self.server(number).check())
     }
 
     fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
@@ -198,7 +216,7 @@ impl Servers for Running {
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
-        self.bring_up(nodes)?;
+        self.bring_up(nodes, false, &mut |_| {})?;
         if nodes == Nodes::All {
             self.recipe.until_whole(&self.nodes, &self.waits)?;
         }

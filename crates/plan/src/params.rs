@@ -1,6 +1,6 @@
 //! Parameters of stores and workloads, checked against what they say they take.
 
-use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params, Preset};
+use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
 
 use crate::document::{Node, Reading};
 use crate::keys::Takes;
@@ -39,10 +39,10 @@ pub fn defaults(specs: &[ParamSpec]) -> Params {
     Params(specs.iter().filter_map(|spec| Some((spec.name.to_owned(), default(spec)?))).collect())
 }
 
-/// The same of a workload, but those that `preset` has others for.
-pub(crate) fn preset(specs: &[ParamSpec], preset: Option<&Preset>) -> Params {
+/// The same, but those that a preset has `others` for, as they are written.
+pub fn defaults_but(specs: &[ParamSpec], others: &[(&'static str, &'static str)]) -> Params {
     let mut params = defaults(specs);
-    for (name, written) in preset.map_or(&[][..], |preset| preset.params) {
+    for (name, written) in others {
         let changed = specs.iter().find(|spec| spec.name == *name);
         let value = changed.and_then(|spec| default(&ParamSpec { default: written, ..spec.clone() }));
         params.0.extend(value.map(|value| ((*name).to_owned(), value)));

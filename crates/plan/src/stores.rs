@@ -10,7 +10,7 @@ use crate::document::{Kind, Node, Reading, Section, short};
 use crate::error::Source;
 use crate::model::StoreUse;
 use crate::nearest;
-use crate::params::defaults;
+use crate::params::defaults_but;
 use crate::sweep::TRIALS_MAX;
 use crate::url;
 
@@ -103,9 +103,11 @@ impl<'c> Reading<'c> {
         };
         let spec = kind.spec();
         let has_databases = spec.interfaces.contains(&Interface::Sql);
-        let label =
-            url.as_deref().and_then(|url| url::place(url, has_databases)).unwrap_or_else(|| spec.name.to_owned());
-        let store = StoreUse { kind: spec.name.to_owned(), label, url, params: defaults(spec.params) };
+        let preset = spec.preset(name);
+        let own = || preset.map_or(spec.name, |preset| preset.name).to_owned();
+        let label = url.as_deref().and_then(|url| url::place(url, has_databases)).unwrap_or_else(own);
+        let params = defaults_but(spec.params, preset.map_or(&[], |preset| preset.params));
+        let store = StoreUse { kind: spec.name.to_owned(), label, url, params };
         Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
     }
 

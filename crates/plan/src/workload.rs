@@ -65,7 +65,7 @@ impl<'c> Reading<'c> {
         }
         let section = Section { what: format!("the workload `{}`", spec.name), ..section };
         self.known_names(&section, &known, &|key| self.of_store(key));
-        let defaults = params::preset(spec.params, preset);
+        let defaults = params::defaults_but(spec.params, preset.map_or(&[], |preset| preset.params));
         let mut params = Some(Vec::new());
         for param in spec.params {
             let choices = match section.get(param.name) {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::look;
@@ -42,7 +42,7 @@ impl Recipe for NginxRecipe {
         ServerSpec::new("nginx", "www-data", "base-passwd")
     }
 
-    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         let text = configuration(&node.socket_dir.join("http.sock"), self);
         let mut files = vec![
             ("nginx.conf".to_owned(), text.into_bytes()),
@@ -54,7 +54,7 @@ impl Recipe for NginxRecipe {
         Ok(files)
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         let (data, configuration) = (&node.data_dir, node.data_dir.join("nginx.conf"));
         // Before it has read its configuration, nginx would log to where only root may write.
         let arguments = ["-e", "stderr", "-p", &data.display().to_string(), "-c", &configuration.display().to_string()];

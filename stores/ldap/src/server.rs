@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::{Program, ServerUser};
 
 use crate::control::Control;
@@ -57,14 +57,14 @@ impl Recipe for SlapdRecipe {
         ServerSpec::new("slapd", "openldap", "slapd")
     }
 
-    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         [(CONFIGURATION, true), (LOAD_CONFIGURATION, false)]
             .into_iter()
             .map(|(name, syncs)| Ok((name.to_owned(), configuration(&node.data_dir, self, syncs)?.into_bytes())))
             .collect()
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         let url = format!("ldapi://{}/????x-mod=0700", encoded(&node.socket_dir.join("ldapi")));
         let configuration = node.data_dir.join(CONFIGURATION).display().to_string();
         // 32768 is what it logs whatever the level: what is wrong.

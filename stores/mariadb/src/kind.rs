@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
     Dialect, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape, SessionSpec,
-    Store, StoreError, StoreKind, StoreSpec, Target,
+    Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target,
 };
 
 use crate::connection::connect;
@@ -14,11 +14,17 @@ use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
 use crate::log;
 use crate::production::{MyProduction, SETTINGS};
-use crate::server::{self, MariadbRecipe, find_server};
+use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
 const PARAMS: &[ParamSpec] = &[
+    ParamSpec::one_of(
+        "topology",
+        TOPOLOGIES,
+        "what private servers are together: a Galera cluster, or a primary and its replicas, on hosts of their own",
+    ),
+    ParamSpec::int("nodes", 1..=32, "1", "how many private servers there are"),
     ParamSpec::bytes("buffer_pool", "128MiB", "memory for cached pages of a private server (innodb_buffer_pool_size)"),
     ParamSpec::bytes("log_file", "96MiB", "size of a private server's redo log (innodb_log_file_size)"),
     ParamSpec::int(
@@ -34,6 +40,9 @@ const PARAMS: &[ParamSpec] = &[
     ),
 ];
 
+/// What several private servers are together, as the parameter `topology` says it.
+const TOPOLOGIES: &[&str] = &["alone", "galera", "replicas"];
+
 /// What is Plimsoll's business in a private server: its place, and what a durability sets.
 const NOT_TO_BE_SET: &[&str] = &["datadir", "tmpdir", "socket", "pid_file", FLUSH_LOG];
 
@@ -47,6 +56,18 @@ static SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Own],
     sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
     params: PARAMS,
+    presets: &[
+        StorePreset {
+            name: "galera",
+            summary: "a Galera cluster of MariaDB, each node on a host of its own",
+            params: &[("topology", "galera"), ("nodes", "3")],
+        },
+        StorePreset {
+            name: "mariadb-replicas",
+            summary: "a MariaDB and replicas of it, each on a host of its own",
+            params: &[("topology", "replicas"), ("nodes", "3")],
+        },
+    ],
     packages: &["mariadb-server"],
     // ER_DISK_FULL, ER_RECORD_FILE_FULL.
     full_disk: &["1021", "1114"],
@@ -90,22 +111,7 @@ impl StoreKind for Mariadb {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        // What is not given is at the server's own default.
-        let given = |name: &str, setting: &str| match params.int(name) {
-            0 => None,
-            value => Some((setting.to_owned(), value.to_string())),
-        };
-        let settings = [
-            given("buffer_pool", "innodb-buffer-pool-size"),
-            // MySQL's redo log has another name for its size since 8.0.30.
-            given("log_file", "loose-innodb-log-file-size"),
-            given("log_file", "loose-innodb-redo-log-capacity"),
-            given("max_connections", "max-connections"),
-        ];
-        let mut settings: Vec<_> = settings.into_iter().flatten().collect();
-        // Of one that is said twice the last counts.
-        settings.extend(further_settings(params)?);
-        Ok(Some(Box::new(MariadbRecipe { settings })))
+        Ok(Some(Box::new(recipe(params)?)))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -124,21 +130,57 @@ impl StoreKind for Mariadb {
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits, .. } = options;
         if let Target::Servers(servers) = target {
-            let address = server::address(servers.first());
-            return Ok(Box::new(MariadbStore::open(Some(servers), address, server::login(), None, &waits, &run_id)?));
+            return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, &waits, &run_id)?));
         }
-        if !params.text("settings").is_empty() {
-            return Err(StoreError::usage("`settings` are those of a private server, and this one is not ours")
-                .next("Leave them out, or use a private server: --on mariadb"));
+        let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
+        if let Some((name, _)) = of_private.iter().find(|(name, default)| params.text(name) != *default) {
+            return Err(StoreError::usage(format!("`{name}` is a private server's, and this one is not ours"))
+                .next("Leave it out, or use a private server: --on mariadb"));
         }
         let (url, password) = target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
-        let mut store = MariadbStore::open(None, info.address, info.login, info.connect_timeout, &waits, &run_id)?;
+        let mut store = MariadbStore::attach(info.address, info.login, info.connect_timeout, &waits, &run_id)?;
         for left in store.left_behind()? {
             progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
         }
         Ok(Box::new(store))
     }
+}
+
+/// How private servers are made with these parameters.
+fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
+    let (topology, nodes) = match (params.text("topology"), usize::try_from(params.int("nodes")).unwrap_or(1).max(1)) {
+        ("galera", nodes) => (Topology::Galera, nodes),
+        ("replicas", nodes) => (Topology::Replicas, nodes),
+        (_, 1) => (Topology::Alone, 1),
+        (_, nodes) => {
+            return Err(StoreError::usage(format!("{nodes} servers of MariaDB are to be nothing together"))
+                .next("Say what: --on galera, --on mariadb-replicas, or topology = \"galera\" or \"replicas\""));
+        }
+    };
+    if topology != Topology::Alone && find_server()?.file_name().is_none_or(|name| name != "mariadbd") {
+        return Err(StoreError::new(
+            StoreErrorKind::Missing,
+            "a cluster of this kind needs MariaDB, and MySQL is installed",
+        )
+        .next("apt-get install mariadb-server"));
+    }
+    // What is not given is at the server's own default.
+    let given = |name: &str, setting: &str| match params.int(name) {
+        0 => None,
+        value => Some((setting.to_owned(), value.to_string())),
+    };
+    let settings = [
+        given("buffer_pool", "innodb-buffer-pool-size"),
+        // MySQL's redo log has another name for its size since 8.0.30.
+        given("log_file", "loose-innodb-log-file-size"),
+        given("log_file", "loose-innodb-redo-log-capacity"),
+        given("max_connections", "max-connections"),
+    ];
+    let mut settings: Vec<_> = settings.into_iter().flatten().collect();
+    // Of one that is said twice the last counts.
+    settings.extend(further_settings(params)?);
+    Ok(MariadbRecipe { settings, topology, nodes })
 }
 
 /// The settings of the parameter `settings`, by the names of the command line's options.

@@ -5,15 +5,21 @@
 //! neither written down at a stop nor read again at a start, so that a restart is cold. Everything else is as the
 //! server's own defaults are, `innodb_flush_log_at_trx_commit` and the doublewrite buffer included, but for what the
 //! caller sets.
+//!
+//! The nodes of a cluster have hosts of their own and listen there, too. Whoever comes from another host logs in as
+//! `plimsoll` with a password that the first node is started with in a file; what makes a cluster of them stands in
+//! `galera` and `replicas`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
-use crate::connection::connect;
-use crate::wire::Login;
+use crate::connection::{Connection, connect};
+use crate::galera;
+use crate::replicas;
+use crate::wire::{Login, Password};
 
 const PACKAGE: &str = "mariadb-server";
 const MARIADBD: Program =
@@ -32,27 +38,70 @@ pub fn find_server() -> Result<PathBuf, StoreError> {
     MARIADBD.find().or_else(|missing| MYSQLD.find().map_err(|_| missing))
 }
 
-/// Where a private one listens.
-pub fn address(node: &Node) -> Address {
-    Address::Unix(node.socket_dir.join("socket"))
+/// What several servers are together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Topology {
+    /// Nothing: there is one.
+    #[default]
+    Alone,
+    /// A Galera cluster: each takes writes, and a commit is certified by all.
+    Galera,
+    /// The first takes writes, the others follow its binary log.
+    Replicas,
 }
 
-/// As whom one logs in there: as root, who may do everything and has no password.
-pub(crate) fn login() -> Login {
-    Login {
-        user: "root".to_owned(),
-        program_name: "plimsoll".to_owned(),
-        private_way: true,
-        place: "the private MariaDB".to_owned(),
-        ..Login::default()
-    }
-}
+/// The user of those who come over the network.
+const USER: &str = "plimsoll";
+/// Statements that the first node of a cluster begins with; they hold the password.
+const INIT_FILE: &str = "init.sql";
 
 /// A private MariaDB, or MySQL where that is installed.
 #[derive(Debug, Clone, Default)]
 pub struct MariadbRecipe {
     /// Its settings, by the names of its command line's options.
     pub settings: Vec<(String, String)>,
+    /// What the servers are together.
+    pub topology: Topology,
+    /// How many there are; 1 where they are nothing together.
+    pub nodes: usize,
+}
+
+impl MariadbRecipe {
+    /// Where sessions go: to the only server, to the one that takes writes, or to each in turn.
+    pub fn sessions_at(&self, nodes: &[Node]) -> Vec<Address> {
+        let takes_writes = |node: &&Node| self.topology == Topology::Galera || node.number == 0;
+        nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
+    }
+
+    /// Where a node listens to its clients.
+    pub fn address(&self, node: &Node) -> Address {
+        match self.topology {
+            Topology::Alone => socket(node),
+            _ => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
+        }
+    }
+
+    /// As whom one logs in there: as root, who has no password and comes by the socket, or as one who may do as much and
+    /// comes over the network.
+    pub(crate) fn login(&self, node: &Node) -> Login {
+        let place = "the private MariaDB".to_owned();
+        let login = Login { program_name: "plimsoll".to_owned(), private_way: true, place, ..Login::default() };
+        match self.topology {
+            Topology::Alone => Login { user: "root".to_owned(), ..login },
+            _ => Login { user: USER.to_owned(), password: Some(Password::new(node.secret.as_str())), ..login },
+        }
+    }
+
+    /// A connection for root by the socket, which no other host has a part in.
+    pub(crate) fn open(&self, node: &Node, waits: &Waits) -> Result<Connection, StoreError> {
+        let alone = MariadbRecipe { topology: Topology::Alone, ..Self::default() };
+        connect(&socket(node), Arc::new(alone.login(node)), Arc::default(), &[], &[], waits)
+    }
+}
+
+/// Where a node listens to those on its own machine.
+fn socket(node: &Node) -> Address {
+    Address::Unix(node.socket_dir.join("socket"))
 }
 
 /// Where it has its tables, and its temporary files.
@@ -64,16 +113,56 @@ fn directories(node: &Node) -> [String; 2] {
 impl Recipe for MariadbRecipe {
     fn spec(&self) -> ServerSpec {
         // Both servers' packages make this user.
-        ServerSpec::new("MariaDB", "mysql", PACKAGE)
+        let spec = ServerSpec::new("MariaDB", "mysql", PACKAGE);
+        match self.topology {
+            Topology::Alone => spec,
+            topology => {
+                let (name, ports): (_, &[u16]) = match topology {
+                    Topology::Galera => ("Galera", &galera::PORTS),
+                    _ => ("MariaDB", &[3306]),
+                };
+                ServerSpec { name, nodes: self.nodes, hosts: self.nodes, ports, ..spec }
+            }
+        }
     }
 
-    fn files(&self, _: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        Ok(["db/", "tmp/"].map(|name| (name.to_owned(), Vec::new())).into())
+    fn role(&self, node: usize) -> &'static str {
+        match self.topology {
+            Topology::Alone => "server",
+            Topology::Galera => "node",
+            Topology::Replicas if node == 0 => "primary",
+            Topology::Replicas => "replica",
+        }
     }
 
-    fn set_up(&self, node: &Node) -> Result<Option<Launch>, StoreError> {
+    fn stage(&self, node: Member<'_>) -> usize {
+        match self.topology {
+            Topology::Galera => galera::stage(node),
+            _ => node.number.min(1),
+        }
+    }
+
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut files: Vec<_> = ["db/", "tmp/"].map(|name| (name.to_owned(), Vec::new())).into();
+        if self.topology != Topology::Alone && node.is_first {
+            // The others are told of it by this one.
+            let account = format!("'{USER}'@'%'");
+            let text = format!(
+                "CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{}';\nGRANT ALL ON *.* TO {account};\n",
+                node.secret
+            );
+            files.push((INIT_FILE.to_owned(), text.into_bytes()));
+        }
+        Ok(files)
+    }
+
+    fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        if self.topology == Topology::Galera && !node.is_first {
+            // It is given everything by another node.
+            return Ok(None);
+        }
         let program = find_server()?;
-        let [data, temporary] = &directories(node);
+        let [data, temporary] = &directories(&node);
         // MySQL makes its own tables; MariaDB has a script for it.
         let install = if program.ends_with(MARIADBD.name) { Some(INSTALL_DB.find()?) } else { INSTALL_DB.find().ok() };
         let Some(install) = install else {
@@ -86,8 +175,8 @@ impl Recipe for MariadbRecipe {
         Ok(Some(Launch::new(INSTALL_DB.name, install, arguments)))
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
-        let [data, temporary] = directories(node);
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        let [data, temporary] = directories(&node);
         let sockets = node.socket_dir.display();
         let mut arguments = vec![
             // It must come first.
@@ -98,19 +187,48 @@ impl Recipe for MariadbRecipe {
             format!("--pid-file={sockets}/pid"),
         ];
         let own = [
-            "--skip-networking",
-            "--skip-log-bin",
             "--innodb-buffer-pool-dump-at-shutdown=OFF",
             "--innodb-buffer-pool-load-at-startup=OFF",
             // MySQL's other protocol; MariaDB does not know it.
             "--loose-mysqlx=OFF",
         ];
         arguments.extend(own.map(str::to_owned));
+        if self.topology == Topology::Alone {
+            arguments.push("--skip-networking".to_owned());
+        } else {
+            let listens_at = node.listens_at(0);
+            arguments.push(format!("--bind-address={}", listens_at.ip()));
+            arguments.push(format!("--port={}", listens_at.port()));
+            arguments.push("--skip-name-resolve".to_owned());
+            let init_file = node.data_dir.join(INIT_FILE);
+            arguments.extend(node.is_first.then(|| format!("--init-file={}", init_file.display())));
+        }
+        match self.topology {
+            Topology::Alone => arguments.push("--skip-log-bin".to_owned()),
+            Topology::Galera => arguments.extend(galera::arguments(node)?),
+            Topology::Replicas => arguments.extend(replicas::arguments(node)),
+        }
         arguments.extend(self.settings.iter().map(|(name, value)| format!("--{name}={value}")));
         Ok(Launch::new("mariadbd", find_server()?, arguments))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        connect(&address(node), Arc::new(login()), Arc::default(), &[], &[], waits).map(drop)
+        let mut connection = self.open(node, waits)?;
+        match self.topology {
+            Topology::Galera => galera::ready(&mut connection),
+            _ => Ok(()),
+        }
+    }
+
+    fn form(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+        if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
+    }
+
+    fn until_whole(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+        match self.topology {
+            Topology::Alone => Ok(()),
+            Topology::Galera => galera::until_whole(self, nodes, waits),
+            Topology::Replicas => replicas::until_whole(self, nodes, waits),
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::connection::{Connection, connect};
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
+use crate::server::MariadbRecipe;
 use crate::sql::{self, Flavor, quoted};
 use crate::wire::{Login, MySession, READ_ONLY};
 
@@ -29,9 +30,12 @@ pub(crate) fn database_name(run_id: &str) -> String {
 }
 
 pub(crate) struct MariadbStore {
-    /// The private server; `None` when attached.
-    server: Option<Arc<dyn Servers>>,
+    /// The private servers, and how they were made; `None` when attached.
+    server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
+    /// Where the control plane goes.
     address: Address,
+    /// Where sessions go, each in turn: one place or more.
+    sessions_at: Vec<Address>,
     /// How the control plane logs in.
     login: Arc<Login>,
     /// The limits of what waits for the server: while connecting, and afterwards.
@@ -60,12 +64,38 @@ fn session_settings() -> Vec<String> {
 }
 
 impl MariadbStore {
-    /// A store on a server of ours, or on somebody's.
+    /// A store on servers of ours.
+    ///
+    /// # Errors
+    /// When the first cannot be asked for its version.
+    pub(crate) fn private(
+        servers: Arc<dyn Servers>,
+        recipe: MariadbRecipe,
+        waits: &Waits,
+        run_id: &str,
+    ) -> Result<MariadbStore, StoreError> {
+        let (login, address) = (recipe.login(servers.first()), recipe.address(servers.first()));
+        let sessions_at = recipe.sessions_at(servers.nodes());
+        let store = Self::open(Some((servers, recipe)), address, login, None, waits, run_id)?;
+        Ok(Self { sessions_at, ..store })
+    }
+
+    /// A store on somebody's server.
     ///
     /// # Errors
     /// When it cannot be asked for its version.
-    pub(crate) fn open(
-        server: Option<Arc<dyn Servers>>,
+    pub(crate) fn attach(
+        address: Address,
+        login: Login,
+        connect_timeout: Option<Duration>,
+        waits: &Waits,
+        run_id: &str,
+    ) -> Result<MariadbStore, StoreError> {
+        Self::open(None, address, login, connect_timeout, waits, run_id)
+    }
+
+    fn open(
+        server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
         address: Address,
         login: Login,
         connect_timeout: Option<Duration>,
@@ -84,8 +114,9 @@ impl MariadbStore {
             }
         };
         let mut store = MariadbStore {
-            control: Link::new(server.clone().map(|server| (server, Nodes::All)), connect),
+            control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(0))), connect),
             server,
+            sessions_at: vec![address.clone()],
             address,
             login,
             connecting,
@@ -186,9 +217,12 @@ impl MariadbStore {
             Durability::Buffered => 2,
             Durability::AtEnd => 0,
         };
-        if self.server.is_some() {
+        if let Some((servers, recipe)) = &self.server {
             // No session has a value of its own.
-            self.control.get()?.simple(&format!("SET GLOBAL {FLUSH_LOG} = {level}"))?;
+            let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
+            for node in servers.nodes() {
+                recipe.open(node, &self.connecting)?.simple(&set)?;
+            }
             return Ok(());
         }
         if durability == Durability::Durable && self.control.get()?.value(BINLOG)? != "1" {
@@ -254,7 +288,8 @@ const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlo
 
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        let place = match self.server {
+        let place = match &self.server {
+            Some((servers, _)) if servers.nodes().len() > 1 => format!("private cluster of {}", servers.nodes().len()),
             Some(_) => "private server".to_owned(),
             None => self.login.place.clone(),
         };
@@ -324,8 +359,8 @@ impl Store for MariadbStore {
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
         let login = self.session_login();
-        let client = |_| WireClient {
-            address: self.address.clone(),
+        let client = |number| WireClient {
+            address: self.sessions_at[number as usize % self.sessions_at.len()].clone(),
             session: Box::new(
                 MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings())
                     .read_only(self.read_only),
@@ -372,8 +407,8 @@ impl Store for MariadbStore {
             return self.tidy(|control, _| control::footprint(control, &theirs, flavor));
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
-        if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(&server.first().data_dir, Metadata::len);
+        if let Some((servers, _)) = &self.server {
+            footprint.total_bytes = servers.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }

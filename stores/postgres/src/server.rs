@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::reach::Endpoint;
@@ -52,14 +52,14 @@ impl Recipe for PostgresRecipe {
         ServerSpec { stop, leave, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) }
     }
 
-    fn set_up(&self, node: &Node) -> Result<Option<Launch>, StoreError> {
+    fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
         let data = node.data_dir.display().to_string();
         let arguments = ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"];
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         // Without a mention the linker might leave it out.
         std::hint::black_box(&shared_memory::BEFORE_MAIN);
         let (data, sockets) = (node.data_dir.display(), node.socket_dir.display());

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use plimsoll_core::{Address, Launch, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
@@ -87,17 +87,17 @@ impl RedisRecipe {
 impl Recipe for RedisRecipe {
     fn spec(&self) -> ServerSpec {
         // A node listens to clients on one port and to other nodes on another.
-        let ports = if self.nodes > 1 { 2 } else { 0 };
+        let ports: &[u16] = if self.nodes > 1 { &[6379, 16379] } else { &[] };
         let package = self.make.program().package;
         ServerSpec { nodes: self.nodes, ports, ..ServerSpec::new(self.make.user(), self.make.user(), package) }
     }
 
-    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         let text = format!("requirepass {}\n", node.secret).into_bytes();
         Ok(if self.nodes > 1 { vec![(PASSWORD_FILE.to_owned(), text)] } else { Vec::new() })
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         let data = node.data_dir.display().to_string();
         let socket = node.socket_dir.join("redis.sock").display().to_string();
         let port = |at: usize| node.ports.get(at).copied().unwrap_or(0).to_string();

@@ -51,6 +51,7 @@ fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
         ),
     ];
     texts.extend(also);
+    texts.extend(spec.presets.iter().map(|preset| format!("  {}: {}", preset.name, preset.summary)));
     if !spec.schemes.is_empty() {
         texts.push(format!("attaches to {}://…", spec.schemes.join("://…, ")));
     }

@@ -1,0 +1,105 @@
+//! Nodes of a Galera cluster: how each is started, and when it is one of them.
+//!
+//! The first begins the cluster; each other asks one that is in it for all its data (a state snapshot transfer, by rsync). Of
+//! a cluster that was stopped that node begins it again which went last: it has marked itself in `grastate.dat`. Where none
+//! has, since all were killed, Galera itself refuses to begin.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
+use plimsoll_endpoint::text;
+
+use crate::connection::Connection;
+use crate::server::MariadbRecipe;
+
+/// Ports of its clients, of the group's messages, of incremental transfers, of snapshots.
+pub(crate) const PORTS: [u16; 4] = [3306, 4567, 4568, 4444];
+/// The package of the provider, and where it puts it.
+const PACKAGE: &str = "galera-4";
+const PROVIDERS: [&str; 3] =
+    ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib/libgalera_smm.so"];
+/// Between two looks whether all nodes have found one another.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How long one look may take.
+const LOOK_BOUND: Duration = Duration::from_secs(10);
+
+/// A node that does not answer is suspected after 2 s, and left out after 8 s at the latest. With Galera's own 5 s and 15 s
+/// every failure would hold up the cluster for longer than most runs take.
+const GROUP: &str = "evs.keepalive_period=PT0.5S;evs.inactive_check_period=PT0.5S;evs.suspect_timeout=PT2S;\
+                     evs.inactive_timeout=PT8S;evs.install_timeout=PT4S";
+
+/// Where Galera itself is.
+///
+/// # Errors
+/// `Missing`, with the line that installs it.
+pub(crate) fn provider() -> Result<PathBuf, StoreError> {
+    PROVIDERS.iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+        StoreError::new(StoreErrorKind::Missing, "Galera is not installed")
+            .detail(format!("looked for {}", PROVIDERS.join(", ")))
+            .next(format!("apt-get install {PACKAGE} rsync"))
+    })
+}
+
+/// The one that begins the cluster comes first.
+pub(crate) fn stage(node: Member<'_>) -> usize {
+    let begins = node.nodes.iter().position(is_last_one).unwrap_or(0);
+    usize::from(node.number != begins)
+}
+
+/// It was the last of its cluster that was stopped.
+fn is_last_one(node: &Node) -> bool {
+    let state = std::fs::read_to_string(node.data_dir.join("db/grastate.dat")).unwrap_or_default();
+    state.lines().any(|line| line.split_whitespace().eq(["safe_to_bootstrap:", "1"]))
+}
+
+/// What a node is started with.
+pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
+    let [clients, group, incremental, snapshot] = [0, 1, 2, 3].map(|at| node.listens_at(at));
+    let others = node.nodes.iter().filter(|other| other.number != node.number || node.nodes.len() == 1);
+    let others: Vec<String> = others.map(|other| other.listens_at(1).to_string()).collect();
+    let mut arguments = vec![
+        "--wsrep-on=ON".to_owned(),
+        format!("--wsrep-provider={}", provider()?.display()),
+        "--wsrep-cluster-name=plimsoll".to_owned(),
+        format!("--wsrep-cluster-address=gcomm://{}", others.join(",")),
+        format!("--wsrep-node-name=node-{}", node.number + 1),
+        format!("--wsrep-node-address={group}"),
+        format!("--wsrep-node-incoming-address={clients}"),
+        "--wsrep-sst-method=rsync".to_owned(),
+        format!("--wsrep-sst-receive-address={snapshot}"),
+        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://{group};ist.recv_addr={incremental};{GROUP}"),
+        "--binlog-format=ROW".to_owned(),
+        "--innodb-autoinc-lock-mode=2".to_owned(),
+        "--skip-log-bin".to_owned(),
+    ];
+    arguments.extend(node.is_first.then(|| "--wsrep-new-cluster".to_owned()));
+    Ok(arguments)
+}
+
+/// Whether a node has all data of its cluster and takes writes.
+pub(crate) fn ready(connection: &mut Connection) -> Result<(), StoreError> {
+    match status(connection, "wsrep_local_state_comment")?.as_str() {
+        "Synced" => Ok(()),
+        state => Err(StoreError::new(StoreErrorKind::Unreachable, format!("the node is not in the cluster ({state})"))),
+    }
+}
+
+/// Waits until every node knows all of them.
+pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    nodes.iter().try_for_each(|node| {
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let size = status(&mut recipe.open(node, &looks)?, "wsrep_cluster_size")?;
+            let is_whole = size == nodes.len().to_string();
+            let number = node.number + 1;
+            Ok(if is_whole { Ok(()) } else { Err(format!("node {number} knows {size} of {} nodes", nodes.len())) })
+        })
+    })
+}
+
+/// One of Galera's own status variables; empty where the server has no such one.
+fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
+    let answer = connection.simple(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
+    Ok(answer.row_iter().next().map(|row| text(row, 1).to_owned()).unwrap_or_default())
+}
