@@ -12,6 +12,7 @@ use plimsoll_core::{
     Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
 };
 
+use crate::hosts::{Entered, Host, Network};
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
@@ -31,7 +32,11 @@ const SECRET_BYTES: usize = 24;
 
 /// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
 /// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
-pub struct Cluster(Arc<Running>);
+pub struct Cluster {
+    running: Arc<Running>,
+    /// The thread that has started it, and what that starts, reaches its hosts.
+    _there: Option<Entered>,
+}
 
 struct Running {
     recipe: Box<dyn Recipe>,
@@ -39,6 +44,8 @@ struct Running {
     nodes: Vec<Node>,
     /// One for each node.
     servers: Vec<Mutex<PrivateServer>>,
+    /// What they are on, where that is not this machine's own network.
+    _hosts: Vec<Host>,
     waits: Waits,
 }
 
@@ -60,30 +67,41 @@ impl Cluster {
         let user = ServerUser::caller_or(spec.user, spec.package)?;
         progress(&format!("starting a private {}", spec.name));
         let supervisor = Supervisor::start()?;
-        let (ports, secret) = (free_ports(spec.nodes * spec.ports.len())?, secret()?);
+        let network = (spec.hosts > 0).then(Network::shared).transpose()?;
+        let hosts: Vec<Host> =
+            network.iter().flat_map(|network| (0..spec.hosts).map(|_| network.add_host())).collect::<Result<_, _>>()?;
+        let ports = if hosts.is_empty() { free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
+        let secret = secret()?;
         let (mut nodes, mut servers) = (Vec::new(), Vec::new());
         for number in 0..spec.nodes {
-            let server = PrivateServer::new(&supervisor, spec, user.clone(), bases, log_dir, waits)?;
+            let host = hosts.get(recipe.host(number));
+            let mut server = PrivateServer::new(&supervisor, spec, user.clone(), bases, log_dir, waits)?;
             nodes.push(Node {
                 number,
                 data_dir: server.data_dir().to_owned(),
                 socket_dir: server.socket_dir().to_owned(),
-                address: Ipv4Addr::LOCALHOST,
-                ports: ports[number * spec.ports.len()..][..spec.ports.len()].to_vec(),
+                address: host.map_or(Ipv4Addr::LOCALHOST, Host::address),
+                ports: match host {
+                    Some(_) => spec.ports.to_vec(),
+                    None => ports[number * spec.ports.len()..][..spec.ports.len()].to_vec(),
+                },
                 secret: secret.clone(),
             });
+            host.into_iter().for_each(|host| server.live_on(host.namespace()));
             servers.push(Mutex::new(server));
         }
-        let cluster = Self(Arc::new(Running { recipe, spec, nodes, servers, waits: waits.clone() }));
-        cluster.0.bring_up(Nodes::All, true, progress)?;
-        cluster.0.recipe.form(&cluster.0.nodes, waits)?;
-        cluster.0.recipe.until_whole(&cluster.0.nodes, waits)?;
+        let there = network.map(|network| network.enter()).transpose()?;
+        let running = Arc::new(Running { recipe, spec, nodes, servers, _hosts: hosts, waits: waits.clone() });
+        let cluster = Self { running, _there: there };
+        cluster.running.bring_up(Nodes::All, true, progress)?;
+        cluster.running.recipe.form(&cluster.running.nodes, waits)?;
+        cluster.running.recipe.until_whole(&cluster.running.nodes, waits)?;
         Ok(cluster)
     }
 
     /// What acts on the servers, for any thread. It keeps nobody from ending them.
     pub fn handle(&self) -> Arc<dyn Servers> {
-        Arc::clone(&self.0) as Arc<dyn Servers>
+        Arc::clone(&self.running) as Arc<dyn Servers>
     }
 
     /// Ends all nodes at once, removes their files, and waits until that is done.
@@ -91,7 +109,7 @@ impl Cluster {
     /// # Errors
     /// `Broken` when something could not be removed; the next start tries again.
     pub fn close(self) -> Result<(), StoreError> {
-        (0..self.0.nodes.len()).map(|number| self.0.server(number).end()).fold(Ok(()), Result::and)
+        (0..self.running.nodes.len()).map(|number| self.running.server(number).end()).fold(Ok(()), Result::and)
     }
 }
 
@@ -99,14 +117,14 @@ impl Deref for Cluster {
     type Target = dyn Servers;
 
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &*self.running
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Somebody may have a handle still. Of one that was closed there is nothing left to end.
-        (0..self.0.nodes.len()).for_each(|number| self.0.server(number).abandon());
+        (0..self.running.nodes.len()).for_each(|number| self.running.server(number).abandon());
     }
 }
 

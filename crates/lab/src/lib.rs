@@ -4,11 +4,12 @@
 //! should have removed it was killed as well, by the next start. What was not made here is never touched.
 //!
 //! Knows no server by name: which programs one consists of and how it is told to be ready stands in the
-//! recipe in its store's folder. Hosts made of network namespaces and limits have no place here yet.
+//! recipe in its store's folder.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
+//! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
@@ -21,6 +22,7 @@
 
 pub mod cluster;
 pub mod ending;
+pub mod hosts;
 mod open_store;
 pub mod orphans;
 pub mod packages;

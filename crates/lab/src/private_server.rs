@@ -52,6 +52,8 @@ pub struct PrivateServer {
     place: Place,
     user: ServerUser,
     log_dir: PathBuf,
+    /// The network namespace of its host, where it has one of its own.
+    network: Option<PathBuf>,
     supervisor: Supervisor,
     /// Its directories were removed, or that was tried.
     is_closed: bool,
@@ -90,12 +92,18 @@ impl PrivateServer {
             place,
             user,
             log_dir: log_dir.to_owned(),
+            network: None,
             supervisor: supervisor.clone(),
             is_closed: false,
             running: None,
             ended: None,
             waits: waits.clone(),
         })
+    }
+
+    /// Has what is started from now on in this network namespace.
+    pub fn live_on(&mut self, network: PathBuf) {
+        self.network = Some(network);
     }
 
     /// The directory for the server's data: its user's, 0700, empty at first.
@@ -129,7 +137,8 @@ impl PrivateServer {
         let Launch { program, arguments, .. } = launch;
         let root = self.place.root.as_os_str();
         let [leave, uid, gid] = self.leave_and_ids();
-        let fixed = ["start".as_ref(), root, leave.as_ref(), uid.as_ref(), gid.as_ref(), program.as_os_str()];
+        let network = self.network.as_deref().unwrap_or(Path::new("-")).as_os_str();
+        let fixed = ["start".as_ref(), root, leave.as_ref(), uid.as_ref(), gid.as_ref(), network, program.as_os_str()];
         let words: Vec<&OsStr> = fixed.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect();
         let log_start = fs::metadata(&self.place.log).map_or(0, |metadata| metadata.len());
         let pid = self.supervisor.ask(program, &words, ANSWER_BOUND)?;

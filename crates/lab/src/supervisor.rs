@@ -7,7 +7,7 @@
 //! | request | what it does | answer |
 //! |---|---|---|
 //! | `guard ROOT` | removes the place at ROOT at the end, if its owner has made it by then | 0 |
-//! | `start ROOT LEAVE UID GID PROGRAM ARG…` | runs a program there; LEAVE is the signal on which it ends soonest | its process id |
+//! | `start ROOT LEAVE UID GID NETWORK PROGRAM ARG…` | runs a program there; LEAVE is the signal on which it ends soonest, NETWORK a file of the network namespace that it is in | its process id |
 //! | `end ROOT` | kills it, unless it has ended, and what it left running | its exit status, as a shell tells it |
 //! | `remove ROOT` | ends what runs there and removes the place | 0 |
 //!

@@ -1,11 +1,14 @@
 //! How a private PostgreSQL is made.
 //!
 //! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked
-//! for a password (`trust`). Everything else is as PostgreSQL's own defaults are, `fsync` and `full_page_writes`
+//! for a password (`trust`). A primary and its replicas have hosts of their own and listen there, too, where they ask for
+//! a password (`scram-sha-256`). Everything else is as PostgreSQL's own defaults are, `fsync` and `full_page_writes`
 //! included, but for what the caller sets; all of it is on the server's command line, where `pg_settings`
 //! shows it as such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
@@ -13,6 +16,7 @@ use plimsoll_lab::Program;
 use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::wire::Login;
+use plimsoll_endpoint::Password;
 
 /// The server's program.
 pub const POSTGRES: Program = Program {
@@ -20,28 +24,67 @@ pub const POSTGRES: Program = Program {
     directories: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin"],
     package: "postgresql",
 };
+/// Below a node's data directory the server's own, where other files stand beside it.
+pub(crate) const CLUSTER_DATA: &str = "db";
+/// Files of a node of a cluster: who may log in, the password for `initdb`, and for replicas.
+const HBA_FILE: &str = "pg_hba.conf";
+const PASSWORD_FILE: &str = "password";
+const PASS_FILE: &str = "pgpass";
 /// The database and its owner, as PostgreSQL's own tools call them.
 const NAME: &str = "postgres";
+/// Between two looks whether replicas follow.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How long one look may take.
+const LOOK_BOUND: Duration = Duration::from_secs(10);
 
-/// A private PostgreSQL.
-#[derive(Debug, Clone, Default)]
+/// A private PostgreSQL, or a primary and its replicas.
+#[derive(Debug, Clone)]
 pub struct PostgresRecipe {
     /// Its settings, by PostgreSQL's names.
     pub settings: Vec<(String, String)>,
+    /// How many servers there are: the first is the primary.
+    pub nodes: usize,
+    /// How many replicas a commit waits for.
+    pub synchronous: usize,
+}
+
+impl Default for PostgresRecipe {
+    fn default() -> Self {
+        Self { settings: Vec::new(), nodes: 1, synchronous: 0 }
+    }
 }
 
 impl PostgresRecipe {
-    /// Where it listens, and as whom one logs in, without a password.
+    /// Where sessions go, and as whom they log in: to the only server, without a password, or to the primary.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
+        if self.nodes == 1 {
+            return self.by_socket(node);
+        }
+        let address = Address::Tcp(node.address.to_string(), node.listens_at(0).port());
+        let login = Login { password: Some(Password::new(node.secret.as_str())), ..login() };
+        Endpoint::plain(address, login)
+    }
+
+    /// The same on the node's own machine.
+    fn by_socket(&self, node: &Node) -> Endpoint {
         let port = self.settings.iter().find(|(name, _)| name == "port").map_or("5432", |(_, port)| port);
-        let login = Login {
-            user: NAME.to_owned(),
-            database: NAME.to_owned(),
-            application_name: "plimsoll".to_owned(),
-            place: "the private PostgreSQL".to_owned(),
-            ..Login::default()
-        };
-        Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login)
+        let port = if self.nodes == 1 { port.to_owned() } else { node.listens_at(0).port().to_string() };
+        Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login())
+    }
+
+    /// Where its server has its data.
+    pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
+        if self.nodes == 1 { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
+    }
+}
+
+fn login() -> Login {
+    Login {
+        user: NAME.to_owned(),
+        database: NAME.to_owned(),
+        application_name: "plimsoll".to_owned(),
+        place: "the private PostgreSQL".to_owned(),
+        ..Login::default()
     }
 }
 
@@ -49,30 +92,100 @@ impl Recipe for PostgresRecipe {
     fn spec(&self) -> ServerSpec {
         // SIGQUIT is PostgreSQL's immediate shutdown: no checkpoint, but shared memory is given back.
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
-        ServerSpec { stop, leave, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) }
+        let spec = ServerSpec { stop, leave, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
+        match self.nodes {
+            1 => spec,
+            nodes => ServerSpec { nodes, hosts: nodes, ports: &[5432], ..spec },
+        }
+    }
+
+    fn role(&self, node: usize) -> &'static str {
+        match node {
+            _ if self.nodes == 1 => "server",
+            0 => "primary",
+            _ => "replica",
+        }
+    }
+
+    fn stage(&self, node: Member<'_>) -> usize {
+        node.number.min(1)
+    }
+
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        if self.nodes == 1 {
+            return Ok(Vec::new());
+        }
+        let hba = "local all all trust\n\
+                   host all all all scram-sha-256\n\
+                   host replication all all scram-sha-256\n";
+        let pass = format!("*:*:*:{NAME}:{}\n", node.secret);
+        Ok(vec![
+            (HBA_FILE.to_owned(), hba.into()),
+            (PASSWORD_FILE.to_owned(), node.secret.clone().into_bytes()),
+            (PASS_FILE.to_owned(), pass.into_bytes()),
+        ])
     }
 
     fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        let below = |name: &str| node.data_dir.join(name).display().to_string();
+        let data = self.data_dir(&node).display().to_string();
+        if node.number > 0 {
+            let primary = node.nodes[0].listens_at(0);
+            let conninfo = format!(
+                "host={} port={} user={NAME} passfile='{}' application_name=node-{}",
+                primary.ip(),
+                primary.port(),
+                below(PASS_FILE),
+                node.number + 1
+            );
+            let arguments = ["-D", &data, "-d", &conninfo, "-R", "-X", "stream", "-c", "fast"];
+            return Ok(Some(Launch::new("pg_basebackup", POSTGRES.find()?.with_file_name("pg_basebackup"), arguments)));
+        }
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
-        let data = node.data_dir.display().to_string();
-        let arguments = ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"];
+        let mut arguments =
+            ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
+        arguments.extend((self.nodes > 1).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         // Without a mention the linker might leave it out.
         std::hint::black_box(&shared_memory::BEFORE_MAIN);
-        let (data, sockets) = (node.data_dir.display(), node.socket_dir.display());
-        let mut arguments = vec!["-D".to_owned(), data.to_string()];
-        arguments.extend(["-c", "listen_addresses=", "-c"].map(str::to_owned));
-        arguments.push(format!("unix_socket_directories={sockets}"));
-        for (name, value) in &self.settings {
+        let mut settings = vec![("unix_socket_directories".to_owned(), node.socket_dir.display().to_string())];
+        if self.nodes == 1 {
+            settings.push(("listen_addresses".to_owned(), String::new()));
+        } else {
+            let at = node.listens_at(0);
+            let hba_file = node.data_dir.join(HBA_FILE).display().to_string();
+            settings.extend([
+                ("listen_addresses".to_owned(), at.ip().to_string()),
+                ("port".to_owned(), at.port().to_string()),
+                ("hba_file".to_owned(), hba_file),
+            ]);
+            if self.synchronous > 0 {
+                let names = format!("ANY {} (*)", self.synchronous);
+                settings.push(("synchronous_standby_names".to_owned(), names));
+            }
+        }
+        let mut arguments = vec!["-D".to_owned(), self.data_dir(&node).display().to_string()];
+        for (name, value) in settings.iter().chain(&self.settings) {
             arguments.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
         Ok(Launch::new("postgres", POSTGRES.find()?, arguments))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        self.endpoint(node).open(Arc::default(), "", &[], waits).map(drop)
+        self.by_socket(node).open(Arc::default(), "", &[], waits).map(drop)
+    }
+
+    fn until_whole(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+        let looks = waits.with_answer(LOOK_BOUND);
+        let wanted = (nodes.len() - 1).to_string();
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let mut primary = self.by_socket(&nodes[0]).open(Arc::default(), "", &[], &looks)?;
+            let follow = primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")?;
+            let is_whole = self.nodes == 1 || follow == wanted;
+            Ok(if is_whole { Ok(()) } else { Err(format!("{follow} of {wanted} replicas follow the primary")) })
+        })
     }
 }

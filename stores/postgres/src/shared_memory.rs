@@ -18,7 +18,10 @@ use std::path::{Path, PathBuf};
 pub(crate) static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    plimsoll_lab::before_removing(remove_left_by);
+    plimsoll_lab::before_removing(|data| {
+        remove_left_by(data)?;
+        remove_left_by(&data.join(crate::server::CLUSTER_DATA))
+    });
 }
 
 /// `PGShmemMagic`.

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
     Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
-    SessionSpec, Store, StoreError, StoreKind, StoreSpec, Target,
+    SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target,
 };
 
 use crate::conninfo::{self, Environment};
@@ -34,11 +34,13 @@ const PARAMS: &[ParamSpec] = &[
     ),
     ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints"),
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server"),
+    ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own"),
+    ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for"),
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\""),
 ];
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.
-const NOT_TO_BE_SET: [&str; 7] = [
+const NOT_TO_BE_SET: [&str; 8] = [
     "data_directory",
     "hba_file",
     "external_pid_file",
@@ -46,6 +48,7 @@ const NOT_TO_BE_SET: [&str; 7] = [
     "port",
     "unix_socket_directories",
     "logging_collector",
+    "synchronous_standby_names",
 ];
 
 static SPEC: StoreSpec = StoreSpec {
@@ -64,6 +67,11 @@ static SPEC: StoreSpec = StoreSpec {
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
     params: PARAMS,
+    presets: &[StorePreset {
+        name: "postgres-replicas",
+        summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
+        params: &[("nodes", "3")],
+    }],
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.
     full_disk: &["53100", "DISK_FULL"],
@@ -110,7 +118,7 @@ impl StoreKind for Postgres {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(PostgresRecipe { settings: server_settings(params)? })))
+        Ok(Some(Box::new(recipe(params)?)))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -129,9 +137,11 @@ impl StoreKind for Postgres {
         let OpenOptions { target, params, run_id, waits } = options;
         let mut store = match target {
             Target::Servers(servers) => {
-                let recipe = PostgresRecipe { settings: server_settings(&params)? };
+                let recipe = recipe(&params)?;
                 let endpoint = recipe.endpoint(servers.first());
-                let own = ["listen_addresses", "unix_socket_directories"].map(str::to_owned);
+                let own =
+                    ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
+                let own = own.map(str::to_owned);
                 let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
                 PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id)
             }
@@ -154,6 +164,17 @@ impl StoreKind for Postgres {
         store.protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
         Ok(Box::new(store))
     }
+}
+
+/// How private servers are made with these parameters.
+fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
+    let count = |name: &str| usize::try_from(params.int(name)).unwrap_or(0);
+    let (nodes, synchronous) = (count("nodes").max(1), count("synchronous"));
+    if synchronous >= nodes && synchronous > 0 {
+        let what = format!("a commit is to wait for {synchronous} replicas, and there are {}", nodes - 1);
+        return Err(StoreError::usage(what).next(format!("Ask for more nodes: nodes = {}", synchronous + 1)));
+    }
+    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

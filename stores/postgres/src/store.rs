@@ -256,9 +256,11 @@ fn cancel_given_up(given_up: &GivenUp, endpoint: &Endpoint) {
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let private = self.server.is_some();
+        let nodes = self.server.as_ref().map_or(1, |server| server.nodes().len());
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
         let place = match (private, control.session().agreed()) {
+            (true, _) if nodes > 1 => format!("private cluster of {nodes}"),
             (true, _) => "private server".to_owned(),
             (false, None) => place,
             (false, Some(agreed)) => format!("{place} over {agreed}"),
@@ -384,7 +386,7 @@ impl Store for PostgresStore {
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
         if let Some(server) = &self.server {
-            footprint.total_bytes = tree_bytes(&server.first().data_dir, Metadata::len);
+            footprint.total_bytes = server.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{REQUEST_BYTES_MAX, readable};
+use crate::hosts;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::place::MARK_FILE;
@@ -128,8 +130,10 @@ impl Guard {
                 self.places.push(Guarded { root, lock: None, sockets: None, program: None });
                 Ok(0)
             }
-            [b"start", root, leave, uid, gid, ref command @ ..] => {
+            [b"start", root, leave, uid, gid, network, ref command @ ..] => {
                 let leave = number(leave).and_then(Signal::from_named_raw).ok_or(Errno::INVAL)?;
+                let network = (network != b"-").then(|| File::open(path(network))).transpose()?;
+                let _there = network.map(|network| There::go(&network)).transpose()?;
                 self.start(path(root), leave, number(uid).zip(number(gid)), command)
             }
             [b"end", root] => self.end(path(root)),
@@ -237,6 +241,24 @@ impl Guard {
             of.is_some_and(|of| self.places.iter().any(|place| place.root != of && is_its(place)))
         };
         children().into_iter().filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
+    }
+}
+
+/// This process is in another network, and what it starts with it, until the value is dropped.
+struct There(File);
+
+impl There {
+    fn go(network: &File) -> io::Result<Self> {
+        let home = File::open("/proc/self/ns/net")?;
+        hosts::go_into(network.as_fd())?;
+        Ok(Self(home))
+    }
+}
+
+impl Drop for There {
+    fn drop(&mut self) {
+        // Who could go there may go back.
+        let _ = hosts::go_into(self.0.as_fd());
     }
 }
 

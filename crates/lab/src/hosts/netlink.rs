@@ -1,0 +1,153 @@
+//! What is asked of the kernel about interfaces and addresses, over rtnetlink (rtnetlink(7)): four kinds of message, written
+//! by hand, since the libraries for it bring a runtime or the whole protocol.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice};
+
+/// Bytes of a message's head (`nlmsghdr`).
+const HEAD_BYTES: usize = 16;
+/// Attributes begin and end at multiples of this.
+const ALIGNMENT: usize = 4;
+/// `VETH_INFO_PEER`, of `linux/veth.h`.
+const VETH_INFO_PEER: u16 = 1;
+
+/// A socket that speaks of the interfaces in the network namespace in which it was made.
+pub(super) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// One for the calling thread's namespace.
+    pub(super) fn open() -> io::Result<Self> {
+        // `NETLINK_ROUTE` is protocol 0, which is none said.
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Makes a bridge.
+    pub(super) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
+        let mut message = Message::link(libc::RTM_NEWLINK, 0, true);
+        message.text(libc::IFLA_IFNAME, name);
+        message.nested(libc::IFLA_LINKINFO, |message| message.text(libc::IFLA_INFO_KIND, "bridge"));
+        self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
+    }
+
+    /// Makes a pair of interfaces: `name` here, and `peer` in another namespace.
+    pub(super) fn add_veth(&mut self, name: &str, peer: &str, other: BorrowedFd<'_>) -> io::Result<()> {
+        let mut message = Message::link(libc::RTM_NEWLINK, 0, false);
+        message.text(libc::IFLA_IFNAME, name);
+        message.nested(libc::IFLA_LINKINFO, |message| {
+            message.text(libc::IFLA_INFO_KIND, "veth");
+            message.nested(libc::IFLA_INFO_DATA, |message| {
+                message.nested(VETH_INFO_PEER, |message| {
+                    // It cannot be at work before it has its peer.
+                    message.interface(0, false);
+                    message.text(libc::IFLA_IFNAME, peer);
+                    message.attribute(libc::IFLA_NET_NS_FD, &other.as_raw_fd().to_ne_bytes());
+                });
+            });
+        });
+        self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
+    }
+
+    /// Has an interface at work.
+    pub(super) fn set_up(&mut self, name: &str) -> io::Result<()> {
+        let message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        self.ask(message, 0)
+    }
+
+    /// Makes an interface a port of a bridge.
+    pub(super) fn enslave(&mut self, name: &str, bridge: &str) -> io::Result<()> {
+        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        message.attribute(libc::IFLA_MASTER, &self.index_of(bridge)?.to_ne_bytes());
+        self.ask(message, 0)
+    }
+
+    /// Gives an interface an address, and with it the route to its network.
+    pub(super) fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
+        let mut message = Message::new(libc::RTM_NEWADDR);
+        // `ifaddrmsg`: family, prefix, flags, scope (everywhere), interface.
+        message.0.extend([libc::AF_INET as u8, prefix_bits, 0, 0]);
+        message.0.extend(self.index_of(name)?.to_ne_bytes());
+        message.attribute(libc::IFA_LOCAL, &address.octets());
+        message.attribute(libc::IFA_ADDRESS, &address.octets());
+        self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
+    }
+
+    fn index_of(&self, name: &str) -> io::Result<u32> {
+        Ok(netdevice::name_to_index(&self.socket, name)?)
+    }
+
+    /// Sends a message and reads its acknowledgement.
+    fn ask(&mut self, message: Message, flags: i32) -> io::Result<()> {
+        self.sequence += 1;
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
+        rustix::net::send(&self.socket, &message.with_head(flags, self.sequence), SendFlags::empty())?;
+        let mut answer = [0; 4096];
+        let (length, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+        let number = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
+        // An acknowledgement is an error message (`nlmsgerr`) that begins with 0, or an error's number below it.
+        match number(HEAD_BYTES).filter(|_| length >= HEAD_BYTES + 4) {
+            Some(0) => Ok(()),
+            Some(number) => Err(io::Error::from_raw_os_error(-number)),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// A message without the fields of its head that are known when it is sent.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(kind: u16) -> Self {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        Self(bytes)
+    }
+
+    /// One about the interface with this index, 0 where it has none yet.
+    fn link(kind: u16, index: u32, is_up: bool) -> Self {
+        let mut message = Self::new(kind);
+        message.interface(index, is_up);
+        message
+    }
+
+    /// `ifinfomsg`: family, type, index, flags, which of them are meant.
+    fn interface(&mut self, index: u32, is_up: bool) {
+        let up = if is_up { libc::IFF_UP as u32 } else { 0 };
+        self.0.extend([0; 4]);
+        [index, up, up].iter().for_each(|word| self.0.extend(word.to_ne_bytes()));
+    }
+
+    fn text(&mut self, kind: u16, text: &str) {
+        let bytes: Vec<u8> = text.bytes().chain([0]).collect();
+        self.attribute(kind, &bytes);
+    }
+
+    fn attribute(&mut self, kind: u16, bytes: &[u8]) {
+        self.nested(kind, |message| message.0.extend(bytes));
+    }
+
+    /// An attribute of what `fill` appends.
+    fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        let start = self.0.len();
+        self.0.extend([0; 4]);
+        fill(self);
+        let length = (self.0.len() - start) as u16;
+        self.0[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self.0[start + 2..start + 4].copy_from_slice(&kind.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(ALIGNMENT), 0);
+    }
+
+    fn with_head(mut self, flags: u16, sequence: u32) -> Vec<u8> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        self.0[6..8].copy_from_slice(&flags.to_ne_bytes());
+        self.0[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        self.0
+    }
+}
