@@ -6,7 +6,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::waits::Waits;
@@ -52,8 +55,9 @@ impl ServerSpec {
 }
 
 /// One server of a cluster: where it has its files, and where it listens.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Node {
-    /// Its position, from 0.
+    /// Its number, from 0; nobody else's, also when it has gone.
     pub number: usize,
     /// The directory of its data: its user's, 0700.
     pub data_dir: PathBuf,
@@ -78,9 +82,9 @@ impl Node {
 #[derive(Clone, Copy)]
 pub struct Member<'a> {
     /// All nodes of the cluster.
-    pub nodes: &'a [Node],
-    /// The position of the one that is meant.
-    pub number: usize,
+    pub nodes: &'a [Arc<Node>],
+    /// The one that is meant.
+    pub node: &'a Node,
     /// No other node runs: it begins the cluster.
     pub is_first: bool,
 }
@@ -89,7 +93,7 @@ impl Deref for Member<'_> {
     type Target = Node;
 
     fn deref(&self) -> &Node {
-        &self.nodes[self.number]
+        self.node
     }
 }
 
@@ -166,7 +170,7 @@ pub trait Recipe: Send + Sync {
     ///
     /// # Errors
     /// What a node says no to.
-    fn form(&self, _nodes: &[Node], _waits: &Waits) -> Result<(), StoreError> {
+    fn form(&self, _nodes: &[Arc<Node>], _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -174,8 +178,26 @@ pub trait Recipe: Send + Sync {
     ///
     /// # Errors
     /// `Broken` when that does not come about.
-    fn until_whole(&self, _nodes: &[Node], _waits: &Waits) -> Result<(), StoreError> {
+    fn until_whole(&self, _nodes: &[Arc<Node>], _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Makes a node that is new and ready one of the cluster.
+    ///
+    /// # Errors
+    /// `Usage` where nodes cannot come later; what a node says no to.
+    fn join(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
+        Err(StoreError::usage(format!("{} takes no further node while it runs", self.spec().name))
+            .next("make it anew with more: --nodes N"))
+    }
+
+    /// Has the cluster do without a node, which is stopped next.
+    ///
+    /// # Errors
+    /// `Usage` where it cannot.
+    fn part(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
+        Err(StoreError::usage(format!("{} cannot do without a node", self.spec().name))
+            .next("make it anew with fewer: --nodes N"))
     }
 }
 
@@ -184,7 +206,7 @@ pub trait Recipe: Send + Sync {
 pub enum Nodes {
     /// All of them.
     All,
-    /// The one at this position.
+    /// The one with this number.
     One(usize),
 }
 
@@ -207,15 +229,14 @@ impl Span {
 /// Servers of our own that run. An `Arc` of it is the handle by which anybody on any thread acts on them while they are
 /// used; every action returns when it has taken, with the time it took.
 ///
-/// # Panics
-/// Where a node is named that there is not.
+/// Where a node is named that there is not, that is an error of kind `Usage`.
 pub trait Servers: Send + Sync {
     /// Where they are: one or more.
-    fn nodes(&self) -> &[Node];
+    fn nodes(&self) -> Vec<Arc<Node>>;
 
     /// The only one, or the first.
-    fn first(&self) -> &Node {
-        &self.nodes()[0]
+    fn first(&self) -> Arc<Node> {
+        Arc::clone(&self.nodes()[0])
     }
 
     /// Ids of the processes at the roots of those that run.

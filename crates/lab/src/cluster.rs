@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{
-    Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
-};
+use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
 
 use crate::hosts::{Entered, Host, Network};
 use crate::private_server::PrivateServer;
@@ -41,12 +39,23 @@ pub struct Cluster {
 struct Running {
     recipe: Box<dyn Recipe>,
     spec: ServerSpec,
-    nodes: Vec<Node>,
-    /// One for each node.
-    servers: Vec<Mutex<PrivateServer>>,
-    /// What they are on, where that is not this machine's own network.
-    _hosts: Vec<Host>,
+    supervisor: Supervisor,
+    user: ServerUser,
+    bases: Vec<PathBuf>,
+    log_dir: PathBuf,
+    secret: String,
+    network: Option<Arc<Network>>,
+    members: RwLock<Vec<Member>>,
     waits: Waits,
+}
+
+/// One node and what it is made of.
+#[derive(Clone)]
+struct Member {
+    node: Arc<Node>,
+    server: Arc<Mutex<PrivateServer>>,
+    /// What it is on, where that is not this machine's own network.
+    host: Option<Arc<Host>>,
 }
 
 impl Cluster {
@@ -64,38 +73,30 @@ impl Cluster {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let spec = recipe.spec();
-        let user = ServerUser::caller_or(spec.user, spec.package)?;
         progress(&format!("starting a private {}", spec.name));
-        let supervisor = Supervisor::start()?;
         let network = (spec.hosts > 0).then(Network::shared).transpose()?;
-        let hosts: Vec<Host> =
-            network.iter().flat_map(|network| (0..spec.hosts).map(|_| network.add_host())).collect::<Result<_, _>>()?;
-        let ports = if hosts.is_empty() { free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
-        let secret = secret()?;
-        let (mut nodes, mut servers) = (Vec::new(), Vec::new());
+        let running = Arc::new(Running {
+            user: ServerUser::caller_or(spec.user, spec.package)?,
+            supervisor: Supervisor::start()?,
+            bases: bases.to_owned(),
+            log_dir: log_dir.to_owned(),
+            secret: secret()?,
+            members: RwLock::default(),
+            waits: waits.clone(),
+            network,
+            recipe,
+            spec,
+        });
+        let ports = if spec.hosts == 0 { free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
         for number in 0..spec.nodes {
-            let host = hosts.get(recipe.host(number));
-            let mut server = PrivateServer::new(&supervisor, spec, user.clone(), bases, log_dir, waits)?;
-            nodes.push(Node {
-                number,
-                data_dir: server.data_dir().to_owned(),
-                socket_dir: server.socket_dir().to_owned(),
-                address: host.map_or(Ipv4Addr::LOCALHOST, Host::address),
-                ports: match host {
-                    Some(_) => spec.ports.to_vec(),
-                    None => ports[number * spec.ports.len()..][..spec.ports.len()].to_vec(),
-                },
-                secret: secret.clone(),
-            });
-            host.into_iter().for_each(|host| server.live_on(host.namespace()));
-            servers.push(Mutex::new(server));
+            running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
-        let there = network.map(|network| network.enter()).transpose()?;
-        let running = Arc::new(Running { recipe, spec, nodes, servers, _hosts: hosts, waits: waits.clone() });
+        let there = running.network.as_ref().map(|network| network.enter()).transpose()?;
         let cluster = Self { running, _there: there };
-        cluster.running.bring_up(Nodes::All, true, progress)?;
-        cluster.running.recipe.form(&cluster.running.nodes, waits)?;
-        cluster.running.recipe.until_whole(&cluster.running.nodes, waits)?;
+        let (running, nodes) = (&cluster.running, cluster.nodes());
+        running.bring_up(Nodes::All, true, progress)?;
+        running.recipe.form(&nodes, waits)?;
+        running.recipe.until_whole(&nodes, waits)?;
         Ok(cluster)
     }
 
@@ -104,12 +105,71 @@ impl Cluster {
         Arc::clone(&self.running) as Arc<dyn Servers>
     }
 
+    /// What a node was to the cluster when it was made.
+    pub fn role(&self, number: usize) -> &'static str {
+        self.running.recipe.role(number)
+    }
+
+    /// Where a node's log is, and the directory that all its files are in.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
+        self.running.on(number, |server| Ok((server.log().to_owned(), server.root_dir().to_owned())))
+    }
+
+    /// The host that operations are sent from, where the nodes have hosts of their own.
+    pub fn network(&self) -> Option<&Arc<Network>> {
+        self.running.network.as_ref()
+    }
+
+    /// The network namespace of a node's host; `None` where it is on this machine's own network.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
+        Ok(self.running.find(number)?.host.map(|host| host.namespace()))
+    }
+
+    /// Makes one more node and has it join; its number.
+    ///
+    /// # Errors
+    /// `Usage` where nodes cannot come later; as [`Cluster::start`].
+    pub fn add(&self) -> Result<usize, StoreError> {
+        let running = &self.running;
+        let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
+        let ports = if running.spec.hosts == 0 { free_ports(running.spec.ports.len())? } else { Vec::new() };
+        running.add_member(number, ports.into_iter())?;
+        let joined = running.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
+            let nodes = running.nodes();
+            running.recipe.join(running.member(&nodes, number, false)?, &running.waits)?;
+            running.recipe.until_whole(&nodes, &running.waits)
+        });
+        if joined.is_err() {
+            running.drop_member(number)?;
+        }
+        joined.map(|()| number)
+    }
+
+    /// Has a node leave the cluster, stops it and removes its files.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node, or the cluster cannot do without it.
+    pub fn remove(&self, number: usize) -> Result<(), StoreError> {
+        let running = &self.running;
+        let nodes = running.nodes();
+        running.recipe.part(running.member(&nodes, number, false)?, &running.waits)?;
+        running.on(number, |server| server.stop(running.spec.stop, STOP_BOUND))?;
+        running.drop_member(number)?;
+        running.recipe.until_whole(&running.nodes(), &running.waits)
+    }
+
     /// Ends all nodes at once, removes their files, and waits until that is done.
     ///
     /// # Errors
     /// `Broken` when something could not be removed; the next start tries again.
     pub fn close(self) -> Result<(), StoreError> {
-        (0..self.running.nodes.len()).map(|number| self.running.server(number).end()).fold(Ok(()), Result::and)
+        self.running.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
     }
 }
 
@@ -124,87 +184,169 @@ impl Deref for Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Somebody may have a handle still. Of one that was closed there is nothing left to end.
-        (0..self.running.nodes.len()).for_each(|number| self.running.server(number).abandon());
+        self.running.members().iter().for_each(|member| locked(&member.server).abandon());
     }
 }
 
+fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Running {
-    fn server(&self, number: usize) -> MutexGuard<'_, PrivateServer> {
-        self.servers[number].lock().unwrap_or_else(PoisonError::into_inner)
+    fn members(&self) -> Vec<Member> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn find(&self, number: usize) -> Result<Member, StoreError> {
+        let found = self.members().into_iter().find(|member| member.node.number == number);
+        found.ok_or_else(|| StoreError::usage(format!("there is no node {number}")))
+    }
+
+    /// Does something to the server of a node.
+    fn on<T>(
+        &self,
+        number: usize,
+        act: impl FnOnce(&mut PrivateServer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        act(&mut locked(&self.find(number)?.server))
+    }
+
+    /// Makes the place of a node, and a host if it is to have one.
+    fn add_member(&self, number: usize, free_ports: impl Iterator<Item = u16>) -> Result<(), StoreError> {
+        let mut server = PrivateServer::new(
+            &self.supervisor,
+            self.spec,
+            self.user.clone(),
+            &self.bases,
+            &self.log_dir,
+            &self.waits,
+        )?;
+        let host = match &self.network {
+            None => None,
+            Some(network) => Some(self.host_of(number, network)?),
+        };
+        host.iter().for_each(|host| server.live_on(host.namespace()));
+        let node = Node {
+            number,
+            data_dir: server.data_dir().to_owned(),
+            socket_dir: server.socket_dir().to_owned(),
+            address: host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.address()),
+            ports: match host {
+                Some(_) => self.spec.ports.to_vec(),
+                None => free_ports.take(self.spec.ports.len()).collect(),
+            },
+            secret: self.secret.clone(),
+        };
+        let member = Member { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host };
+        self.members.write().unwrap_or_else(PoisonError::into_inner).push(member);
+        Ok(())
+    }
+
+    /// The host of a node: another's, where the recipe says so, or a new one.
+    fn host_of(&self, number: usize, network: &Arc<Network>) -> Result<Arc<Host>, StoreError> {
+        let host = self.recipe.host(number);
+        let shares = |member: &Member| self.recipe.host(member.node.number) == host;
+        match self.members().into_iter().find(shares).and_then(|member| member.host) {
+            Some(host) => Ok(host),
+            None => network.add_host().map(Arc::new),
+        }
+    }
+
+    fn drop_member(&self, number: usize) -> Result<(), StoreError> {
+        let member = self.find(number)?;
+        self.members.write().unwrap_or_else(PoisonError::into_inner).retain(|member| member.node.number != number);
+        locked(&member.server).end()
     }
 
     /// Does something to each of `nodes`, those that were started last first, and says when.
-    fn each(&self, nodes: Nodes, mut act: impl FnMut(usize) -> Result<(), StoreError>) -> Result<Span, StoreError> {
+    fn each(
+        &self,
+        nodes: Nodes,
+        act: impl Fn(&mut PrivateServer) -> Result<(), StoreError>,
+    ) -> Result<Span, StoreError> {
         let from = Instant::now();
-        self.stages(nodes).into_iter().rev().flatten().try_for_each(&mut act)?;
+        self.stages(nodes)?.into_iter().rev().flatten().try_for_each(|number| self.on(number, &act))?;
         Ok(Span { from, until: Instant::now() })
     }
 
-    /// `nodes` in the order in which they are started: each stage together.
-    fn stages(&self, nodes: Nodes) -> Vec<Vec<usize>> {
+    /// The numbers of `nodes` in the order in which they are started: each stage together.
+    fn stages(&self, meant: Nodes) -> Result<Vec<Vec<usize>>, StoreError> {
+        let nodes = self.nodes();
         let mut stages: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        let numbers = match nodes {
-            Nodes::All => 0..self.nodes.len(),
-            Nodes::One(number) => number..number + 1,
-        };
-        for number in numbers {
-            stages.entry(self.recipe.stage(self.member(number, false))).or_default().push(number);
+        for node in &nodes {
+            if meant == Nodes::All || meant == Nodes::One(node.number) {
+                let stage = self.recipe.stage(self.member(&nodes, node.number, false)?);
+                stages.entry(stage).or_default().push(node.number);
+            }
         }
-        stages.into_values().collect()
+        match meant {
+            Nodes::One(number) if stages.is_empty() => self.find(number).map(|_| Vec::new()),
+            _ => Ok(stages.into_values().collect()),
+        }
     }
 
-    fn member(&self, number: usize, is_first: bool) -> Member<'_> {
-        Member { nodes: &self.nodes, number, is_first }
+    fn member<'a>(
+        &self,
+        nodes: &'a [Arc<Node>],
+        number: usize,
+        is_first: bool,
+    ) -> Result<plimsoll_core::Member<'a>, StoreError> {
+        let node = nodes.iter().find(|node| node.number == number);
+        let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {number}")))?;
+        Ok(plimsoll_core::Member { nodes, node, is_first })
     }
 
     /// What a node needs before its first start.
-    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
-        let files = self.recipe.files(node)?;
-        let mut server = self.server(node.number);
-        files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
-        match self.recipe.set_up(node)? {
-            Some(launch) => server.run(&launch, SET_UP_BOUND),
-            None => Ok(()),
-        }
+    fn set_up(&self, node: plimsoll_core::Member<'_>) -> Result<(), StoreError> {
+        let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
+        self.on(node.number, |server| {
+            files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
+            program.map_or(Ok(()), |launch| server.run(&launch, SET_UP_BOUND))
+        })
     }
 
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
-    fn bring_up(&self, nodes: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
-        for (place, stage) in self.stages(nodes).into_iter().enumerate() {
+    fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+        let nodes = self.nodes();
+        for (place, stage) in self.stages(meant)?.into_iter().enumerate() {
             if place > 0 {
-                progress(&format!("{}: starting the next {} of {}", self.spec.name, stage.len(), self.nodes.len()));
+                progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
             }
-            let is_first = place == 0 && nodes == Nodes::All;
+            let is_first = place == 0 && meant == Nodes::All;
             for number in &stage {
-                let member = self.member(*number, is_first);
+                let member = self.member(&nodes, *number, is_first)?;
                 if anew {
                     self.set_up(member)?;
                 }
                 let launch = self.recipe.launch(member)?;
-                let mut server = self.server(*number);
-                if server.pid().is_none() {
-                    server.clear_sockets();
-                }
-                server.start(&launch)?;
+                self.on(*number, |server| {
+                    if server.pid().is_none() {
+                        server.clear_sockets();
+                    }
+                    server.start(&launch)
+                })?;
             }
-            stage.into_iter().try_for_each(|number| self.until_ready(number))?;
+            for number in stage {
+                self.until_ready(number, &nodes)?;
+            }
         }
         Ok(())
     }
 
-    fn until_ready(&self, number: usize) -> Result<(), StoreError> {
+    fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
         let (until, waits) = (Instant::now() + START_BOUND, self.waits.with_answer(LOOK_BOUND));
+        let node = self.member(nodes, number, false)?;
         loop {
             // Not held while it is asked, so that somebody may end it meanwhile.
-            self.server(number).check()?;
-            let Err(error) = self.recipe.ready(&self.nodes[number], &waits) else { return Ok(()) };
+            self.on(number, PrivateServer::check)?;
+            let Err(error) = self.recipe.ready(&node, &waits) else { return Ok(()) };
             match error.kind {
                 StoreErrorKind::Interrupted => return Err(error),
                 StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
                 _ => {
                     let what = format!("the private {} takes no connections", self.spec.name);
                     let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
-                    return Err(self.server(number).give_up(why));
+                    return self.on(number, |server| Err(server.give_up(why)));
                 }
             }
         }
@@ -212,45 +354,45 @@ impl Running {
 }
 
 impl Servers for Running {
-    fn nodes(&self) -> &[Node] {
-        &self.nodes
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.members().into_iter().map(|member| member.node).collect()
     }
 
     fn pids(&self) -> Vec<u32> {
-        (0..self.nodes.len()).filter_map(|number| self.server(number).pid()).collect()
+        self.members().iter().filter_map(|member| locked(&member.server).pid()).collect()
     }
 
     fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
-        self.stages(nodes).into_iter().flatten().try_for_each(|number| self.server(number).check())
+        self.stages(nodes)?.into_iter().flatten().try_for_each(|number| self.on(number, PrivateServer::check))
     }
 
     fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |number| self.server(number).kill())
+        self.each(nodes, PrivateServer::kill)
     }
 
     fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |number| self.server(number).stop(self.spec.stop, STOP_BOUND))
+        self.each(nodes, |server| server.stop(self.spec.stop, STOP_BOUND))
     }
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
         self.bring_up(nodes, false, &mut |_| {})?;
         if nodes == Nodes::All {
-            self.recipe.until_whole(&self.nodes, &self.waits)?;
+            self.recipe.until_whole(&self.nodes(), &self.waits)?;
         }
         Ok(Span { from, until: Instant::now() })
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |number| self.server(number).pause(true))
+        self.each(nodes, |server| server.pause(true))
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |number| self.server(number).pause(false))
+        self.each(nodes, |server| server.pause(false))
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
-        self.server(node).run(launch, bound)
+        self.on(node, |server| server.run(launch, bound))
     }
 }
 

@@ -121,6 +121,11 @@ impl PrivateServer {
         &self.place.root
     }
 
+    /// What it says, over all of its starts.
+    pub fn log(&self) -> &Path {
+        &self.place.log
+    }
+
     /// The id of the running program.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.pid)

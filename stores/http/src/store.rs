@@ -22,7 +22,7 @@ pub(crate) struct HttpStore {
 
 impl HttpStore {
     pub fn private(servers: Arc<dyn Servers>, nginx: NginxRecipe, waits: Waits) -> Self {
-        let endpoint = server::endpoint(servers.first(), nginx.version);
+        let endpoint = server::endpoint(&servers.first(), nginx.version);
         Self { own: Some((servers, nginx)), login: Arc::new(endpoint.login.clone()), endpoint, waits }
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn add(
     servers.run(node.number, &launch, LOAD_BOUND)?;
     fs::remove_file(&path).map_err(at)?;
     if sync {
-        let data = data_file(node);
+        let data = data_file(&node);
         File::open(&data).and_then(|file| file.sync_all()).map_err(|error| StoreError::io(data.display(), &error))?;
     }
     servers.start(Nodes::All).map(drop)

@@ -56,7 +56,7 @@ pub(crate) struct LdapStore {
 
 impl LdapStore {
     pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
-        let endpoint = server::endpoint(server.first());
+        let endpoint = server::endpoint(&server.first());
         Self { loads_offline, ..Self::new(Some((server, settings)), endpoint, String::new(), waits) }
     }
 
@@ -378,7 +378,7 @@ impl Store for LdapStore {
     fn sync(&mut self) -> Result<(), StoreError> {
         // The server writes what it acknowledges; the kernel needs to be told to keep it.
         let Some((server, _)) = &self.own else { return Ok(()) };
-        let file = offline::data_file(server.first());
+        let file = offline::data_file(&server.first());
         File::open(&file).and_then(|open| open.sync_all()).map_err(|error| StoreError::io(file.display(), &error))
     }
 
@@ -389,7 +389,7 @@ impl Store for LdapStore {
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let Some((server, _)) = &self.own else { return Ok(Footprint::default()) };
-        let file = offline::data_file(server.first());
+        let file = offline::data_file(&server.first());
         let file_bytes = file.metadata().map_err(|error| StoreError::io(file.display(), &error))?.len();
         let pages =
             self.control.get()?.entry(OWN_MONITOR, &["olmMDBPagesUsed", "olmMDBPagesFree"])?.unwrap_or_default();

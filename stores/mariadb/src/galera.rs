@@ -5,6 +5,7 @@
 //! has, since all were killed, Galera itself refuses to begin.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
@@ -43,7 +44,7 @@ pub(crate) fn provider() -> Result<PathBuf, StoreError> {
 
 /// The one that begins the cluster comes first.
 pub(crate) fn stage(node: Member<'_>) -> usize {
-    let begins = node.nodes.iter().position(is_last_one).unwrap_or(0);
+    let begins = node.nodes.iter().position(|node| is_last_one(node)).unwrap_or(0);
     usize::from(node.number != begins)
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn ready(connection: &mut Connection) -> Result<(), StoreError> {
 }
 
 /// Waits until every node knows all of them.
-pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let looks = waits.with_answer(LOOK_BOUND);
     nodes.iter().try_for_each(|node| {
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {

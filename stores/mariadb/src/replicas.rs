@@ -1,5 +1,6 @@
 //! Replicas that follow a primary's binary log, by global transaction ids.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
@@ -28,7 +29,7 @@ pub(crate) fn arguments(node: Member<'_>) -> Vec<String> {
 }
 
 /// Has all nodes but the first follow it, from its first transaction on.
-pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let [primary, replicas @ ..] = nodes else { return Ok(()) };
     let (login, address) = (recipe.login(primary), primary.listens_at(0));
     for replica in replicas {
@@ -54,7 +55,7 @@ pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Node], waits: &Waits) -> Res
 }
 
 /// Waits until every replica has all that the primary had.
-pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let looks = waits.with_answer(LOOK_BOUND);
     let [primary, replicas @ ..] = nodes else { return Ok(()) };
     let position = recipe.open(primary, &looks)?.value("SELECT @@GLOBAL.gtid_binlog_pos")?;

@@ -68,8 +68,8 @@ pub struct MariadbRecipe {
 
 impl MariadbRecipe {
     /// Where sessions go: to the only server, to the one that takes writes, or to each in turn.
-    pub fn sessions_at(&self, nodes: &[Node]) -> Vec<Address> {
-        let takes_writes = |node: &&Node| self.topology == Topology::Galera || node.number == 0;
+    pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
+        let takes_writes = |node: &&Arc<Node>| self.topology == Topology::Galera || node.number == 0;
         nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
     }
 
@@ -220,11 +220,11 @@ impl Recipe for MariadbRecipe {
         }
     }
 
-    fn form(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+    fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
     }
 
-    fn until_whole(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         match self.topology {
             Topology::Alone => Ok(()),
             Topology::Galera => galera::until_whole(self, nodes, waits),

@@ -74,8 +74,8 @@ impl MariadbStore {
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
-        let (login, address) = (recipe.login(servers.first()), recipe.address(servers.first()));
-        let sessions_at = recipe.sessions_at(servers.nodes());
+        let (login, address) = (recipe.login(&servers.first()), recipe.address(&servers.first()));
+        let sessions_at = recipe.sessions_at(&servers.nodes());
         let store = Self::open(Some((servers, recipe)), address, login, None, waits, run_id)?;
         Ok(Self { sessions_at, ..store })
     }
@@ -221,7 +221,7 @@ impl MariadbStore {
             // No session has a value of its own.
             let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
             for node in servers.nodes() {
-                recipe.open(node, &self.connecting)?.simple(&set)?;
+                recipe.open(&node, &self.connecting)?.simple(&set)?;
             }
             return Ok(());
         }

@@ -178,7 +178,7 @@ impl Recipe for PostgresRecipe {
         self.by_socket(node).open(Arc::default(), "", &[], waits).map(drop)
     }
 
-    fn until_whole(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         let looks = waits.with_answer(LOOK_BOUND);
         let wanted = (nodes.len() - 1).to_string();
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {

@@ -138,7 +138,7 @@ impl StoreKind for Postgres {
         let mut store = match target {
             Target::Servers(servers) => {
                 let recipe = recipe(&params)?;
-                let endpoint = recipe.endpoint(servers.first());
+                let endpoint = recipe.endpoint(&servers.first());
                 let own =
                     ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
                 let own = own.map(str::to_owned);

@@ -1,23 +1,28 @@
-//! How servers of our own become a cluster: each is master of an equal part of the slots.
+//! How servers of our own come to belong together: masters of a cluster, each with an equal part of the slots, replicas
+//! of them, and Sentinels that have found one another.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Node, StoreError, Waits};
 
 use crate::control::Control;
-use crate::server::RedisRecipe;
+use crate::server::{RedisRecipe, WATCHED};
 use crate::slots::SLOTS;
 
 /// Between two looks whether nodes have found each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one look may take.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
+/// What is said to do where they do not.
+const ADVICE: &str = "Read the nodes' logs";
 
-/// Shares the slots out among nodes that know of nobody yet, and has them meet.
-pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
-    let count = nodes.len();
-    for (place, node) in nodes.iter().enumerate() {
+/// Shares the slots out among masters that know of nobody yet, has all nodes meet, and gives each master its replicas.
+pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+    let (masters, replicas) = nodes.split_at(recipe.shape.masters.min(nodes.len()));
+    let count = masters.len();
+    for (place, node) in masters.iter().enumerate() {
         let first = |place: usize| usize::from(SLOTS) * place / count;
         let part = [first(place).to_string(), (first(place + 1) - 1).to_string()];
         let mut control = Control::open(&recipe.endpoint(node), waits)?;
@@ -28,25 +33,67 @@ pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Node], waits: &Waits) -> Resul
     let [first, others @ ..] = nodes else { return Ok(()) };
     let mut control = Control::open(&recipe.endpoint(first), waits)?;
     for node in others {
-        let ports: Vec<String> = node.ports.iter().map(u16::to_string).collect();
-        let meet: [&[u8]; 3] = [b"CLUSTER", b"MEET", b"127.0.0.1"];
+        let (address, ports) = (node.address.to_string(), [0, 1].map(|at| node.listens_at(at).port().to_string()));
+        let meet: [&[u8]; 3] = [b"CLUSTER", b"MEET", address.as_bytes()];
         let words: Vec<&[u8]> = meet.into_iter().chain(ports.iter().map(String::as_bytes)).collect();
         control.command(&words)?;
+    }
+    for node in replicas {
+        let master = &masters[recipe.master_of(node.number)];
+        let id = Control::open(&recipe.endpoint(master), waits)?.command(&[b"CLUSTER", b"MYID"])?.text();
+        // Who does not know of its master yet says so.
+        waits.until(LOOK_INTERVAL, ADVICE, || {
+            let mut control = Control::open(&recipe.endpoint(node), waits)?;
+            let follows = control.command(&[b"CLUSTER", b"REPLICATE", id.as_bytes()]);
+            Ok(follows.map(drop).map_err(|error| format!("a replica does not follow its master: {error}")))
+        })?;
     }
     Ok(())
 }
 
-/// Waits until every node can be reached and knows who has which slots, all of them.
-pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
+/// Waits until every node can be reached and knows who has which slots, all of them, and replicas have what masters have.
+pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let looks = waits.with_answer(LOOK_BOUND);
     nodes.iter().try_for_each(|node| {
-        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+        waits.until(LOOK_INTERVAL, ADVICE, || {
             let mut control = Control::open(&recipe.endpoint(node), &looks)?;
             let says = control.command(&[b"CLUSTER", b"INFO"])?.text();
             let masters = control.slots()?.into_iter().map(|range| range.master).collect::<BTreeSet<_>>();
-            let is_whole = says.contains("cluster_state:ok") && masters.len() == nodes.len();
+            let is_whole = says.contains("cluster_state:ok") && masters.len() == recipe.shape.masters;
+            let is_whole = is_whole && (node.number < recipe.shape.masters || follows(&mut control)?);
             let said = || says.split_ascii_whitespace().take(4).collect::<Vec<_>>().join(" ");
             Ok(if is_whole { Ok(()) } else { Err(format!("the private cluster has not come about ({})", said())) })
         })
     })
+}
+
+/// Waits until replicas have what their master has, and every Sentinel knows of all servers and all other Sentinels.
+pub(crate) fn until_watched(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    let (servers, sentinels) = nodes.split_at(recipe.shape.servers().min(nodes.len()));
+    for node in &servers[recipe.shape.masters.min(servers.len())..] {
+        waits.until(LOOK_INTERVAL, ADVICE, || {
+            let mut control = Control::open(&recipe.endpoint(node), &looks)?;
+            let number = node.number;
+            Ok(if follows(&mut control)? { Ok(()) } else { Err(format!("node {number} has not what its master has")) })
+        })?;
+    }
+    for node in sentinels {
+        waits.until(LOOK_INTERVAL, ADVICE, || {
+            let mut control = Control::open(&recipe.endpoint(node), &looks)?;
+            let answer = control.command(&[b"SENTINEL", b"MASTER", WATCHED.as_bytes()])?;
+            let words: Vec<String> = answer.list().iter().map(|word| word.text()).collect();
+            let is =
+                |name: &str, count: usize| words.chunks(2).any(|pair| pair == [name.to_owned(), count.to_string()]);
+            let knows = is("num-slaves", servers.len() - 1) && is("num-other-sentinels", sentinels.len() - 1);
+            Ok(if knows { Ok(()) } else { Err("a Sentinel has not found all others".to_owned()) })
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether a server is in touch with its master and has all that it had.
+fn follows(control: &mut Control) -> Result<bool, StoreError> {
+    let says = control.command(&[b"INFO", b"replication"])?.text();
+    Ok(says.contains("role:slave") && says.contains("master_link_status:up"))
 }

@@ -2,12 +2,12 @@
 
 use plimsoll_core::{
     Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target,
+    StorePreset, StoreSpec, Target,
 };
 use plimsoll_endpoint::Environment;
 
 use crate::endpoint;
-use crate::server::{Make, RedisRecipe, find_server};
+use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
@@ -33,8 +33,10 @@ const PARAMS: &[ParamSpec] = &[
         "nodes",
         1..=32,
         "1",
-        "servers of a private cluster, each with an equal part of the keys; 1 is a server alone",
+        "masters of a private cluster, each with an equal part of the keys; 1 is a server alone",
     ),
+    ParamSpec::int("replicas", 0..=5, "0", "replicas of each private master, all on hosts of their own"),
+    ParamSpec::int("sentinels", 0..=31, "0", "Sentinels that watch a private master and its replicas"),
     ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
 ];
 
@@ -50,6 +52,18 @@ static SPEC: StoreSpec = StoreSpec {
         ..SessionSpec::new(SessionShape::Wire, 16 << 10)
     },
     params: PARAMS,
+    presets: &[
+        StorePreset {
+            name: "redis-cluster",
+            summary: "Redis Cluster: three masters and a replica of each, each on a host of its own",
+            params: &[("nodes", "3"), ("replicas", "1")],
+        },
+        StorePreset {
+            name: "redis-sentinel",
+            summary: "a Redis, two replicas of it and three Sentinels, on three hosts",
+            params: &[("replicas", "2"), ("sentinels", "3")],
+        },
+    ],
     packages: &["redis-server"],
     password_places: "REDISCLI_AUTH or --password-file",
     habits: &[
@@ -119,8 +133,9 @@ fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
         "valkey" => Some(Make::Valkey),
         _ => None,
     };
-    let nodes = usize::try_from(params.int("nodes")).unwrap_or(1).max(1);
-    RedisRecipe::new(make, settings(params), nodes)
+    let count = |name: &str| usize::try_from(params.int(name)).unwrap_or(0);
+    let shape = Shape { masters: count("nodes").max(1), replicas: count("replicas"), sentinels: count("sentinels") };
+    RedisRecipe::new(make, settings(params), shape)
 }
 
 /// What is set on a private server's command line. What is not given is at the server's own default.

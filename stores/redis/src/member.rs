@@ -19,7 +19,7 @@ const SCAN_KEYS: &[u8] = b"1000";
 pub(crate) struct Member {
     pub endpoint: Endpoint,
     /// The private servers, and which of them it is; `None` when attached.
-    own: Option<(Arc<dyn Servers>, usize)>,
+    own: Option<(Arc<dyn Servers>, Arc<plimsoll_core::Node>)>,
     pub control: Link<Control>,
     /// What it does in the background, once sessions were opened and it was asked.
     pub background: Option<Background>,
@@ -28,24 +28,26 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub fn new(endpoint: Endpoint, own: Option<(Arc<dyn Servers>, usize)>, waits: &Waits) -> Self {
+    pub fn new(endpoint: Endpoint, own: Option<(Arc<dyn Servers>, Arc<plimsoll_core::Node>)>, waits: &Waits) -> Self {
         let connect = {
             let (endpoint, waits) = (endpoint.clone(), waits.clone());
             move || Control::open(&endpoint, &waits)
         };
-        let server = own.as_ref().map(|(servers, number)| (Arc::clone(servers), Nodes::One(*number)));
+        let server = own.as_ref().map(|(servers, node)| (Arc::clone(servers), Nodes::One(node.number)));
         Self { endpoint, own, control: Link::new(server, connect), background: None, others_bytes: 0 }
     }
 
     /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
     pub fn announced(&self) -> Address {
-        let port = self.own.as_ref().and_then(|(servers, number)| servers.nodes()[*number].ports.first());
-        port.map_or_else(|| self.endpoint.address.clone(), |port| Address::Tcp("127.0.0.1".to_owned(), *port))
+        match self.own.as_ref().filter(|(_, node)| !node.ports.is_empty()) {
+            Some((_, node)) => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
+            None => self.endpoint.address.clone(),
+        }
     }
 
     /// The directory of its data, where it is one of ours.
     pub fn data_dir(&self) -> Option<&Path> {
-        self.own.as_ref().map(|(servers, number)| servers.nodes()[*number].data_dir.as_path())
+        self.own.as_ref().map(|(_, node)| node.data_dir.as_path())
     }
 
     /// What reads its counters, as those of `node`.

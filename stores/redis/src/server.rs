@@ -1,4 +1,4 @@
-//! How a private Redis is made, alone or as the node of a cluster.
+//! How a private Redis is made, alone, with replicas and Sentinels, or as the node of a cluster.
 //!
 //! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked for a
 //! password. The node of a cluster listens on the loopback interface besides, where nodes find one another, and asks. It
@@ -6,6 +6,7 @@
 //! Everything else is as the server's own defaults are, but for what the caller sets.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
@@ -49,32 +50,94 @@ pub fn find_server(make: Option<Make>) -> Result<(Make, PathBuf), StoreError> {
 
 /// The file with the password of a cluster's node. In a list of processes it would be for all to see.
 const PASSWORD_FILE: &str = "password.conf";
+/// A Sentinel's file, which it writes to.
+const SENTINEL_FILE: &str = "sentinel.conf";
+/// What Sentinels call the servers that they watch.
+pub(crate) const WATCHED: &str = "plimsoll";
+/// Ports of clients, of a cluster's other nodes, of a Sentinel's clients.
+const PORTS: [u16; 3] = [6379, 16379, 26379];
+const SENTINEL_PORT: usize = 2;
 
-/// A private Redis, or a cluster of them.
+/// The role of a server that has keys of its own.
+pub(crate) const MASTER: &str = "master";
+const REPLICA: &str = "replica";
+const SENTINEL: &str = "sentinel";
+
+/// How many servers there are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Those with an equal part of the keys each; more than one are a cluster.
+    pub masters: usize,
+    /// Of each of them.
+    pub replicas: usize,
+    /// That watch a master alone and its replicas.
+    pub sentinels: usize,
+}
+
+impl Shape {
+    /// A server alone.
+    pub const ALONE: Shape = Shape { masters: 1, replicas: 0, sentinels: 0 };
+
+    /// Masters and replicas.
+    pub(crate) fn servers(self) -> usize {
+        self.masters * (1 + self.replicas)
+    }
+
+    /// They are on hosts of their own, where one without the others has a meaning.
+    fn has_hosts(self) -> bool {
+        self.replicas > 0 || self.sentinels > 0
+    }
+
+    fn is_alone(self) -> bool {
+        self == Shape::ALONE
+    }
+}
+
+/// A private Redis, or several that belong together.
 #[derive(Debug, Clone)]
 pub struct RedisRecipe {
     make: Make,
     program: PathBuf,
     settings: Vec<(String, String)>,
-    nodes: usize,
+    pub(crate) shape: Shape,
 }
 
 impl RedisRecipe {
-    /// So many nodes, with these settings by the server's own names.
+    /// So many servers, with these settings by the server's own names.
     ///
     /// # Errors
-    /// `Missing` when `make`, or any, is not installed.
-    pub fn new(make: Option<Make>, settings: Vec<(String, String)>, nodes: usize) -> Result<Self, StoreError> {
+    /// `Missing` when `make`, or any, is not installed; `Usage` where Sentinels are to watch a cluster, which needs none.
+    pub fn new(make: Option<Make>, settings: Vec<(String, String)>, shape: Shape) -> Result<Self, StoreError> {
+        if shape.sentinels > 0 && (shape.masters > 1 || shape.replicas == 0) {
+            return Err(StoreError::usage("Sentinels watch one master and its replicas")
+                .next("Leave nodes at 1 and say replicas, or leave sentinels out: a cluster watches itself"));
+        }
         let (make, program) = find_server(make)?;
-        Ok(Self { make, program, settings, nodes })
+        Ok(Self { make, program, settings, shape })
+    }
+
+    /// It is one of several masters, or a replica of one.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shape.masters > 1
+    }
+
+    /// Which master a replica follows.
+    pub(crate) fn master_of(&self, number: usize) -> usize {
+        number % self.shape.masters
     }
 
     /// Where a node listens, and how to log in: as nobody, or with the password of a cluster's node.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
-        let password = (self.nodes > 1).then(|| Password::new(node.secret.as_str()));
+        let is_sentinel = self.role(node.number) == SENTINEL;
+        let password = (!self.shape.is_alone() && !is_sentinel).then(|| Password::new(node.secret.as_str()));
         let place = format!("the private {}", self.make.user());
         let login = Login { password, place, ..Login::default() };
-        Endpoint { address: Address::Unix(node.socket_dir.join("redis.sock")), tls: None, login }
+        let address = match (is_sentinel, self.shape.has_hosts()) {
+            (true, _) => Address::Tcp(node.address.to_string(), node.listens_at(SENTINEL_PORT).port()),
+            (_, true) if !self.is_cluster() => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
+            _ => Address::Unix(node.socket_dir.join("redis.sock")),
+        };
+        Endpoint { address, tls: None, login }
     }
 
     /// The program that checks append-only files, where it is installed.
@@ -86,22 +149,72 @@ impl RedisRecipe {
 
 impl Recipe for RedisRecipe {
     fn spec(&self) -> ServerSpec {
-        // A node listens to clients on one port and to other nodes on another.
-        let ports: &[u16] = if self.nodes > 1 { &[6379, 16379] } else { &[] };
+        let servers = self.shape.servers();
+        let (hosts, ports): (_, &[u16]) = match self.shape {
+            Shape::ALONE => (0, &[]),
+            shape if shape.has_hosts() => (servers.max(shape.sentinels), &PORTS),
+            _ => (0, &PORTS[..SENTINEL_PORT]),
+        };
+        let nodes = servers + self.shape.sentinels;
         let package = self.make.program().package;
-        ServerSpec { nodes: self.nodes, ports, ..ServerSpec::new(self.make.user(), self.make.user(), package) }
+        ServerSpec { nodes, hosts, ports, ..ServerSpec::new(self.make.user(), self.make.user(), package) }
+    }
+
+    fn role(&self, node: usize) -> &'static str {
+        match node {
+            _ if node < self.shape.masters => MASTER,
+            _ if node < self.shape.servers() => REPLICA,
+            _ => SENTINEL,
+        }
+    }
+
+    fn host(&self, node: usize) -> usize {
+        // A Sentinel is beside a server, as people have it where they have three machines.
+        node.checked_sub(self.shape.servers()).unwrap_or(node)
+    }
+
+    fn stage(&self, node: Member<'_>) -> usize {
+        match self.role(node.number) {
+            REPLICA if !self.is_cluster() => 1,
+            SENTINEL => 2,
+            _ => 0,
+        }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let text = format!("requirepass {}\n", node.secret).into_bytes();
-        Ok(if self.nodes > 1 { vec![(PASSWORD_FILE.to_owned(), text)] } else { Vec::new() })
+        if self.shape.is_alone() {
+            return Ok(Vec::new());
+        }
+        let Some(master) = node.nodes.first().filter(|_| self.role(node.number) == SENTINEL) else {
+            let text = format!("requirepass {0}\nmasterauth {0}\n", node.secret);
+            return Ok(vec![(PASSWORD_FILE.to_owned(), text.into_bytes())]);
+        };
+        let (own, watched) = (node.listens_at(SENTINEL_PORT), master.listens_at(0));
+        // As many as decide that a master is down: more than half. With Redis' own 30 s a failover would take longer than most
+        // runs do.
+        let text = format!(
+            "port {}\nbind {}\ndir {}\nsentinel monitor {WATCHED} {} {} {}\nsentinel auth-pass {WATCHED} {}\n\
+             sentinel down-after-milliseconds {WATCHED} 2000\nsentinel failover-timeout {WATCHED} 10000\n",
+            own.port(),
+            own.ip(),
+            node.data_dir.display(),
+            watched.ip(),
+            watched.port(),
+            self.shape.sentinels / 2 + 1,
+            node.secret,
+        );
+        Ok(vec![(SENTINEL_FILE.to_owned(), text.into_bytes())])
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        if self.role(node.number) == SENTINEL {
+            let file = node.data_dir.join(SENTINEL_FILE).display().to_string();
+            return Ok(Launch::new(SENTINEL, self.program.clone(), [file.as_str(), "--sentinel"]));
+        }
         let data = node.data_dir.display().to_string();
         let socket = node.socket_dir.join("redis.sock").display().to_string();
-        let port = |at: usize| node.ports.get(at).copied().unwrap_or(0).to_string();
-        let (port, bus_port) = (port(0), port(1));
+        let (port, bus_port) = (node.listens_at(0).port().to_string(), node.listens_at(1).port().to_string());
+        let address = node.address.to_string();
         let own = [
             ("port", port.as_str()),
             ("unixsocket", &socket),
@@ -112,14 +225,19 @@ impl Recipe for RedisRecipe {
             ("appendonly", "yes"),
             ("appendfsync", "always"),
         ];
-        let in_cluster = [("bind", "127.0.0.1"), ("cluster-enabled", "yes"), ("cluster-port", &bus_port)];
-        let in_cluster = in_cluster.into_iter().filter(|_| self.nodes > 1);
+        let bound = Some(("bind", address.as_str())).filter(|_| !self.shape.is_alone());
+        let in_cluster = [("cluster-enabled", "yes"), ("cluster-port", bus_port.as_str())];
+        let in_cluster = in_cluster.into_iter().filter(|_| self.is_cluster());
         let settings = self.settings.iter().map(|(name, value)| (&**name, &**value));
-        let all = own.into_iter().chain(in_cluster).chain(settings);
+        let all = own.into_iter().chain(bound).chain(in_cluster).chain(settings);
         let mut arguments: Vec<String> =
             all.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
-        if self.nodes > 1 {
+        if !self.shape.is_alone() {
             arguments.insert(0, node.data_dir.join(PASSWORD_FILE).display().to_string());
+        }
+        if self.role(node.number) == REPLICA && !self.is_cluster() {
+            let master = node.nodes[0].listens_at(0);
+            arguments.extend(["--replicaof".to_owned(), master.ip().to_string(), master.port().to_string()]);
         }
         Ok(Launch::new(self.make.program().name, self.program.clone(), arguments))
     }
@@ -128,11 +246,14 @@ impl Recipe for RedisRecipe {
         Control::open(&self.endpoint(node), waits)?.command(&[b"PING"]).map(drop)
     }
 
-    fn form(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
-        if nodes.len() > 1 { formation::form(self, nodes, waits) } else { Ok(()) }
+    fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        if self.is_cluster() { formation::form(self, nodes, waits) } else { Ok(()) }
     }
 
-    fn until_whole(&self, nodes: &[Node], waits: &Waits) -> Result<(), StoreError> {
-        if nodes.len() > 1 { formation::until_whole(self, nodes, waits) } else { Ok(()) }
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        match self.is_cluster() {
+            true => formation::until_whole(self, nodes, waits),
+            false => formation::until_watched(self, nodes, waits),
+        }
     }
 }

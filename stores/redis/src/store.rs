@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plimsoll_core::Recipe as _;
 use plimsoll_core::{
     Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Statement,
     Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
@@ -21,7 +22,7 @@ use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
 use crate::member::Member;
 use crate::reply::Node;
-use crate::server::RedisRecipe;
+use crate::server::{MASTER, RedisRecipe};
 use crate::wire::{Protocol, RedisSession};
 use crate::{append_only, command, slots};
 
@@ -61,10 +62,11 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     pub fn private(servers: &Arc<dyn Servers>, recipe: &RedisRecipe, protocol: Protocol, waits: &Waits) -> Self {
-        let member = |node: &plimsoll_core::Node| {
-            Member::new(recipe.endpoint(node), Some((Arc::clone(servers), node.number)), waits)
+        let masters = servers.nodes().into_iter().filter(|node| recipe.role(node.number) == MASTER);
+        let member = |node: Arc<plimsoll_core::Node>| {
+            Member::new(recipe.endpoint(&node), Some((Arc::clone(servers), node)), waits)
         };
-        let mut store = Self::new(servers.nodes().iter().map(member).collect(), protocol, String::new(), "");
+        let mut store = Self::new(masters.map(member).collect(), protocol, String::new(), "");
         store.check_program = recipe.check_program();
         store
     }
