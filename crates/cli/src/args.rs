@@ -1,5 +1,6 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -116,6 +117,23 @@ performance_schema, or from a server's log. Nothing is written to the database."
   plimsoll runs remove --failed
   plimsoll runs remove --older-than 30d --dry-run")]
     Runs(RunsArgs),
+    /// Make clusters of servers on hosts of their own, look at them, and end them.
+    #[command(after_help = "Examples:
+  plimsoll lab up galera --nodes 3                 stays until Ctrl-C, or until `lab down`
+  plimsoll lab up postgres-replicas --keep         stays after the command has ended
+  plimsoll lab status
+  plimsoll drive oltp_read_write --on lab:galera --clients 16
+  plimsoll lab exec galera 2 -- ss -tn             what runs on the host of node 2
+  plimsoll lab kill galera 2
+  plimsoll lab down
+
+Hosts are network namespaces on a bridge with no way out; addresses are 10.77.0.1 and so on. NAME may be left out where
+only one lab stands. A node that fails is started again, after a while, unless --restart says otherwise.")]
+    Lab {
+        /// What to do.
+        #[command(subcommand)]
+        action: LabAction,
+    },
     /// List what a plan may name: stores, workloads, studies, samplers.
     List {
         /// Only these.
@@ -149,6 +167,114 @@ performance_schema, or from a server's log. Nothing is written to the database."
   plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
   plimsoll doctor --honesty postgres       stops a private server for a second: is all of it seen?")]
     Doctor(DoctorArgs),
+}
+
+/// What `lab` does.
+#[derive(Debug, Subcommand)]
+pub enum LabAction {
+    /// Make a lab: servers of a store, each on a host of its own where it has any use for one.
+    Up(LabUp),
+    /// Show the labs that stand: hosts, addresses, roles, states.
+    Status {
+        /// Only this one.
+        name: Option<String>,
+        /// A JSON object a lab, one a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make one more node, which joins.
+    Add {
+        /// The lab.
+        name: Option<String>,
+    },
+    /// Have a node leave, and remove it.
+    Remove(LabNode),
+    /// Print what a node's server says.
+    Logs {
+        /// The lab and the node.
+        #[command(flatten)]
+        of: LabNode,
+        /// Only so many lines of the end.
+        #[arg(long, short = 'n', value_name = "LINES")]
+        lines: Option<usize>,
+        /// Go on with what it says next, until Ctrl-C.
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// Open a shell on a node's host, or on the one that operations are sent from.
+    Shell {
+        /// The lab; where it is left out, a node's number may stand first.
+        name: Option<String>,
+        /// The node's number, or `load`.
+        node: Option<String>,
+    },
+    /// Run a command on a node's host, or on the one that operations are sent from.
+    Exec {
+        /// The lab and the node's number, or `load`.
+        #[arg(num_args = 0..=2)]
+        at: Vec<String>,
+        /// The command.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Stop nodes in good order; they stay stopped.
+    Stop(LabNode),
+    /// Start nodes that were stopped or killed.
+    Start(LabNode),
+    /// Stop nodes in good order and start them again.
+    Restart(LabNode),
+    /// Kill nodes, as a crash would; they stay away.
+    Kill(LabNode),
+    /// Have nodes stand still.
+    Pause(LabNode),
+    /// Have them go on.
+    Resume(LabNode),
+    /// End a lab and remove all that it made.
+    Down {
+        /// The lab.
+        name: Option<String>,
+        /// All labs.
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+}
+
+/// A lab and one of its nodes.
+#[derive(Debug, Args)]
+pub struct LabNode {
+    /// The lab, and the node's number; without a number all nodes.
+    #[arg(value_name = "NAME] [NODE", num_args = 0..=2)]
+    pub at: Vec<String>,
+}
+
+/// Options of `lab up`.
+#[derive(Debug, Args)]
+pub struct LabUp {
+    /// The store: galera, mariadb-replicas, postgres-replicas, redis-cluster, redis-sentinel, or any other that can be
+    /// started here (see `plimsoll list stores`).
+    #[arg(value_name = "STORE")]
+    pub store: String,
+    /// How many nodes, as nodes=N in --set.
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// A parameter of the store (`buffer_pool=1GiB`).
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// What it is called; without it, as the store.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// It stays after the command has ended, until `lab down`.
+    #[arg(long)]
+    pub keep: bool,
+    /// When a node is started again that has ended by itself: never, on-failure, always.
+    #[arg(long, value_name = "WHEN", default_value = "on-failure")]
+    pub restart: String,
+    /// Where the servers keep their data; without it, beside the runs, or in /var/tmp.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub dir: Option<PathBuf>,
+    /// This process is the one that stays.
+    #[arg(long, hide = true)]
+    pub held: bool,
 }
 
 /// Options of `doctor`.
@@ -270,6 +396,9 @@ pub struct DriveArgs {
     /// Stores to run on: names or URLs, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
+    /// How many servers a private store has, as NAME.nodes=N in --set.
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
     /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,

@@ -1,6 +1,8 @@
 //! Everything a plan may name, put together from where it is made.
 
-use plimsoll_core::Catalogue;
+use plimsoll_core::catalogue::LabEntry;
+use plimsoll_core::{Catalogue, Params};
+use plimsoll_lab::standing::{self, Lab};
 
 /// The catalogue of this build.
 pub fn assemble() -> Catalogue {
@@ -8,5 +10,17 @@ pub fn assemble() -> Catalogue {
         stores: plimsoll_stores::kinds(),
         workloads: plimsoll_workload::all(),
         samplers: plimsoll_sample::specs(),
+        labs: labs(),
     }
+}
+
+/// The labs that stand. One that does not answer is none.
+fn labs() -> Vec<LabEntry> {
+    let Ok(runs_dir) = plimsoll_record::default_runs_dir() else { return Vec::new() };
+    let labs = standing::beside(&runs_dir);
+    let entry = |name: String| {
+        let status = Lab::open(&labs, &name).ok()?.status().ok()?;
+        Some(LabEntry { name, store: status.store, params: Params(status.params) })
+    };
+    standing::names(&labs).unwrap_or_default().into_iter().filter_map(entry).collect()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
-use plimsoll_plan::model::Plan;
+use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
 use plimsoll_trial::{ErrorKind, TrialError};
 
@@ -104,6 +104,11 @@ pub fn read_plan(
         }
         Err(error) => Err(plan_error(&from, &error)),
     }
+}
+
+/// The stores that `from`, which names nothing else, comes to.
+pub fn read_stores(catalogue: &Catalogue, from: &PlanText) -> Result<Vec<StoreUse>, TrialError> {
+    plimsoll_plan::parse_stores(&from.name, &from.text, catalogue).map_err(|error| plan_error(from, &error))
 }
 
 /// The text of a file that a plan names.

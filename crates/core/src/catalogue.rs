@@ -247,6 +247,20 @@ pub struct SamplerSpec {
     pub summary: &'static str,
 }
 
+/// Begins the name of a lab where a store is named.
+pub const LAB: &str = "lab:";
+
+/// A lab that stands: servers of our own that were there before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabEntry {
+    /// Its name, as in `--on lab:NAME`.
+    pub name: String,
+    /// The name of its kind of store.
+    pub store: String,
+    /// The parameters that its servers were made with.
+    pub params: Params,
+}
+
 /// Everything a plan may name. `cli` puts it together; `plan` checks against it.
 #[derive(Default)]
 pub struct Catalogue {
@@ -256,12 +270,20 @@ pub struct Catalogue {
     pub workloads: Vec<WorkloadSpec>,
     /// Samplers.
     pub samplers: Vec<SamplerSpec>,
+    /// Labs that stand.
+    pub labs: Vec<LabEntry>,
 }
 
 impl Catalogue {
     /// The store named `name`, or known by that name elsewhere.
     pub fn store(&self, name: &str) -> Option<&dyn StoreKind> {
         self.stores.iter().find(|store| store.spec().names().any(|known| known == name)).map(|store| &**store)
+    }
+
+    /// The lab that `given` names, as `lab:NAME`.
+    pub fn lab(&self, given: &str) -> Option<&LabEntry> {
+        let name = given.strip_prefix(LAB)?;
+        self.labs.iter().find(|lab| lab.name == name)
     }
 
     /// The store that a URL's scheme names.
@@ -271,6 +293,9 @@ impl Catalogue {
 
     /// The store that `given` names: by a name of its, by a URL, or by the scheme of one.
     pub fn store_of(&self, given: &str) -> Option<&dyn StoreKind> {
+        if let Some(lab) = self.lab(given) {
+            return self.store(&lab.store);
+        }
         match given.split_once("://") {
             Some((scheme, _)) => self.store_for_scheme(scheme),
             None => self.store(given).or_else(|| self.store_for_scheme(given)),

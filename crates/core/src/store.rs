@@ -185,6 +185,13 @@ pub enum Target {
     },
     /// Servers of our own, which run.
     Servers(Arc<dyn Servers>),
+    /// The same that stand already and stay.
+    Lab {
+        /// The directory of all labs.
+        labs: PathBuf,
+        /// Its name there.
+        name: String,
+    },
     /// A running one.
     Attach {
         /// Its URL, without password.

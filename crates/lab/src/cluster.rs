@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
 
+use crate::ending::Ending;
 use crate::hosts::{Entered, Host, Network};
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
@@ -31,10 +32,14 @@ const SECRET_BYTES: usize = 24;
 /// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
 /// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
 pub struct Cluster {
-    running: Arc<Running>,
+    handle: ClusterHandle,
     /// The thread that has started it, and what that starts, reaches its hosts.
     _there: Option<Entered>,
 }
+
+/// What acts on the servers of a cluster, for any thread. It keeps nobody from ending them.
+#[derive(Clone)]
+pub struct ClusterHandle(Arc<Running>);
 
 struct Running {
     recipe: Box<dyn Recipe>,
@@ -92,22 +97,37 @@ impl Cluster {
             running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
         let there = running.network.as_ref().map(|network| network.enter()).transpose()?;
-        let cluster = Self { running, _there: there };
-        let (running, nodes) = (&cluster.running, cluster.nodes());
+        let cluster = Self { handle: ClusterHandle(running), _there: there };
+        let (running, nodes) = (&cluster.handle.0, cluster.nodes());
         running.bring_up(Nodes::All, true, progress)?;
         running.recipe.form(&nodes, waits)?;
         running.recipe.until_whole(&nodes, waits)?;
         Ok(cluster)
     }
 
-    /// What acts on the servers, for any thread. It keeps nobody from ending them.
-    pub fn handle(&self) -> Arc<dyn Servers> {
-        Arc::clone(&self.running) as Arc<dyn Servers>
+    /// What acts on the servers.
+    pub fn handle(&self) -> ClusterHandle {
+        self.handle.clone()
+    }
+
+    /// Ends all nodes at once, removes their files, and waits until that is done.
+    ///
+    /// # Errors
+    /// `Broken` when something could not be removed; the next start tries again.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.handle.0.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
+    }
+}
+
+impl ClusterHandle {
+    /// The same, with nothing but what is done to servers.
+    pub fn servers(&self) -> Arc<dyn Servers> {
+        Arc::clone(&self.0) as Arc<dyn Servers>
     }
 
     /// What a node was to the cluster when it was made.
     pub fn role(&self, number: usize) -> &'static str {
-        self.running.recipe.role(number)
+        self.0.recipe.role(number)
     }
 
     /// Where a node's log is, and the directory that all its files are in.
@@ -115,12 +135,36 @@ impl Cluster {
     /// # Errors
     /// `Usage` where there is no such node.
     pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
-        self.running.on(number, |server| Ok((server.log().to_owned(), server.root_dir().to_owned())))
+        self.0.on(number, |server| Ok((server.log().to_owned(), server.root_dir().to_owned())))
     }
 
     /// The host that operations are sent from, where the nodes have hosts of their own.
     pub fn network(&self) -> Option<&Arc<Network>> {
-        self.running.network.as_ref()
+        self.0.network.as_ref()
+    }
+
+    /// How a node's server ended that should run; `None` while it runs, or was stopped here.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub fn ended(&self, number: usize) -> Result<Option<(Ending, StoreError)>, StoreError> {
+        self.0.on(number, |server| Ok(server.ended()))
+    }
+
+    /// The id of a node's process.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub fn pid(&self, number: usize) -> Result<Option<u32>, StoreError> {
+        self.0.on(number, |server| Ok(server.pid()))
+    }
+
+    /// Has the supervisor remove a directory with the files in it, too, when this process ends.
+    ///
+    /// # Errors
+    /// When the supervisor does not do its part.
+    pub fn remove_at_end(&self, directory: &Path) -> Result<(), StoreError> {
+        self.0.supervisor.remove_at_end(directory)
     }
 
     /// The network namespace of a node's host; `None` where it is on this machine's own network.
@@ -128,7 +172,7 @@ impl Cluster {
     /// # Errors
     /// `Usage` where there is no such node.
     pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
-        Ok(self.running.find(number)?.host.map(|host| host.namespace()))
+        Ok(self.0.find(number)?.host.map(|host| host.namespace()))
     }
 
     /// Makes one more node and has it join; its number.
@@ -136,7 +180,7 @@ impl Cluster {
     /// # Errors
     /// `Usage` where nodes cannot come later; as [`Cluster::start`].
     pub fn add(&self) -> Result<usize, StoreError> {
-        let running = &self.running;
+        let running = &self.0;
         let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
         let ports = if running.spec.hosts == 0 { free_ports(running.spec.ports.len())? } else { Vec::new() };
         running.add_member(number, ports.into_iter())?;
@@ -156,20 +200,12 @@ impl Cluster {
     /// # Errors
     /// `Usage` where there is no such node, or the cluster cannot do without it.
     pub fn remove(&self, number: usize) -> Result<(), StoreError> {
-        let running = &self.running;
+        let running = &self.0;
         let nodes = running.nodes();
         running.recipe.part(running.member(&nodes, number, false)?, &running.waits)?;
         running.on(number, |server| server.stop(running.spec.stop, STOP_BOUND))?;
         running.drop_member(number)?;
         running.recipe.until_whole(&running.nodes(), &running.waits)
-    }
-
-    /// Ends all nodes at once, removes their files, and waits until that is done.
-    ///
-    /// # Errors
-    /// `Broken` when something could not be removed; the next start tries again.
-    pub fn close(self) -> Result<(), StoreError> {
-        self.running.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
     }
 }
 
@@ -177,14 +213,22 @@ impl Deref for Cluster {
     type Target = dyn Servers;
 
     fn deref(&self) -> &Self::Target {
-        &*self.running
+        &*self.handle.0
+    }
+}
+
+impl Deref for ClusterHandle {
+    type Target = dyn Servers;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Somebody may have a handle still. Of one that was closed there is nothing left to end.
-        self.running.members().iter().for_each(|member| locked(&member.server).abandon());
+        self.handle.0.members().iter().for_each(|member| locked(&member.server).abandon());
     }
 }
 
@@ -199,7 +243,7 @@ impl Running {
 
     fn find(&self, number: usize) -> Result<Member, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
-        found.ok_or_else(|| StoreError::usage(format!("there is no node {number}")))
+        found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
     }
 
     /// Does something to the server of a node.
@@ -292,7 +336,7 @@ impl Running {
         is_first: bool,
     ) -> Result<plimsoll_core::Member<'a>, StoreError> {
         let node = nodes.iter().find(|node| node.number == number);
-        let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {number}")))?;
+        let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))?;
         Ok(plimsoll_core::Member { nodes, node, is_first })
     }
 

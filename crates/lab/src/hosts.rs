@@ -15,7 +15,7 @@ mod namespace;
 mod netlink;
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -89,6 +89,16 @@ impl Network {
         Ok(Host { address, namespace, _network: Arc::clone(self) })
     }
 
+    /// The address of the host that operations are sent from.
+    pub fn address(&self) -> Ipv4Addr {
+        LOAD
+    }
+
+    /// Where another process of this user opens that host's network namespace.
+    pub fn namespace(&self) -> PathBuf {
+        self.load.path()
+    }
+
     /// Has the calling thread, with what it starts meanwhile, in the network of the host that operations are sent
     /// from, until the value is dropped.
     ///
@@ -124,6 +134,11 @@ impl Host {
     pub fn enter(&self) -> Result<Entered, StoreError> {
         self.namespace.enter().map_err(|error| StoreError::io(format_args!("the network of {}", self.address), &error))
     }
+}
+
+/// Has the calling thread, with what it starts meanwhile, in the network namespace at `path` until the value is dropped.
+pub(crate) fn enter_at(path: &Path) -> std::io::Result<Entered> {
+    Namespace::open(path)?.enter()
 }
 
 /// A namespace with `address`, connected to the bridge at a port called `port`.

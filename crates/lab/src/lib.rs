@@ -11,6 +11,7 @@
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
+//! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
 //! | `place` | where those directories may be, and how they are recognised |
@@ -29,11 +30,12 @@ pub mod packages;
 pub mod page_cache;
 mod place;
 pub mod private_server;
+pub mod standing;
 pub mod supervisor;
 mod tree;
 pub mod user;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, ClusterHandle};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};

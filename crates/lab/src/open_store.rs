@@ -2,15 +2,18 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Cold, Layout, Nodes, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Cold, Layout, Nodes, OpenOptions, Servers, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 
 use crate::cluster::Cluster;
+use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
+use crate::standing::Lab;
 
 /// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
 /// has ended.
@@ -30,6 +33,12 @@ pub struct OpenStore {
 enum Place {
     /// On servers of ours.
     Cluster(Cluster),
+    /// On those of a lab, which stays.
+    Lab {
+        servers: Arc<dyn Servers>,
+        /// This thread, with what it starts, reaches its hosts.
+        _there: Option<Entered>,
+    },
     /// Inside this process, with its files here.
     Embedded(PathBuf),
     /// At somebody's server.
@@ -50,15 +59,30 @@ pub fn open(
             Some(recipe) => {
                 let bases = bases(data_dir, *said);
                 let cluster = Cluster::start(recipe, &bases, log_dir, &options.waits, progress)?;
-                options.target = Target::Servers(cluster.handle());
+                options.target = Target::Servers(cluster.handle().servers());
                 Place::Cluster(cluster)
             }
             None => Place::Embedded(data_dir.clone()),
         },
+        Target::Lab { labs, name } => {
+            let lab = Lab::open(labs, name)?;
+            let there = lab.enter()?;
+            let servers: Arc<dyn Servers> = Arc::new(lab);
+            options.target = Target::Servers(Arc::clone(&servers));
+            Place::Lab { servers, _there: there }
+        }
         _ => Place::Attached,
     };
     let spec = kind.spec().clone();
     Ok(OpenStore { store: kind.open(options, progress)?, place, spec, is_closed: false })
+}
+
+/// Stops servers and starts them, with something done to each one's files in between.
+fn restarted(servers: &dyn Servers, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    servers.stop(Nodes::All)?;
+    let done = servers.nodes().iter().map(|node| node.data_dir.as_path()).try_for_each(between);
+    servers.start(Nodes::All)?;
+    done
 }
 
 /// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
@@ -87,6 +111,7 @@ impl OpenStore {
     pub fn processes(&self) -> Vec<u32> {
         match &self.place {
             Place::Cluster(cluster) => cluster.pids(),
+            Place::Lab { servers, .. } => servers.pids(),
             _ => Vec::new(),
         }
     }
@@ -152,10 +177,11 @@ impl OpenStore {
             }
             Place::Cluster(cluster) => {
                 self.store.disconnect()?;
-                cluster.stop(Nodes::All)?;
-                let done = cluster.nodes().iter().map(|node| node.data_dir.as_path()).try_for_each(between);
-                cluster.start(Nodes::All)?;
-                done
+                restarted(&**cluster, between)
+            }
+            Place::Lab { servers, .. } => {
+                self.store.disconnect()?;
+                restarted(&**servers, between)
             }
         };
         self.store.reconnect()?;
@@ -170,7 +196,8 @@ impl OpenStore {
         self.is_closed = true;
         match std::mem::replace(&mut self.place, Place::Attached) {
             Place::Cluster(cluster) => cluster.close(),
-            _ => self.store.close(),
+            // A lab's network is left when that is done.
+            _place => self.store.close(),
         }
     }
 }
@@ -178,7 +205,7 @@ impl OpenStore {
 impl Drop for OpenStore {
     fn drop(&mut self) {
         // Not closed: something failed before. What an attached server holds of ours still goes.
-        if !self.is_closed && matches!(self.place, Place::Attached) {
+        if !self.is_closed && matches!(self.place, Place::Attached | Place::Lab { .. }) {
             let _ = self.store.close();
         }
     }

@@ -13,11 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::ending::{self, Ending};
 use crate::orphans;
 use crate::place::{self, NAME_PREFIX, Place};
-use crate::supervisor::{CLOSE_BOUND, Supervisor, readable};
+use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
 use crate::user::ServerUser;
 
-/// How long the supervisor may take for what it does at once.
-const ANSWER_BOUND: Duration = Duration::from_secs(10);
 /// How long it may take to clean up below an ended program; it gives up by itself after 10 s.
 const END_BOUND: Duration = Duration::from_secs(15);
 
@@ -59,7 +57,7 @@ pub struct PrivateServer {
     is_closed: bool,
     running: Option<Running>,
     /// How the program ended that should be running.
-    ended: Option<StoreError>,
+    ended: Option<(Ending, StoreError)>,
     waits: Waits,
 }
 
@@ -181,14 +179,20 @@ impl PrivateServer {
     pub fn check(&mut self) -> Result<(), StoreError> {
         if self.running.is_none() {
             let stopped = || StoreError::new(StoreErrorKind::Unreachable, "the server is stopped");
-            return Err(self.ended.clone().unwrap_or_else(stopped));
+            return Err(self.ended.clone().map_or_else(stopped, |(_, error)| error));
         }
         if self.wait(Duration::ZERO)? {
-            let error = self.reap()?.1;
-            self.ended = Some(error.clone());
+            let (ending, error) = self.reap()?;
+            self.ended = Some((ending, error.clone()));
             return Err(error);
         }
         Ok(())
+    }
+
+    /// How the program ended that should be running, if it has.
+    pub(crate) fn ended(&mut self) -> Option<(Ending, StoreError)> {
+        let _ = self.check();
+        self.ended.clone()
     }
 
     /// Asks the program to end by `signal`, waits for it, and ends what it left running. No error when none runs.
@@ -196,6 +200,7 @@ impl PrivateServer {
     /// # Errors
     /// `Broken` when it does not end within `bound`, or `Interrupted`; it is killed then.
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
+        self.ended = None;
         let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
         let name = *name;
         match rustix::process::pidfd_send_signal(handle, number_of(signal)) {
@@ -213,6 +218,7 @@ impl PrivateServer {
     /// # Errors
     /// When the supervisor does not do its part.
     pub fn kill(&mut self) -> Result<(), StoreError> {
+        self.ended = None;
         if self.running.is_none() { Ok(()) } else { self.forget() }
     }
 

@@ -10,6 +10,7 @@
 //! | `start ROOT LEAVE UID GID NETWORK PROGRAM ARG…` | runs a program there; LEAVE is the signal on which it ends soonest, NETWORK a file of the network namespace that it is in | its process id |
 //! | `end ROOT` | kills it, unless it has ended, and what it left running | its exit status, as a shell tells it |
 //! | `remove ROOT` | ends what runs there and removes the place | 0 |
+//! | `also DIRECTORY` | removes that directory and the files directly in it at the end | 0 |
 //!
 //! At the end it removes everything in this order: programs, all together; then places, the last one first.
 
@@ -32,6 +33,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long it may take to end and remove everything.
 pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
+/// How long it may take for what it does at once.
+pub(crate) const ANSWER_BOUND: Duration = Duration::from_secs(10);
 /// Longest request: less than what the kernel takes by default at once.
 const REQUEST_BYTES_MAX: usize = 128 << 10;
 /// Between two looks whether it has.
@@ -76,6 +79,11 @@ impl Supervisor {
             .process_group(0)
             .spawn()?;
         Ok(Self(Arc::new(Process { child, control: Mutex::new(control) })))
+    }
+
+    /// Has it remove a directory of this process, and the files directly in it, at the end.
+    pub(crate) fn remove_at_end(&self, directory: &Path) -> Result<(), StoreError> {
+        self.ask(directory, &["also".as_ref(), directory.as_os_str()], ANSWER_BOUND).map(drop)
     }
 
     /// Its answer to a request of these words; an error of its is one of `about`.

@@ -122,6 +122,37 @@ pub fn parse_with_files(
     }
 }
 
+/// Reads nothing but the stores of a plan.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_stores(name: &str, text: &str, catalogue: &Catalogue) -> Result<Vec<StoreUse>, PlanError> {
+    let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
+    let reading = Reading {
+        catalogue,
+        files: &none,
+        source: Arc::new(Source::new(name, text)),
+        problems: RefCell::default(),
+        dimensions: RefCell::new(Dimensions::default()),
+    };
+    let stores = match toml_edit::Document::parse(text) {
+        Ok(document) => {
+            let root =
+                Section { what: "the plan".to_owned(), table: document.as_table(), span: 0..0, keys: &[keys::PLAN] };
+            root.get("stores").map(|node| reading.stores(&node)).unwrap_or_default()
+        }
+        Err(error) => {
+            reading.problem(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()), None);
+            Vec::new()
+        }
+    };
+    let problems = reading.problems.into_inner();
+    if problems.is_empty() {
+        return Ok(stores.into_iter().map(|draft| draft.store).collect());
+    }
+    Err(PlanError::new(name, problems))
+}
+
 impl<'c> Reading<'c> {
     fn plan(&self, name: &str, root: &toml_edit::Table, overrides: &Overrides) -> Option<Plan> {
         let root = Section { what: "the plan".to_owned(), table: root, span: 0..0, keys: &[keys::PLAN] };

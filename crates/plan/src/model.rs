@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_core::catalogue::LAB;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
 use plimsoll_core::{Durability, Mix, Params, Script};
@@ -132,10 +133,22 @@ pub struct StoreUse {
     pub kind: String,
     /// How reports call it: the kind's name, or the URL's host for attached ones.
     pub label: String,
-    /// The URL of a running one, without password; `None` for one of our own.
+    /// The URL of a running one, without password, or `lab:NAME`; `None` for one of our own.
     pub url: Option<String>,
     /// Its parameters, defaults filled in.
     pub params: Params,
+}
+
+impl StoreUse {
+    /// The lab that it is in.
+    pub fn lab(&self) -> Option<&str> {
+        self.url.as_deref()?.strip_prefix(LAB)
+    }
+
+    /// Its servers are our own: nobody else has data there.
+    pub fn is_ours(&self) -> bool {
+        self.url.is_none() || self.lab().is_some()
+    }
 }
 
 /// A workload as a plan uses it.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use plimsoll_core::catalogue::LAB;
 use plimsoll_core::{Interface, ParamValue, StoreKind};
 
 use crate::document::{Kind, Node, Reading, Section, short};
@@ -76,6 +77,20 @@ impl<'c> Reading<'c> {
             self.problem_in(source, span.clone(), what, Some(help));
             None
         };
+        if let Some(lab) = name.strip_prefix(LAB) {
+            let found = self.catalogue.lab(name).and_then(|lab| Some((self.catalogue.store(&lab.store)?, lab)));
+            let Some((kind, entry)) = found else {
+                let names: Vec<&str> = self.catalogue.labs.iter().map(|lab| lab.name.as_str()).collect();
+                let help = match &names[..] {
+                    [] => "make one: plimsoll lab up STORE --keep".to_owned(),
+                    names => nearest::help(lab, "labs that stand", names),
+                };
+                return refuse(format!("there is no lab `{}`", short(lab)), help);
+            };
+            let (kind_name, label) = (kind.spec().name.to_owned(), lab.to_owned());
+            let store = StoreUse { kind: kind_name, label, url: Some(name.to_owned()), params: entry.params.clone() };
+            return Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span });
+        }
         let specs = self.catalogue.stores.iter().map(|kind| kind.spec());
         let (kind, url) = match url::scheme(name) {
             Some(scheme) => {

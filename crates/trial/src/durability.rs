@@ -20,7 +20,7 @@ pub fn found(
     trial: &Trial,
     workload: &dyn Workload,
 ) -> Result<Option<Trial>, TrialError> {
-    if trial.store.url.is_none() {
+    if trial.store.is_ours() {
         return Ok(None);
     }
     let mut found = trial.clone();

@@ -58,6 +58,9 @@ pub fn announce(
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
+        if trial.store.lab().is_some() {
+            continue;
+        }
         if trial.store.url.is_none() {
             // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
             kind.installed()?;
@@ -109,6 +112,10 @@ pub fn run_id_of(directory: &Path) -> String {
 
 fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpec<'_>) -> OpenOptions {
     let target = match &store_use.url {
+        _ if store_use.lab().is_some() => Target::Lab {
+            labs: plimsoll_lab::standing::beside(spec.runs_dir),
+            name: store_use.lab().unwrap_or_default().to_owned(),
+        },
         Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
         None => {
             let data = directory.join("data");

@@ -82,6 +82,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     plan.text.push_str("# Written by `plimsoll drive` from its options.\n");
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     // `--on` says where; tables stand here only for stores that take settings.
+    let stores = [stores, nodes(catalogue, &args.on, args.nodes)?].concat();
     push_stores(catalogue, &mut plan, &args.on, &stores)?;
     args.plan.write(&[PLAN], &mut plan)?;
     let writes = writes(args);
@@ -214,7 +215,7 @@ fn key(name: &str) -> String {
 }
 
 /// `name=value`, each.
-fn settings(given: &[String]) -> Result<Vec<(String, String)>, TrialError> {
+pub(super) fn settings(given: &[String]) -> Result<Vec<(String, String)>, TrialError> {
     let mut all: Vec<(String, String)> = Vec::new();
     for given in given {
         let Some((key, value)) = given.split_once('=').filter(|(key, _)| is_key(key)) else {
@@ -235,7 +236,7 @@ fn is_key(key: &str) -> bool {
 }
 
 /// The plan's list of stores: names, and tables for those that settings of the form `store.name` are for.
-fn push_stores(
+pub(super) fn push_stores(
     catalogue: &Catalogue,
     plan: &mut PlanText,
     on: &[String],
@@ -271,6 +272,29 @@ fn push_stores(
             .next("before the dot stands a store of `--on`")),
         None => Ok(()),
     }
+}
+
+/// What `--nodes` sets: the parameter of that name, of each store that has one.
+pub(super) fn nodes(
+    catalogue: &Catalogue,
+    on: &[String],
+    nodes: Option<u32>,
+) -> Result<Vec<(String, String)>, TrialError> {
+    let Some(nodes) = nodes else { return Ok(Vec::new()) };
+    on.iter()
+        .map(|store| {
+            let spec = catalogue.store_of(store).map(|kind| kind.spec());
+            let is_private = !store.contains(':');
+            match spec {
+                Some(spec) if !is_private || !spec.params.iter().any(|param| param.name == "nodes") => {
+                    Err(TrialError::usage(format!("--nodes {nodes}: {store} is not several servers of our own"))
+                        .next("leave it out, or name a store that has `nodes` (see `plimsoll list stores`)"))
+                }
+                // What is no store is said when the plan is read.
+                _ => Ok((format!("{store}.nodes"), nodes.to_string())),
+            }
+        })
+        .collect()
 }
 
 /// A script and its weight: `path@3`, as pgbench writes it.

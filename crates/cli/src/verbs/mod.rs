@@ -7,6 +7,7 @@ pub mod compare;
 pub mod doctor;
 pub mod drive;
 pub mod honesty;
+pub mod lab;
 pub mod line;
 pub mod list;
 pub mod report;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -37,6 +37,11 @@ impl Namespace {
             let thread = std::thread::Builder::new().name("hosts".to_owned()).spawn_scoped(scope, made)?;
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that makes a host has failed")))
         })
+    }
+
+    /// That of another process.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        File::open(path).map(Self)
     }
 
     pub(super) fn file(&self) -> BorrowedFd<'_> {

@@ -72,7 +72,7 @@ fn run(owner: OsString) {
         return;
     }
     let _ = rustix::thread::set_name(c"plimsoll-superv");
-    let mut guard = Guard { owner, places: Vec::new() };
+    let mut guard = Guard { owner, places: Vec::new(), also: Vec::new() };
     let control = io::stdin();
     let mut request = vec![0; REQUEST_BYTES_MAX];
     loop {
@@ -92,12 +92,20 @@ fn run(owner: OsString) {
     }
     // There is nobody to tell; what is left is found by the next sweep.
     let _ = guard.remove(None);
+    for directory in guard.also {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(directory);
+    }
 }
 
 struct Guard {
     owner: OsString,
     /// In the order in which they were made.
     places: Vec<Guarded>,
+    /// Directories that go last.
+    also: Vec<PathBuf>,
 }
 
 /// A private server's directory, and the program that runs in it.
@@ -138,6 +146,10 @@ impl Guard {
             }
             [b"end", root] => self.end(path(root)),
             [b"remove", root] => self.remove(Some(path(root))).map(|()| 0),
+            [b"also", directory] => {
+                self.also.push(path(directory).to_owned());
+                Ok(0)
+            }
             _ => Err(Errno::INVAL.into()),
         }
     }

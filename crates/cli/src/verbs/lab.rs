@@ -1,0 +1,387 @@
+//! `plimsoll lab`: clusters that stand until somebody ends them.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use plimsoll_core::{Catalogue, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
+use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
+use plimsoll_lab::{Cluster, FALLBACK_BASES};
+use plimsoll_plan::model::StoreUse;
+use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_trial::TrialError;
+
+use crate::args::{LabAction, LabNode, LabUp};
+use crate::error::exit;
+use crate::interrupt;
+use crate::plans::{self, PlanText};
+use crate::verbs::{drive, report};
+
+/// Between two looks at a log that is followed.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
+/// The host that operations are sent from, where a node is named.
+const LOAD: &str = "load";
+
+/// Does what was asked.
+pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> {
+    match action {
+        LabAction::Up(args) if args.keep && !args.held => up_and_away(),
+        LabAction::Up(args) => up(catalogue, args),
+        LabAction::Status { name, json } => status(name.as_deref(), *json),
+        LabAction::Add { name } => {
+            let lab = one(name.as_deref())?;
+            crate::say(&format!("lab {}: making one more node", lab.name()));
+            let number = lab.add()?;
+            crate::say(&format!("node {} has joined", number + 1));
+            Ok(exit::OK)
+        }
+        LabAction::Remove(of) => {
+            let (lab, node) = node_of(&of.at)?;
+            let number = node.ok_or_else(|| {
+                TrialError::usage("which node is to leave is not said").next("plimsoll lab remove NAME NODE")
+            })?;
+            lab.remove(number)?;
+            crate::say(&format!("node {} has left", number + 1));
+            Ok(exit::OK)
+        }
+        LabAction::Logs { of, lines, follow } => logs(of, *lines, *follow),
+        LabAction::Shell { name, node } => {
+            let at: Vec<String> = name.iter().chain(node).cloned().collect();
+            let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+            on_host(&at, &[shell])
+        }
+        LabAction::Exec { at, command } => on_host(at, command),
+        LabAction::Stop(of) => act(of, "stopped", |lab, nodes| lab.stop(nodes)),
+        LabAction::Start(of) => act(of, "ready", |lab, nodes| lab.start(nodes)),
+        LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
+        LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
+        LabAction::Pause(of) => act(of, "standing still", |lab, nodes| lab.pause(nodes)),
+        LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
+        LabAction::Down { name, all } => down(name.as_deref(), *all),
+    }
+}
+
+fn labs() -> Result<PathBuf, TrialError> {
+    Ok(standing::beside(&plimsoll_record::default_runs_dir()?))
+}
+
+/// The lab called `name`, or the only one.
+fn one(name: Option<&str>) -> Result<Lab, TrialError> {
+    let labs = labs()?;
+    let name = match name {
+        Some(name) => name.strip_prefix("lab:").unwrap_or(name).to_owned(),
+        None => match &standing::names(&labs)?[..] {
+            [only] => only.clone(),
+            [] => return Err(TrialError::usage("no lab stands").next("make one: plimsoll lab up STORE --keep")),
+            all => {
+                return Err(TrialError::usage(format!("{} labs stand", all.len()))
+                    .next(format!("name one of them: {}", all.join(", "))));
+            }
+        },
+    };
+    Ok(Lab::open(&labs, &name)?)
+}
+
+/// The number of a node as people write it, from 1 on.
+fn number(word: &str) -> Option<usize> {
+    word.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// A lab and one of its nodes, of `[NAME] [NODE]`.
+fn node_of(at: &[String]) -> Result<(Lab, Option<usize>), TrialError> {
+    let (name, node) = match at {
+        [] => (None, None),
+        // A lab may be called 2, too; then its nodes are named behind it.
+        [only] if number(only).is_some() && Lab::open(&labs()?, only).is_err() => (None, Some(only)),
+        [name] => (Some(name), None),
+        [name, node, ..] => (Some(name), Some(node)),
+    };
+    let lab = one(name.map(String::as_str))?;
+    let Some(node) = node else { return Ok((lab, None)) };
+    match number(node).filter(|number| lab.nodes().iter().any(|node| node.number == *number)) {
+        Some(number) => Ok((lab, Some(number))),
+        None => {
+            let known: Vec<String> = lab.nodes().iter().map(|node| (node.number + 1).to_string()).collect();
+            let what = format!("lab {} has no node `{}`", lab.name(), plimsoll_core::shown::clean(node));
+            Err(TrialError::usage(what).next(format!("nodes: {}", known.join(", "))))
+        }
+    }
+}
+
+fn act(
+    of: &LabNode,
+    done: &str,
+    act: impl FnOnce(&Lab, Nodes) -> Result<plimsoll_core::Span, StoreError>,
+) -> Result<u8, TrialError> {
+    let (lab, node) = node_of(&of.at)?;
+    let span = act(&lab, node.map_or(Nodes::All, Nodes::One))?;
+    let who = node.map_or("all nodes".to_owned(), |node| format!("node {}", node + 1));
+    crate::say(&format!("lab {}: {who} {done} after {:.2} s", lab.name(), span.length().as_secs_f64()));
+    Ok(exit::OK)
+}
+
+fn down(name: Option<&str>, all: bool) -> Result<u8, TrialError> {
+    let names = match all {
+        true => standing::names(&labs()?)?,
+        false => vec![one(name)?.name().to_owned()],
+    };
+    for name in &names {
+        Lab::open(&labs()?, name)?.down()?;
+        crate::say(&format!("lab {name} is gone"));
+    }
+    if names.is_empty() {
+        crate::say("no lab stands");
+    }
+    Ok(exit::OK)
+}
+
+/// Executes this program again as the one that stays, and waits until it says that the lab stands, or ends.
+fn up_and_away() -> Result<u8, TrialError> {
+    let failed = |error: std::io::Error| TrialError::io("/proc/self/exe", &error);
+    let mut child = Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .arg("--held")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut text = String::new();
+    if let Some(mut said) = child.stdout.take() {
+        // It closes this when it has said all that there is to say.
+        said.read_to_string(&mut text).map_err(failed)?;
+    }
+    crate::print(&text)?;
+    match child.try_wait().map_err(failed)? {
+        None => Ok(exit::OK),
+        Some(ended) => Ok(ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::STORE)),
+    }
+}
+
+/// The store that was asked for, with its parameters.
+fn asked(catalogue: &Catalogue, args: &LabUp) -> Result<StoreUse, TrialError> {
+    let mut plan = PlanText { name: args.store.clone(), ..PlanText::default() };
+    let on = [args.store.clone()];
+    let own = |(key, value): (String, String)| match key.contains('.') {
+        true => (key, value),
+        false => (format!("{}.{key}", args.store), value),
+    };
+    let mut settings: Vec<_> = drive::settings(&args.set)?.into_iter().map(own).collect();
+    settings.extend(drive::nodes(catalogue, &on, args.nodes)?);
+    drive::push_stores(catalogue, &mut plan, &on, &settings)?;
+    let mut stores = plans::read_stores(catalogue, &plan)?;
+    match (stores.pop(), &stores[..]) {
+        (Some(store), []) if store.url.is_none() => Ok(store),
+        (Some(_), []) => Err(TrialError::usage(format!("{} runs already", args.store))
+            .next("name a store that can be started here: plimsoll list stores")),
+        _ => Err(TrialError::usage("a lab is one store with one value for each parameter").next("name one")),
+    }
+}
+
+/// Makes a lab and holds it until somebody wants its end.
+fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
+    let restart = Restart::named(&args.restart).ok_or_else(|| {
+        let all: Vec<&str> = Restart::ALL.iter().map(|when| when.name()).collect();
+        TrialError::usage(format!("--restart {}: no such policy", args.restart)).next(format!("use {}", all.join(", ")))
+    })?;
+    let store = asked(catalogue, args)?;
+    let kind = catalogue.store(&store.kind).ok_or_else(|| TrialError::usage("there is no such store"))?;
+    let Some(recipe) = kind.recipe(&store.params)? else {
+        return Err(TrialError::usage(format!("{} runs inside Plimsoll: there is no server to start", store.kind))
+            .next("name a store with servers: plimsoll list stores"));
+    };
+    kind.installed()?;
+    let stop = interrupt::of_run();
+    if args.held {
+        // What ends the terminal, or is typed there, is not meant for it.
+        let _ = rustix::process::setsid();
+    }
+    let labs = labs()?;
+    let entry = Entry::take(&labs, args.name.as_deref().unwrap_or(&store.label))?;
+    let bases: Vec<PathBuf> = match &args.dir {
+        Some(dir) => vec![dir.clone()],
+        None => FALLBACK_BASES.iter().map(PathBuf::from).collect(),
+    };
+    let waits = Waits::new(plimsoll_core::waits::ANSWER, plimsoll_core::waits::WORK, Arc::clone(&stop));
+    let cluster = Cluster::start(recipe, &bases, &labs.join("logs"), &waits, &mut |text| crate::say(text))?;
+    cluster.handle().remove_at_end(entry.directory())?;
+    let servers = cluster.handle().servers();
+    let options = OpenOptions {
+        target: Target::Servers(Arc::clone(&servers)),
+        params: store.params.clone(),
+        run_id: String::new(),
+        waits: waits.clone(),
+    };
+    let version = kind.open(options, &mut |_| {})?.describe()?.version;
+    let name = entry.name().to_owned();
+    let (made_as, params) = (store.label.clone(), store.params.0.clone());
+    let about = About { store: store.kind.clone(), made_as, params, version, restart };
+    let held = args.held;
+    standing::hold(cluster, entry, about, &stop, |status| {
+        let _ = shown(std::slice::from_ref(status));
+        crate::say(&match held {
+            true => format!("drive it with --on lab:{name}; `plimsoll lab down {name}` ends it"),
+            false => format!("drive it with --on lab:{name}; Ctrl-C, or `plimsoll lab down {name}`, ends it"),
+        });
+        if held {
+            be_silent();
+        }
+    })?;
+    if stop.load(Ordering::SeqCst) {
+        crate::say("the lab is gone");
+    }
+    Ok(exit::OK)
+}
+
+/// Nobody reads what is said from now on.
+fn be_silent() {
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
+    let labs = labs()?;
+    let names = match name {
+        Some(name) => vec![one(Some(name))?.name().to_owned()],
+        None => standing::names(&labs)?,
+    };
+    // One may end meanwhile.
+    let all: Vec<LabStatus> = names.iter().filter_map(|name| Lab::open(&labs, name).ok()?.status().ok()).collect();
+    if json {
+        let line = |status: &LabStatus| serde_json::to_string(status).unwrap_or_default() + "\n";
+        return crate::print(&all.iter().map(line).collect::<String>());
+    }
+    if all.is_empty() {
+        crate::say("no lab stands; make one with `plimsoll lab up STORE`");
+        return Ok(exit::OK);
+    }
+    shown(&all)
+}
+
+fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
+    let titles: Vec<(String, String)> = all.iter().map(titled).collect();
+    let tables = all.iter().zip(&titles).map(|(status, (title, how))| (title.as_str(), how.as_str(), table(status)));
+    report::print_tables(&tables.collect::<Vec<_>>())
+}
+
+fn titled(status: &LabStatus) -> (String, String) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
+    let seconds = since.saturating_sub(status.since_unix_ns) / 1_000_000_000;
+    let age = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3_600),
+    };
+    let load = status.load.as_ref().map_or("here".to_owned(), |load| load.address.to_string());
+    let how = format!("{} · {} · up for {age} · driven from {load}", status.made_as, status.version);
+    (format!("Lab {}", status.name), how)
+}
+
+fn table(status: &LabStatus) -> Table {
+    let columns = vec![
+        words("node"),
+        words("role"),
+        words("address"),
+        words("state"),
+        numbers("CPU"),
+        numbers("memory"),
+        numbers("restarts"),
+        words(""),
+    ];
+    let mut table = Table::new("", columns);
+    for node in &status.nodes {
+        table.row(vec![
+            Cell::from((node.number + 1).to_string()),
+            Cell::from(node.role.clone()),
+            Cell::from(listens_at(node)),
+            Cell::from(node.state.name()),
+            Cell::from(format!("{:.1} s", node.processor_s)),
+            Cell::from(format!("{} MiB", node.memory_bytes >> 20)),
+            Cell::from(node.restarts.to_string()),
+            Cell::from(node.reason.clone().filter(|_| node.state != NodeState::Running).unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// Where a node listens to its clients.
+fn listens_at(node: &NodeStatus) -> String {
+    match node.ports.first() {
+        Some(port) => format!("{}:{port}", node.address),
+        None => format!("{}/", node.socket_dir.display()),
+    }
+}
+
+fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialError> {
+    let (lab, node) = node_of(&of.at)?;
+    let status = lab.status()?;
+    let meant: Vec<&NodeStatus> =
+        status.nodes.iter().filter(|status| node.is_none_or(|number| status.number == number)).collect();
+    if follow && meant.len() > 1 {
+        return Err(TrialError::usage("one log can be followed").next("name a node: plimsoll lab logs NAME NODE -f"));
+    }
+    let mut read = 0;
+    for node in &meant {
+        let failed = |error: std::io::Error| TrialError::io(node.log.display(), &error);
+        if meant.len() > 1 {
+            crate::print(&format!("==> node {} ({}) <==\n", node.number + 1, node.role))?;
+        }
+        let mut bytes = Vec::new();
+        File::open(&node.log).and_then(|mut log| log.read_to_end(&mut bytes)).map_err(failed)?;
+        read = bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes);
+        let all: Vec<&str> = text.lines().collect();
+        let from = all.len().saturating_sub(lines.unwrap_or(all.len()));
+        for line in &all[from..] {
+            crate::print(&format!("{}\n", plimsoll_core::shown::clean(line)))?;
+        }
+    }
+    if let (true, [node]) = (follow, &meant[..]) {
+        follow_log(&node.log, read)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Prints what is added to a log, until Ctrl-C or its lab's end.
+fn follow_log(path: &Path, from: u64) -> Result<(), TrialError> {
+    let stop = interrupt::of_run();
+    let failed = |error: std::io::Error| TrialError::io(path.display(), &error);
+    let mut log = File::open(path).map_err(failed)?;
+    log.seek(SeekFrom::Start(from)).map_err(failed)?;
+    let mut log = BufReader::new(log);
+    let mut line = Vec::new();
+    while !stop.load(Ordering::SeqCst) && path.exists() {
+        if log.read_until(b'\n', &mut line).map_err(failed)? == 0 || !line.ends_with(b"\n") {
+            std::thread::sleep(FOLLOW_INTERVAL);
+            continue;
+        }
+        crate::print(&format!("{}\n", plimsoll_core::shown::clean(String::from_utf8_lossy(&line).trim_end())))?;
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Executes a command in the network of a host, in place of this program.
+fn on_host(at: &[String], command: &[OsString]) -> Result<u8, TrialError> {
+    let (is_load, named) = match at.split_last() {
+        Some((last, before)) if last == LOAD => (true, before),
+        _ => (at.is_empty(), at),
+    };
+    let (lab, node) = node_of(named)?;
+    let status = lab.status()?;
+    let namespace = match node.filter(|_| !is_load) {
+        None => status.load.map(|load| load.namespace),
+        Some(number) => status.nodes.iter().find(|node| node.number == number).and_then(|node| node.namespace.clone()),
+    };
+    let _there = namespace.map(|path| standing::enter(&path)).transpose()?;
+    let Some((program, arguments)) = command.split_first() else { return Ok(exit::USAGE) };
+    let error = Command::new(program).args(arguments).exec();
+    Err(TrialError::io(Path::new(program).display(), &error))
+}

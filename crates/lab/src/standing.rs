@@ -1,0 +1,329 @@
+//! Labs: clusters that stand until somebody ends them, whoever made them.
+//!
+//! A lab is held by a process of ours ([`hold`]) that owns the cluster and answers on a socket; whoever wants something
+//! of it asks there ([`Lab`]). It is found by its name:
+//!
+//! ```text
+//! DIRECTORY/NAME/          its user's, 0700
+//!     lock                 locked by the process that holds it, while that lives
+//!     socket               where that answers
+//! ```
+//!
+//! One request a connection: a line of JSON, and one of JSON as the answer.
+
+mod hold;
+mod request;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Launch, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
+use rustix::fs::FlockOperation;
+
+use crate::hosts::Entered;
+pub use hold::{About, Restart, hold};
+use request::{Act, Answer, Request};
+pub use request::{HostStatus, LabStatus, NodeState, NodeStatus};
+
+/// The files in a lab's directory.
+const LOCK: &str = "lock";
+const SOCKET: &str = "socket";
+/// Most letters of a lab's name.
+const NAME_LETTERS_MAX: usize = 32;
+/// How long what is answered at once may take.
+const ANSWER_BOUND: Duration = Duration::from_secs(15);
+/// How long anything else may take: a node that joins copies all data.
+const WORK_BOUND: Duration = Duration::from_secs(900);
+
+/// A lab that stands, as its clients see it.
+pub struct Lab {
+    name: String,
+    directory: PathBuf,
+    nodes: Vec<Arc<Node>>,
+    namespace: Option<PathBuf>,
+}
+
+/// Where a lab that is being made has its lock and its socket.
+pub struct Entry {
+    name: String,
+    directory: PathBuf,
+    listener: UnixListener,
+    _lock: File,
+}
+
+impl Entry {
+    /// Takes a name in `labs`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// `Usage` when the name cannot be one, or is taken; as the operating system says.
+    pub fn take(labs: &Path, name: &str) -> Result<Self, StoreError> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        if !name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            || !name.chars().all(is_plain)
+            || name.len() > NAME_LETTERS_MAX
+        {
+            let what = format!("`{}` is no name for a lab", plimsoll_core::shown::clean(name));
+            return Err(StoreError::usage(what)
+                .next(format!("use letters, digits, `-`, `_` and `.`, {NAME_LETTERS_MAX} at most")));
+        }
+        let directory = labs.join(name);
+        let at = |error: std::io::Error| StoreError::io(directory.display(), &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(at)?;
+        let mut options = OpenOptions::new();
+        let lock =
+            options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK)).map_err(at)?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let what = format!("there is a lab `{name}` already");
+            return Err(StoreError::usage(what).next(format!("plimsoll lab down {name}, or --name ANOTHER")));
+        }
+        let _ = fs::remove_file(directory.join(SOCKET));
+        let listener = by_short_path(&directory, |path| UnixListener::bind(path)).map_err(at)?;
+        Ok(Self { name: name.to_owned(), directory, listener, _lock: lock })
+    }
+
+    /// The lab's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its own directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The directory of all labs of a user whose runs are kept in `runs_dir`.
+pub fn beside(runs_dir: &Path) -> PathBuf {
+    runs_dir.with_file_name("labs")
+}
+
+/// Has the calling thread, with what it starts meanwhile, in the network of a host until the value is dropped; `namespace`
+/// is what [`HostStatus`] and [`NodeStatus`] say.
+///
+/// # Errors
+/// As the kernel says.
+pub fn enter(namespace: &Path) -> Result<Entered, StoreError> {
+    crate::hosts::enter_at(namespace).map_err(|error| StoreError::io(namespace.display(), &error))
+}
+
+/// The names of labs that stand. What one left whose process was killed is removed.
+///
+/// # Errors
+/// When `labs` cannot be listed; one that is not there has none.
+pub fn names(labs: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(labs) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| StoreError::io(labs.display(), &error))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries.flatten() {
+        if is_held(&entry.path()) {
+            names.extend(entry.file_name().into_string());
+        } else {
+            for file in [LOCK, SOCKET] {
+                let _ = fs::remove_file(entry.path().join(file));
+            }
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a process that lives holds the lab in `directory`.
+fn is_held(directory: &Path) -> bool {
+    File::open(directory.join(LOCK))
+        .is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+/// Calls `act` with a path of the socket in `directory` that is short enough, however long that of the directory is.
+fn by_short_path<T>(directory: &Path, act: impl FnOnce(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
+    let held = File::open(directory)?;
+    act(Path::new(&format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd())))
+}
+
+impl Lab {
+    /// The lab with this name.
+    ///
+    /// # Errors
+    /// `Usage` when there is none, with the names of those that there are; `Broken` when it does not answer.
+    pub fn open(labs: &Path, name: &str) -> Result<Self, StoreError> {
+        let all = names(labs)?;
+        if !all.iter().any(|known| known == name) {
+            let next = match &all[..] {
+                [] => "make one: plimsoll lab up STORE --keep".to_owned(),
+                all => format!("labs that stand: {}", all.join(", ")),
+            };
+            let what = format!("there is no lab `{}`", plimsoll_core::shown::clean(name));
+            return Err(StoreError::usage(what).next(next));
+        }
+        let directory = labs.join(name);
+        let mut lab = Self { name: name.to_owned(), directory, nodes: Vec::new(), namespace: None };
+        lab.look()?;
+        Ok(lab)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks again where its servers are.
+    fn look(&mut self) -> Result<(), StoreError> {
+        match self.ask(&Request::Nodes, ANSWER_BOUND)? {
+            Answer::Nodes { nodes, namespace } => {
+                (self.nodes, self.namespace) = (nodes.into_iter().map(Arc::new).collect(), namespace);
+                Ok(())
+            }
+            _ => Err(self.garbled()),
+        }
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// `Broken` when it does not answer.
+    pub fn status(&self) -> Result<LabStatus, StoreError> {
+        match self.ask(&Request::Status, ANSWER_BOUND)? {
+            Answer::Status(status) => Ok(*status),
+            _ => Err(self.garbled()),
+        }
+    }
+
+    /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from; `None` where the
+    /// lab is on this machine's own network.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn enter(&self) -> Result<Option<Entered>, StoreError> {
+        self.namespace.as_deref().map(enter).transpose()
+    }
+
+    /// Makes one more node; its number.
+    ///
+    /// # Errors
+    /// As [`ClusterHandle::add`](crate::ClusterHandle::add).
+    pub fn add(&self) -> Result<usize, StoreError> {
+        match self.ask(&Request::Add, WORK_BOUND)? {
+            Answer::Added(number) => Ok(number),
+            _ => Err(self.garbled()),
+        }
+    }
+
+    /// Has a node leave.
+    ///
+    /// # Errors
+    /// As [`ClusterHandle::remove`](crate::ClusterHandle::remove).
+    pub fn remove(&self, number: usize) -> Result<(), StoreError> {
+        self.done(&Request::Remove(number))
+    }
+
+    /// Ends it and removes all that it made; returns when that is done.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn down(self) -> Result<(), StoreError> {
+        self.done(&Request::Down)?;
+        let until = Instant::now() + ANSWER_BOUND;
+        while is_held(&self.directory) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn act(&self, act: Act, nodes: Nodes) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        let node = match nodes {
+            Nodes::All => None,
+            Nodes::One(number) => Some(number),
+        };
+        self.done(&Request::Act { act, node })?;
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn done(&self, request: &Request) -> Result<(), StoreError> {
+        match self.ask(request, WORK_BOUND)? {
+            Answer::Done => Ok(()),
+            _ => Err(self.garbled()),
+        }
+    }
+
+    fn ask(&self, request: &Request, bound: Duration) -> Result<Answer, StoreError> {
+        let lost = |error: std::io::Error| {
+            let what = format!("lab `{}` does not answer", self.name);
+            StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string()).next("plimsoll lab status")
+        };
+        let ask = || {
+            let mut socket = by_short_path(&self.directory, |path| UnixStream::connect(path))?;
+            socket.set_read_timeout(Some(bound))?;
+            let mut line = serde_json::to_vec(request)?;
+            line.push(b'\n');
+            socket.write_all(&line)?;
+            socket.shutdown(Shutdown::Write)?;
+            let mut answer = String::new();
+            BufReader::new(socket).read_line(&mut answer)?;
+            Ok(serde_json::from_str(&answer)?)
+        };
+        match ask().map_err(lost)? {
+            Answer::Failed(failed) => Err(failed.into()),
+            answer => Ok(answer),
+        }
+    }
+
+    fn garbled(&self) -> StoreError {
+        StoreError::broken(format!("lab `{}` answered with what is no answer", self.name))
+    }
+}
+
+impl Servers for Lab {
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.clone()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let status = self.status();
+        status.map(|status| status.nodes.iter().filter_map(|node| node.process).collect()).unwrap_or_default()
+    }
+
+    fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
+        self.act(Act::Check, nodes).map(drop)
+    }
+
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Kill, nodes)
+    }
+
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Stop, nodes)
+    }
+
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Start, nodes)
+    }
+
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Pause, nodes)
+    }
+
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Resume, nodes)
+    }
+
+    fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
+        let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
+        self.done(&Request::Run { node, program, arguments, bound_ms: bound.as_millis() as u64 })
+    }
+}
