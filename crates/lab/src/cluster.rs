@@ -31,11 +31,7 @@ const SECRET_BYTES: usize = 24;
 
 /// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
 /// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
-pub struct Cluster {
-    handle: ClusterHandle,
-    /// The thread that has started it, and what that starts, reaches its hosts.
-    _there: Option<Entered>,
-}
+pub struct Cluster(ClusterHandle);
 
 /// What acts on the servers of a cluster, for any thread. It keeps nobody from ending them.
 #[derive(Clone)]
@@ -96,9 +92,8 @@ impl Cluster {
         for number in 0..spec.nodes {
             running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
-        let there = running.network.as_ref().map(|network| network.enter()).transpose()?;
-        let cluster = Self { handle: ClusterHandle(running), _there: there };
-        let (running, nodes) = (&cluster.handle.0, cluster.nodes());
+        let cluster = Self(ClusterHandle(running));
+        let (running, nodes, _there) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
         running.bring_up(Nodes::All, true, progress)?;
         running.recipe.form(&nodes, waits)?;
         running.recipe.until_whole(&nodes, waits)?;
@@ -107,7 +102,7 @@ impl Cluster {
 
     /// What acts on the servers.
     pub fn handle(&self) -> ClusterHandle {
-        self.handle.clone()
+        self.0.clone()
     }
 
     /// Ends all nodes at once, removes their files, and waits until that is done.
@@ -115,7 +110,7 @@ impl Cluster {
     /// # Errors
     /// `Broken` when something could not be removed; the next start tries again.
     pub fn close(self) -> Result<(), StoreError> {
-        self.handle.0.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
+        self.0.0.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
     }
 }
 
@@ -167,6 +162,15 @@ impl ClusterHandle {
         self.0.supervisor.remove_at_end(directory)
     }
 
+    /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
+    /// is dropped; `None` where the nodes are on this machine's own network.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn enter(&self) -> Result<Option<Entered>, StoreError> {
+        self.0.enter()
+    }
+
     /// The network namespace of a node's host; `None` where it is on this machine's own network.
     ///
     /// # Errors
@@ -185,7 +189,7 @@ impl ClusterHandle {
         let ports = if running.spec.hosts == 0 { free_ports(running.spec.ports.len())? } else { Vec::new() };
         running.add_member(number, ports.into_iter())?;
         let joined = running.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
-            let nodes = running.nodes();
+            let (nodes, _there) = (running.nodes(), running.enter()?);
             running.recipe.join(running.member(&nodes, number, false)?, &running.waits)?;
             running.recipe.until_whole(&nodes, &running.waits)
         });
@@ -201,7 +205,7 @@ impl ClusterHandle {
     /// `Usage` where there is no such node, or the cluster cannot do without it.
     pub fn remove(&self, number: usize) -> Result<(), StoreError> {
         let running = &self.0;
-        let nodes = running.nodes();
+        let (nodes, _there) = (running.nodes(), running.enter()?);
         running.recipe.part(running.member(&nodes, number, false)?, &running.waits)?;
         running.on(number, |server| server.stop(running.spec.stop, STOP_BOUND))?;
         running.drop_member(number)?;
@@ -213,7 +217,7 @@ impl Deref for Cluster {
     type Target = dyn Servers;
 
     fn deref(&self) -> &Self::Target {
-        &*self.handle.0
+        &*self.0.0
     }
 }
 
@@ -228,7 +232,7 @@ impl Deref for ClusterHandle {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Somebody may have a handle still. Of one that was closed there is nothing left to end.
-        self.handle.0.members().iter().for_each(|member| locked(&member.server).abandon());
+        self.0.0.members().iter().for_each(|member| locked(&member.server).abandon());
     }
 }
 
@@ -239,6 +243,10 @@ fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
 impl Running {
     fn members(&self) -> Vec<Member> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn enter(&self) -> Result<Option<Entered>, StoreError> {
+        self.network.as_ref().map(|network| network.enter()).transpose()
     }
 
     fn find(&self, number: usize) -> Result<Member, StoreError> {
@@ -351,7 +359,7 @@ impl Running {
 
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
     fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
-        let nodes = self.nodes();
+        let (nodes, _there) = (self.nodes(), self.enter()?);
         for (place, stage) in self.stages(meant)?.into_iter().enumerate() {
             if place > 0 {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
@@ -422,6 +430,7 @@ impl Servers for Running {
         let from = Instant::now();
         self.bring_up(nodes, false, &mut |_| {})?;
         if nodes == Nodes::All {
+            let _there = self.enter()?;
             self.recipe.until_whole(&self.nodes(), &self.waits)?;
         }
         Ok(Span { from, until: Instant::now() })

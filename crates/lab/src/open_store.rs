@@ -32,11 +32,15 @@ pub struct OpenStore {
 /// Where a store is.
 enum Place {
     /// On servers of ours.
-    Cluster(Cluster),
+    Cluster {
+        cluster: Cluster,
+        /// This thread, with what it starts, reaches its hosts.
+        _there: Option<Entered>,
+    },
     /// On those of a lab, which stays.
     Lab {
         servers: Arc<dyn Servers>,
-        /// This thread, with what it starts, reaches its hosts.
+        /// As above.
         _there: Option<Entered>,
     },
     /// Inside this process, with its files here.
@@ -60,7 +64,7 @@ pub fn open(
                 let bases = bases(data_dir, *said);
                 let cluster = Cluster::start(recipe, &bases, log_dir, &options.waits, progress)?;
                 options.target = Target::Servers(cluster.handle().servers());
-                Place::Cluster(cluster)
+                Place::Cluster { _there: cluster.handle().enter()?, cluster }
             }
             None => Place::Embedded(data_dir.clone()),
         },
@@ -110,7 +114,7 @@ impl OpenStore {
     /// Ids of the processes at the roots of its servers; none where it is embedded or attached.
     pub fn processes(&self) -> Vec<u32> {
         match &self.place {
-            Place::Cluster(cluster) => cluster.pids(),
+            Place::Cluster { cluster, .. } => cluster.pids(),
             Place::Lab { servers, .. } => servers.pids(),
             _ => Vec::new(),
         }
@@ -130,7 +134,7 @@ impl OpenStore {
     /// # Errors
     /// As [`OpenStore::restart`].
     pub fn revive(&mut self, has_failed: bool) -> Result<Option<StoreError>, StoreError> {
-        let Place::Cluster(cluster) = &self.place else { return Ok(None) };
+        let Place::Cluster { cluster, .. } = &self.place else { return Ok(None) };
         let until = Instant::now() + if has_failed { DYING } else { Duration::ZERO };
         let ended = loop {
             match cluster.check(Nodes::All) {
@@ -175,7 +179,7 @@ impl OpenStore {
                 self.store.disconnect()?;
                 std::iter::once(files.as_path()).try_for_each(between)
             }
-            Place::Cluster(cluster) => {
+            Place::Cluster { cluster, .. } => {
                 self.store.disconnect()?;
                 restarted(&**cluster, between)
             }
@@ -195,7 +199,7 @@ impl OpenStore {
     pub fn close(mut self) -> Result<(), StoreError> {
         self.is_closed = true;
         match std::mem::replace(&mut self.place, Place::Attached) {
-            Place::Cluster(cluster) => cluster.close(),
+            Place::Cluster { cluster, .. } => cluster.close(),
             // A lab's network is left when that is done.
             _place => self.store.close(),
         }

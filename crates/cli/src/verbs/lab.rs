@@ -210,7 +210,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let waits = Waits::new(plimsoll_core::waits::ANSWER, plimsoll_core::waits::WORK, Arc::clone(&stop));
     let cluster = Cluster::start(recipe, &bases, &labs.join("logs"), &waits, &mut |text| crate::say(text))?;
     cluster.handle().remove_at_end(entry.directory())?;
-    let servers = cluster.handle().servers();
+    let (servers, _there) = (cluster.handle().servers(), cluster.handle().enter()?);
     let options = OpenOptions {
         target: Target::Servers(Arc::clone(&servers)),
         params: store.params.clone(),

@@ -183,7 +183,7 @@ fn locked(log_dir: &Path) -> Locked {
         ("password_encryption".to_owned(), "scram-sha-256".to_owned()),
     ];
     let bases = [std::path::PathBuf::from("/var/tmp")];
-    let recipe = Box::new(plimsoll_store_postgres::PostgresRecipe { settings });
+    let recipe = Box::new(plimsoll_store_postgres::PostgresRecipe { settings, ..Default::default() });
     let server = Cluster::start(recipe, &bases, log_dir, &Default::default(), &mut |_| {})
         .expect("PostgreSQL: apt-get install postgresql, or run `cargo xtask test`");
     let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";

@@ -8,6 +8,7 @@ use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::MariadbRecipe;
 use plimsoll_store_postgres::PostgresRecipe;
 use plimsoll_store_redis::RedisRecipe;
+use plimsoll_store_redis::server::Shape;
 
 /// A server by `recipe`; `missing` is what to install.
 fn start(recipe: impl Recipe + 'static, log_dir: &Path, missing: &str) -> Cluster {
@@ -39,7 +40,7 @@ impl Postgres {
 
     pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
-        Self { server: start(PostgresRecipe { settings: owned(settings) }, log_dir, missing) }
+        Self { server: start(PostgresRecipe { settings: owned(settings), ..Default::default() }, log_dir, missing) }
     }
 
     /// A file of its own.
@@ -78,7 +79,10 @@ impl Mariadb {
     pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let settings = owned(settings);
         let missing = "MariaDB: apt-get install mariadb-server, or run `cargo xtask test`";
-        let mut mariadb = Self { server: start(MariadbRecipe { settings }, log_dir, missing), database: "mysql" };
+        let mut mariadb = Self {
+            server: start(MariadbRecipe { settings, ..Default::default() }, log_dir, missing),
+            database: "mysql",
+        };
         mariadb.sql("CREATE DATABASE shop");
         mariadb.database = "shop";
         mariadb
@@ -130,7 +134,7 @@ impl Redis {
 
     fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
-        Self { server: start(RedisRecipe::new(None, owned(settings), 1).expect(missing), log_dir, missing) }
+        Self { server: start(RedisRecipe::new(None, owned(settings), Shape::ALONE).expect(missing), log_dir, missing) }
     }
 
     fn socket(&self) -> String {

@@ -49,10 +49,11 @@ fn start(place: &Place, recipe: impl Recipe + 'static, missing: &str) -> Cluster
 
 fn redis(place: &Place) -> Subject {
     let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
-    let recipe = plimsoll_store_redis::RedisRecipe::new(None, Vec::new(), 1).expect(missing);
+    let recipe = plimsoll_store_redis::RedisRecipe::new(None, Vec::new(), plimsoll_store_redis::server::Shape::ALONE)
+        .expect(missing);
     let server = start(place, recipe.clone(), missing);
     Subject {
-        address: recipe.endpoint(server.first()).address,
+        address: recipe.endpoint(&server.first()).address,
         url: "redis://127.0.0.1:PORT",
         drive: vec!["kv", "--mix", "read=1,update=1", "--set", "records=200"],
         _server: Some(server),
@@ -64,7 +65,7 @@ fn postgres(place: &Place, drive: Vec<&'static str>) -> Subject {
     let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
     let server = start(place, recipe.clone(), missing);
     Subject {
-        address: recipe.endpoint(server.first()).address,
+        address: recipe.endpoint(&server.first()).address,
         url: "postgres://postgres@127.0.0.1:PORT/postgres?sslmode=disable",
         drive,
         _server: Some(server),
@@ -74,7 +75,7 @@ fn postgres(place: &Place, drive: Vec<&'static str>) -> Subject {
 fn mariadb(place: &Place, drive: Vec<&'static str>) -> Subject {
     let missing = "MariaDB: apt-get install mariadb-server, or run `cargo xtask test`";
     let server = start(place, plimsoll_store_mariadb::MariadbRecipe::default(), missing);
-    let address = plimsoll_store_mariadb::server::address(server.first());
+    let address = plimsoll_store_mariadb::MariadbRecipe::default().address(&server.first());
     Subject { address, url: "mariadb://root@127.0.0.1:PORT/", drive, _server: Some(server) }
 }
 
@@ -82,7 +83,7 @@ fn http(place: &Place) -> Subject {
     use plimsoll_store_http::endpoint::Version;
     let recipe = plimsoll_store_http::NginxRecipe { access_log: false, connections: 4096, version: Version::Http11 };
     let server = start(place, recipe, "nginx: apt-get install nginx-light, or run `cargo xtask test`");
-    let address = plimsoll_store_http::server::endpoint(server.first(), Version::Http11).address;
+    let address = plimsoll_store_http::server::endpoint(&server.first(), Version::Http11).address;
     Subject { address, url: "http://127.0.0.1:PORT", drive: vec!["http"], _server: Some(server) }
 }
 
@@ -92,7 +93,7 @@ fn ldap(place: &Place) -> Subject {
     let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
     let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let base = plimsoll_core::LdapCall::Add { dn: "dc=example,dc=com".to_owned(), attributes };
-    let endpoint = plimsoll_store_ldap::server::endpoint(server.first());
+    let endpoint = plimsoll_store_ldap::server::endpoint(&server.first());
     let mut control = plimsoll_store_ldap::Control::open(&endpoint, Duration::from_secs(20)).unwrap();
     control.must(&base, "add the base").unwrap();
     Subject {

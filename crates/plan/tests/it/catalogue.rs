@@ -162,6 +162,7 @@ pub fn catalogue() -> Catalogue {
         make: refuse_wrong,
     };
     Catalogue {
+        labs: Vec::new(),
         stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),
         workloads: vec![coupons, select, nothing, script],
         samplers: vec![SamplerSpec { name: "cpu", summary: "" }, SamplerSpec { name: "disk", summary: "" }],

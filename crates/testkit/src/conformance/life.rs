@@ -259,7 +259,7 @@ pub(super) fn a_probe_outlives_servers(kind: &dyn StoreKind, data_dir: &Path, lo
     let Some(recipe) = kind.recipe(&params).map_err(said("recipe"))? else { return Ok(()) };
     let bases: Vec<_> = std::iter::once(data_dir.to_owned()).chain(FALLBACK_BASES.map(Into::into)).collect();
     let cluster = Cluster::start(recipe, &bases, log_dir, &waits, &mut |_| {}).map_err(said("start"))?;
-    let target = Target::Servers(cluster.handle());
+    let target = Target::Servers(cluster.handle().servers());
     let options = OpenOptions { target, params, run_id: "conformance".to_owned(), waits };
     let mut store = kind.open(options, &mut |_| {}).map_err(said("open"))?;
     if let Some(mut probe) = store.probe() {

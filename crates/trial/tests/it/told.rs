@@ -74,6 +74,7 @@ impl Sink for Seen {
 
 fn run(text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
     let catalogue = Catalogue {
+        labs: Vec::new(),
         stores: vec![plimsoll_store_null::kind(), plimsoll_store_sqlite::kind()],
         workloads: plimsoll_workload::all(),
         samplers: plimsoll_sample::specs(),

@@ -220,7 +220,7 @@ fn a_private_server_speaks_nothing_else() {
     let places = [PathBuf::from("/var/tmp")];
     let server = plimsoll_lab::Cluster::start(recipe, &places, dir.path(), &Default::default(), &mut |_| {}).unwrap();
     let look = |version| {
-        let endpoint = plimsoll_store_http::server::endpoint(server.first(), version);
+        let endpoint = plimsoll_store_http::server::endpoint(&server.first(), version);
         plimsoll_store_http::look(&endpoint, crate::fixture::TIMEOUT)
     };
     assert!(look(Version::Http2).unwrap().starts_with("nginx/"));

@@ -22,7 +22,7 @@ fn start(dir: &tempfile::TempDir) -> Cluster {
 }
 
 fn endpoint(server: &Cluster) -> Endpoint {
-    server::endpoint(server.first(), Version::Http11)
+    server::endpoint(&server.first(), Version::Http11)
 }
 
 /// Asks for each of a list of targets in turn, again and again.

@@ -51,9 +51,9 @@ fn it_is_killed_and_started_again() {
     let server = started(dir.path(), "").unwrap();
     server.kill(Nodes::All).unwrap();
     assert_eq!(server.check(Nodes::All).unwrap_err().kind, StoreErrorKind::Unreachable);
-    assert!(Control::open(&endpoint(server.first()), TIMEOUT).is_err());
+    assert!(Control::open(&endpoint(&server.first()), TIMEOUT).is_err());
     server.start(Nodes::All).unwrap();
-    let root = Control::open(&endpoint(server.first()), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
+    let root = Control::open(&endpoint(&server.first()), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
     assert_eq!(root, Some(vec![BASE.to_owned()]));
     let data = server.first().data_dir.clone();
     server.close().unwrap();

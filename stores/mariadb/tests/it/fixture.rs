@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession};
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::wire::{Login, Password};
-use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect, server};
+use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect};
 pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,7 +39,7 @@ pub fn start(settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let base = PathBuf::from("/var/tmp");
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let recipe = Box::new(MariadbRecipe { settings });
+    let recipe = Box::new(MariadbRecipe { settings, ..Default::default() });
     let started = Cluster::start(recipe, std::slice::from_ref(&base), &base, &Default::default(), &mut |what| {
         told.push(what.to_owned());
     });
@@ -88,7 +88,7 @@ impl Server {
 
 /// Where a server of ours listens.
 pub fn address(mariadb: &Cluster) -> Address {
-    server::address(mariadb.first())
+    MariadbRecipe::default().address(&mariadb.first())
 }
 
 /// A connection of whoever it is.

@@ -28,7 +28,7 @@ fn base() -> tempfile::TempDir {
 fn start(base: &Path, settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let mut told = Vec::new();
-    let (recipe, logs) = (Box::new(PostgresRecipe { settings }), base.join("logs"));
+    let (recipe, logs) = (Box::new(PostgresRecipe { settings, ..Default::default() }), base.join("logs"));
     let started = Cluster::start(recipe, &[base.to_owned()], &logs, &Default::default(), &mut |what| {
         told.push(what.to_owned());
     });

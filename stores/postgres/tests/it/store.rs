@@ -146,8 +146,9 @@ fn a_sync_that_fails_does_not_keep_the_schema() {
     let mut store = attached(&server, "postgres").expect("attached");
     store.create(&layout(IndexMode::Own)).expect("created");
     control.simple("BEGIN; COMMENT ON SCHEMA plimsoll_20260102_030405_ab12 IS 'theirs'").expect("a lock");
+    let asked: &mut dyn Store = &mut *store;
     let synced = std::thread::scope(|scope| {
-        let syncing = scope.spawn(|| store.sync());
+        let syncing = scope.spawn(|| asked.sync());
         let began = std::time::Instant::now();
         while control
             .value(

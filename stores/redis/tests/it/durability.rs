@@ -27,11 +27,11 @@ fn store(base: &Path) -> OpenStore {
 #[test]
 fn a_killed_server_has_what_it_acknowledged() {
     let base = base();
-    let recipe = RedisRecipe::new(None, Vec::new(), 1).unwrap();
+    let recipe = RedisRecipe::new(None, Vec::new(), plimsoll_store_redis::server::Shape::ALONE).unwrap();
     let bases = [base.path().to_owned()];
     let server =
         Cluster::start(Box::new(recipe.clone()), &bases, base.path(), &Default::default(), &mut |_| {}).unwrap();
-    let endpoint = recipe.endpoint(server.first());
+    let endpoint = recipe.endpoint(&server.first());
     for fsync in ["always", "no"] {
         let mut control = Control::open(&endpoint, TIMEOUT).unwrap();
         control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();
