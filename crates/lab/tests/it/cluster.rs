@@ -2,37 +2,44 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Launch, Member, Node, Nodes, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::Cluster;
 
 use crate::base;
 
 /// Each says that it is ready, counts, and stops when it is told to.
-struct Shells {
-    nodes: usize,
-    script: &'static str,
+pub(crate) struct Shells {
+    pub(crate) nodes: usize,
+    pub(crate) hosts: usize,
+    pub(crate) script: &'static str,
 }
 
-const COUNTS: &str = "trap 'echo stopped >>log; exit 0' TERM; echo >\"$0/socket\"; \
+pub(crate) const COUNTS: &str = "trap 'echo stopped >>log; exit 0' TERM; echo >\"$0/socket\"; \
     while :; do echo >>counts; sleep 0.01 & wait $!; done";
 
 impl Recipe for Shells {
     fn spec(&self) -> ServerSpec {
-        ServerSpec { nodes: self.nodes, ports: 2, ..ServerSpec::new("Shell", "nobody", "base-passwd") }
+        ServerSpec {
+            nodes: self.nodes,
+            hosts: self.hosts,
+            ports: &[1001, 1002],
+            ..ServerSpec::new("Shell", "nobody", "base-passwd")
+        }
     }
 
-    fn files(&self, node: &Node) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         Ok(vec![("inner/".to_owned(), Vec::new()), ("inner/number".to_owned(), node.number.to_string().into_bytes())])
     }
 
-    fn set_up(&self, _: &Node) -> Result<Option<Launch>, StoreError> {
+    fn set_up(&self, _: Member<'_>) -> Result<Option<Launch>, StoreError> {
         Ok(Some(Launch::new("sh", "/bin/sh".into(), ["-c", "cat inner/number >set-up"])))
     }
 
-    fn launch(&self, node: &Node) -> Result<Launch, StoreError> {
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
         Ok(Launch::new("shell", "/bin/sh".into(), ["-c", self.script, &node.socket_dir.display().to_string()]))
     }
 
@@ -41,14 +48,32 @@ impl Recipe for Shells {
         is_there.then_some(()).ok_or_else(|| StoreError::new(StoreErrorKind::Unreachable, "no socket"))
     }
 
-    fn form(&self, nodes: &[Node], _: &Waits) -> Result<(), StoreError> {
+    fn form(&self, nodes: &[Arc<Node>], _: &Waits) -> Result<(), StoreError> {
         nodes.iter().for_each(|node| fs::write(node.data_dir.join("formed"), "").unwrap());
         Ok(())
+    }
+
+    fn stage(&self, node: Member<'_>) -> usize {
+        // The first, then all others.
+        if self.hosts > 0 { node.number.min(1) } else { 0 }
+    }
+
+    fn join(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        fs::write(node.data_dir.join("joined"), "").unwrap();
+        Ok(())
+    }
+
+    fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        if node.number == 0 { Err(StoreError::usage("not without the first")) } else { Ok(()) }
     }
 }
 
 fn start(base: &Path, nodes: usize, script: &'static str) -> Result<Cluster, StoreError> {
-    let recipe = Box::new(Shells { nodes, script });
+    start_on(base, nodes, 0, script)
+}
+
+pub(crate) fn start_on(base: &Path, nodes: usize, hosts: usize, script: &'static str) -> Result<Cluster, StoreError> {
+    let recipe = Box::new(Shells { nodes, hosts, script });
     Cluster::start(recipe, &[base.to_owned()], &base.join("logs"), &Default::default(), &mut |_| {})
 }
 
@@ -57,7 +82,7 @@ fn counts(node: &Node) -> u64 {
 }
 
 /// Whether a node counts on, however busy the machine is.
-fn goes_on(node: &Node) -> bool {
+pub(crate) fn goes_on(node: &Node) -> bool {
     counts_within(node, Duration::from_secs(60))
 }
 
@@ -86,7 +111,7 @@ fn nodes_are_made_by_the_recipe_and_removed_when_the_cluster_is_closed() {
     for (number, node) in cluster.nodes().iter().enumerate() {
         assert_eq!(node.number, number);
         assert_eq!(fs::read_to_string(node.data_dir.join("set-up")).unwrap(), number.to_string());
-        assert!(node.data_dir.join("formed").exists() && goes_on(node));
+        assert!(node.data_dir.join("formed").exists() && goes_on(node), "node {number}");
         assert_eq!((node.ports.len(), node.secret.len()), (2, 48));
         ports.extend_from_slice(&node.ports);
     }
@@ -135,7 +160,7 @@ fn a_paused_node_stands_still_with_all_it_has_started_until_it_is_resumed() {
     let base = base();
     let script = "echo >\"$0/socket\"; sh -c 'while :; do echo >>counts; sleep 0.01; done' & wait";
     let cluster = start(base.path(), 2, script).unwrap();
-    assert!(cluster.nodes().iter().all(goes_on));
+    assert!(cluster.nodes().iter().all(|node| goes_on(node)));
     cluster.pause(Nodes::One(0)).unwrap();
     assert!(stands_still(&cluster.nodes()[0]) && goes_on(&cluster.nodes()[1]));
     cluster.check(Nodes::All).unwrap();
@@ -163,16 +188,16 @@ fn a_node_that_starts_processes_all_the_time_is_paused_on_a_busy_machine() {
         let mut stood = true;
         let paused = (0..20).try_for_each(|_| {
             cluster.pause(Nodes::One(0))?;
-            let before = counts(cluster.first());
+            let before = counts(&cluster.first());
             std::thread::sleep(Duration::from_millis(5));
-            stood &= counts(cluster.first()) == before;
+            stood &= counts(&cluster.first()) == before;
             cluster.resume(Nodes::One(0)).map(drop)
         });
         busy.store(false, Ordering::Relaxed);
         paused.unwrap();
         assert!(stood);
     });
-    assert!(goes_on(cluster.first()));
+    assert!(goes_on(&cluster.first()));
     cluster.close().unwrap();
 }
 
@@ -185,4 +210,44 @@ fn a_node_that_does_not_start_says_why_and_its_log_is_kept() {
     let names = || fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names().collect::<Vec<_>>(), ["logs"], "nothing else is left");
     assert!(error.next.unwrap().contains("/logs/shell-"));
+}
+
+#[test]
+fn nodes_on_hosts_of_their_own_have_addresses_and_usual_ports_and_begin_stage_by_stage() {
+    let base = base();
+    let cluster = start_on(base.path(), 3, 3, COUNTS).unwrap();
+    let nodes = cluster.nodes();
+    let mut addresses: Vec<_> = nodes.iter().map(|node| node.address).collect();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 3);
+    assert!(nodes.iter().all(|node| node.ports == [1001, 1002] && goes_on(node)));
+    let network = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
+    let mut networks: Vec<_> = cluster.pids().into_iter().map(network).collect();
+    networks.push(fs::read_link("/proc/thread-self/ns/net").unwrap());
+    networks.sort();
+    networks.dedup();
+    assert_eq!(networks.len(), 4, "each process is in a network of its own, and none in ours");
+    let began = |number: usize| fs::metadata(nodes[number].data_dir.join("counts")).unwrap().created().unwrap();
+    assert!(began(0) <= began(1) && began(0) <= began(2));
+    cluster.close().unwrap();
+}
+
+#[test]
+fn a_node_joins_and_leaves() {
+    let base = base();
+    let cluster = start_on(base.path(), 2, 2, COUNTS).unwrap();
+    let handle = cluster.handle();
+    assert_eq!(handle.add().unwrap(), 2);
+    let joined = cluster.nodes()[2].clone();
+    assert!(joined.data_dir.join("joined").exists() && goes_on(&joined));
+    assert!(!cluster.nodes().iter().take(2).any(|node| node.address == joined.address));
+    handle.remove(1).unwrap();
+    assert_eq!(cluster.nodes().iter().map(|node| node.number).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(handle.remove(0).unwrap_err().what, "not without the first");
+    assert_eq!(handle.remove(1).unwrap_err().what, "there is no node 2");
+    assert_eq!(handle.kill(Nodes::One(7)).unwrap_err().kind, StoreErrorKind::Usage);
+    cluster.restart(Nodes::All).unwrap();
+    assert!(goes_on(&joined));
+    cluster.close().unwrap();
+    assert!(!joined.data_dir.exists());
 }

@@ -4,8 +4,10 @@
 
 mod cluster;
 mod death;
+mod hosts;
 mod page_cache;
 mod private_server;
+mod standing;
 
 /// A base that every user can get to, unlike the target directory below root's home.
 fn base() -> tempfile::TempDir {

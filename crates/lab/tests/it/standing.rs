@@ -1,0 +1,146 @@
+//! Labs that stand: how they are found, what can be done to them, and what starts again by itself.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Nodes, Servers, StoreErrorKind};
+use plimsoll_lab::standing::{self, About, Entry, Lab, NodeState, Restart};
+
+use crate::base;
+use crate::cluster::{COUNTS, goes_on, start_on};
+
+/// A lab of shells in a thread of its own, and what ends it.
+struct Held {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Held {
+    fn new(base: &Path, name: &str, restart: Restart, script: &'static str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, base, name) = (Arc::clone(&stop), base.to_owned(), name.to_owned());
+        let (says, stands) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let entry = Entry::take(&base.join("labs"), &name).unwrap();
+            let cluster = start_on(&base, 2, 2, script).unwrap();
+            let about = About {
+                store: "shell".to_owned(),
+                made_as: "shells".to_owned(),
+                params: Default::default(),
+                version: "1".to_owned(),
+                restart,
+            };
+            standing::hold(cluster, entry, about, &stopped, |_| says.send(()).unwrap()).unwrap();
+        });
+        stands.recv_timeout(Duration::from_secs(60)).unwrap();
+        Self { stop, thread: Some(thread) }
+    }
+
+    fn wait(&mut self) {
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits until `is_so`, for a while.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let bound = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < bound, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
+    let base = base();
+    let labs = base.path().join("labs");
+    let mut held = Held::new(base.path(), "first", Restart::OnFailure, COUNTS);
+    assert_eq!(standing::names(&labs).unwrap(), ["first"]);
+    assert!(Entry::take(&labs, "first").err().unwrap().what.contains("there is a lab `first` already"));
+    assert_eq!(Lab::open(&labs, "second").err().unwrap().next.unwrap(), "labs that stand: first");
+    let lab = Lab::open(&labs, "first").unwrap();
+    assert_eq!(lab.nodes().len(), 2);
+    let status = lab.status().unwrap();
+    assert_eq!((status.made_as.as_str(), status.nodes.len()), ("shells", 2));
+    assert!(status.nodes.iter().all(|node| node.state == NodeState::Running && node.memory_bytes > 0));
+
+    lab.pause(Nodes::One(1)).unwrap();
+    assert_eq!(lab.status().unwrap().nodes[1].state, NodeState::Paused);
+    lab.resume(Nodes::One(1)).unwrap();
+    lab.kill(Nodes::One(0)).unwrap();
+    assert_eq!(lab.check(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Unreachable);
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Stopped, "whom somebody killed stays away");
+    lab.start(Nodes::One(0)).unwrap();
+    assert!(goes_on(&lab.nodes()[0]));
+    assert_eq!(lab.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
+    assert_eq!(lab.kill(Nodes::One(5)).unwrap_err().what, "there is no node 6");
+    assert_eq!(lab.add().unwrap(), 2);
+    lab.remove(1).unwrap();
+    let directories: Vec<_> = lab.status().unwrap().nodes.iter().map(|node| node.directory.clone()).collect();
+    assert_eq!(directories.len(), 2);
+
+    lab.down().unwrap();
+    held.wait();
+    assert!(standing::names(&labs).unwrap().is_empty() && !labs.join("first").exists());
+    assert!(directories.iter().all(|directory| !directory.exists()));
+}
+
+#[test]
+fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
+    let base = base();
+    let labs = base.path().join("labs");
+    let script =
+        "echo >\"$0/socket\"; echo >>counts; while [ ! -e fail ]; do sleep 0.01; done; echo no more >&2; exit 3";
+    let _held = Held::new(base.path(), "failing", Restart::OnFailure, script);
+    let lab = Lab::open(&labs, "failing").unwrap();
+    let (data, node) = (lab.nodes()[1].data_dir.clone(), || lab.status().unwrap().nodes[1].clone());
+    std::fs::write(data.join("fail"), "").unwrap();
+    until("it fails", || node().state == NodeState::Restarting);
+    std::fs::remove_file(data.join("fail")).unwrap();
+    until("it is started again", || node().state == NodeState::Running && node().restarts > 0);
+    std::fs::write(data.join("fail"), "").unwrap();
+    until("it is left", || node().state == NodeState::Maintenance);
+    let reason = node().reason.unwrap();
+    assert!(reason.contains("ended 5 times within 60 s") && reason.contains("no more"), "{reason}");
+    assert_eq!(lab.status().unwrap().nodes[0].restarts, 0);
+    // Somebody has mended it.
+    std::fs::remove_file(data.join("fail")).unwrap();
+    lab.start(Nodes::One(1)).unwrap();
+    assert_eq!(node().state, NodeState::Running);
+}
+
+#[test]
+fn one_that_ends_content_is_left_unless_it_is_always_started() {
+    let script = "echo >\"$0/socket\"; while [ ! -e end ]; do sleep 0.01; done; rm end; exit 0";
+    for (restart, state) in [(Restart::OnFailure, NodeState::Maintenance), (Restart::Always, NodeState::Running)] {
+        let base = base();
+        let _held = Held::new(base.path(), "content", restart, script);
+        let lab = Lab::open(&base.path().join("labs"), "content").unwrap();
+        std::fs::write(lab.nodes()[0].data_dir.join("end"), "").unwrap();
+        let node = || lab.status().unwrap().nodes[0].clone();
+        until("it comes to that", || node().state == state && (state != NodeState::Running || node().restarts == 1));
+    }
+}
+
+#[test]
+fn a_name_is_plain() {
+    let base = base();
+    for name in ["", "-x", "../x", "a/b", "a b", "a\u{1b}[2J", &"x".repeat(33)] {
+        let refused = Entry::take(base.path(), name).err().unwrap();
+        assert_eq!(refused.kind, StoreErrorKind::Usage, "{name:?}");
+        assert!(!refused.what.contains('\u{1b}'));
+    }
+    assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+}
