@@ -43,6 +43,8 @@ pub struct ServerSpec {
     /// The ports that each listens on, where it has a host of its own; as many others that are free on the loopback
     /// interface, where it has none.
     pub ports: &'static [u16],
+    /// Memory that one takes with its settings as they are by default, before it has any data, as measured.
+    pub memory_bytes: u64,
     /// How many hosts of their own they are on; 0 where they are on this machine's own network.
     pub hosts: usize,
 }
@@ -50,7 +52,17 @@ pub struct ServerSpec {
 impl ServerSpec {
     /// Of one node that listens on no port and stops on SIGTERM.
     pub const fn new(name: &'static str, user: &'static str, package: &'static str) -> Self {
-        Self { name, user, package, stop: StopSignal::Term, leave: StopSignal::Term, nodes: 1, ports: &[], hosts: 0 }
+        Self {
+            name,
+            user,
+            package,
+            stop: StopSignal::Term,
+            leave: StopSignal::Term,
+            nodes: 1,
+            ports: &[],
+            memory_bytes: 0,
+            hosts: 0,
+        }
     }
 }
 
@@ -182,13 +194,21 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Whether nodes can come later.
+    ///
+    /// # Errors
+    /// `Usage` where they cannot.
+    fn takes_more(&self) -> Result<(), StoreError> {
+        Err(StoreError::usage(format!("{} takes no further node while it runs", self.spec().name))
+            .next("make it anew with more: --nodes N"))
+    }
+
     /// Makes a node that is new and ready one of the cluster.
     ///
     /// # Errors
-    /// `Usage` where nodes cannot come later; what a node says no to.
+    /// What a node says no to.
     fn join(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
-        Err(StoreError::usage(format!("{} takes no further node while it runs", self.spec().name))
-            .next("make it anew with more: --nodes N"))
+        Ok(())
     }
 
     /// Has the cluster do without a node, which is stopped next.

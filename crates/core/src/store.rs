@@ -81,6 +81,8 @@ pub struct StorePreset {
     pub summary: &'static str,
     /// Parameters, with values as they would be written in a plan, without quotes.
     pub params: &'static [(&'static str, &'static str)],
+    /// Debian packages that it needs besides the store's own.
+    pub packages: &'static [&'static str],
 }
 
 /// What a store says of itself before anything is opened.
@@ -357,7 +359,7 @@ pub trait StoreKind: Send + Sync {
     /// How a private one's servers are made; `None` where it has none.
     ///
     /// # Errors
-    /// Values of parameters that cannot be.
+    /// Values of parameters that cannot be; `Missing` when something is not installed that these values need.
     fn recipe(&self, _params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         Ok(None)
     }

@@ -73,12 +73,28 @@ impl Cluster {
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
+        Self::start_under(Supervisor::start()?, recipe, bases, log_dir, waits, progress)
+    }
+
+    /// The same, with its nodes under a supervisor that runs already.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_under(
+        supervisor: Supervisor,
+        recipe: Box<dyn Recipe>,
+        bases: &[PathBuf],
+        log_dir: &Path,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
         let spec = recipe.spec();
+        fits(spec)?;
         progress(&format!("starting a private {}", spec.name));
         let network = (spec.hosts > 0).then(Network::shared).transpose()?;
         let running = Arc::new(Running {
             user: ServerUser::caller_or(spec.user, spec.package)?,
-            supervisor: Supervisor::start()?,
+            supervisor,
             bases: bases.to_owned(),
             log_dir: log_dir.to_owned(),
             secret: secret()?,
@@ -154,14 +170,6 @@ impl ClusterHandle {
         self.0.on(number, |server| Ok(server.pid()))
     }
 
-    /// Has the supervisor remove a directory with the files in it, too, when this process ends.
-    ///
-    /// # Errors
-    /// When the supervisor does not do its part.
-    pub fn remove_at_end(&self, directory: &Path) -> Result<(), StoreError> {
-        self.0.supervisor.remove_at_end(directory)
-    }
-
     /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
     /// is dropped; `None` where the nodes are on this machine's own network.
     ///
@@ -185,6 +193,7 @@ impl ClusterHandle {
     /// `Usage` where nodes cannot come later; as [`Cluster::start`].
     pub fn add(&self) -> Result<usize, StoreError> {
         let running = &self.0;
+        running.recipe.takes_more()?;
         let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
         let ports = if running.spec.hosts == 0 { free_ports(running.spec.ports.len())? } else { Vec::new() };
         running.add_member(number, ports.into_iter())?;
@@ -447,6 +456,29 @@ impl Servers for Running {
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
         self.on(node, |server| server.run(launch, bound))
     }
+}
+
+/// Says no to more nodes than there is memory for.
+fn fits(spec: ServerSpec) -> Result<(), StoreError> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available_kib = available.and_then(|words| words.split_whitespace().next()?.parse::<u64>().ok());
+    let Some(available) = available_kib.map(|kib| kib << 10).filter(|_| spec.memory_bytes > 0) else { return Ok(()) };
+    let wanted = spec.nodes as u64 * spec.memory_bytes;
+    if wanted <= available {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    let what = format!(
+        "{} servers of {} take {} MiB before they have any data, and {} MiB of memory are available",
+        spec.nodes,
+        spec.name,
+        mib(wanted),
+        mib(available)
+    );
+    let fitting = available / spec.memory_bytes;
+    Err(StoreError::new(StoreErrorKind::Exhausted, what)
+        .next(format!("ask for {fitting} of them at most, or free memory")))
 }
 
 /// Ports of the loopback interface that nobody listens on.

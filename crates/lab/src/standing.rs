@@ -18,7 +18,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,12 +28,13 @@ use plimsoll_core::{Launch, Node, Nodes, Servers, Span, StoreError, StoreErrorKi
 use rustix::fs::FlockOperation;
 
 use crate::hosts::Entered;
+use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
 use request::{Act, Answer, Request};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus};
 
 /// The files in a lab's directory.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 const SOCKET: &str = "socket";
 /// Most letters of a lab's name.
 const NAME_LETTERS_MAX: usize = 32;
@@ -59,11 +60,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Takes a name in `labs`, which is made if it is not there.
+    /// Takes a name in `labs`, which is made if it is not there. `supervisor` removes what is made, however this process
+    /// ends.
     ///
     /// # Errors
     /// `Usage` when the name cannot be one, or is taken; as the operating system says.
-    pub fn take(labs: &Path, name: &str) -> Result<Self, StoreError> {
+    pub fn take(labs: &Path, name: &str, supervisor: &Supervisor) -> Result<Self, StoreError> {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         if !name.starts_with(|first: char| first.is_ascii_alphanumeric())
             || !name.chars().all(is_plain)
@@ -75,6 +77,7 @@ impl Entry {
         }
         let directory = labs.join(name);
         let at = |error: std::io::Error| StoreError::io(directory.display(), &error);
+        supervisor.remove_at_end(&directory)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(at)?;
         let mut options = OpenOptions::new();
         let lock =
@@ -130,14 +133,18 @@ pub fn names(labs: &Path) -> Result<Vec<String>, StoreError> {
     };
     let mut names = Vec::new();
     for entry in entries.flatten() {
-        if is_held(&entry.path()) {
-            names.extend(entry.file_name().into_string());
-        } else {
-            for file in [LOCK, SOCKET] {
-                let _ = fs::remove_file(entry.path().join(file));
-            }
+        let Ok(lock) = File::open(entry.path().join(LOCK)) else {
             let _ = fs::remove_dir(entry.path());
+            continue;
+        };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            names.extend(entry.file_name().into_string());
+            continue;
         }
+        for file in [SOCKET, LOCK] {
+            let _ = fs::remove_file(entry.path().join(file));
+        }
+        let _ = fs::remove_dir(entry.path());
     }
     names.sort();
     Ok(names)

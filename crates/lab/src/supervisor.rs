@@ -10,7 +10,7 @@
 //! | `start ROOT LEAVE UID GID NETWORK PROGRAM ARG…` | runs a program there; LEAVE is the signal on which it ends soonest, NETWORK a file of the network namespace that it is in | its process id |
 //! | `end ROOT` | kills it, unless it has ended, and what it left running | its exit status, as a shell tells it |
 //! | `remove ROOT` | ends what runs there and removes the place | 0 |
-//! | `also DIRECTORY` | removes that directory and the files directly in it at the end | 0 |
+//! | `also DIRECTORY` | removes that directory and the files directly in it at the end, unless another process has its file `lock` locked | 0 |
 //!
 //! At the end it removes everything in this order: programs, all together; then places, the last one first.
 
@@ -81,7 +81,10 @@ impl Supervisor {
         Ok(Self(Arc::new(Process { child, control: Mutex::new(control) })))
     }
 
-    /// Has it remove a directory of this process, and the files directly in it, at the end.
+    /// Has it remove the directory of a lab at the end, unless it is another process's by then.
+    ///
+    /// # Errors
+    /// When it does not do its part.
     pub(crate) fn remove_at_end(&self, directory: &Path) -> Result<(), StoreError> {
         self.ask(directory, &["also".as_ref(), directory.as_os_str()], ANSWER_BOUND).map(drop)
     }

@@ -56,7 +56,7 @@ pub use model::{
     Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase, Published, Rate, Start,
     Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
 };
-pub use params::defaults;
+pub use params::{defaults, defaults_but};
 pub use quantity::{Dimension, parse as parse_quantity, parse_count};
 pub use schema::schema;
 use sweep::{Choices, Dimensions};

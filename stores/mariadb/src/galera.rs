@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
+use plimsoll_lab::Program;
 
 use crate::connection::Connection;
 use crate::server::MariadbRecipe;
@@ -30,6 +31,16 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 const GROUP: &str = "evs.keepalive_period=PT0.5S;evs.inactive_check_period=PT0.5S;evs.suspect_timeout=PT2S;\
                      evs.inactive_timeout=PT8S;evs.install_timeout=PT4S";
 
+/// Whether all is there that a node needs besides its server.
+///
+/// # Errors
+/// `Missing`, with the line that installs it.
+pub(crate) fn installed() -> Result<(), StoreError> {
+    provider()?;
+    // By it a node gives all its data to one that joins.
+    Program { name: "rsync", directories: &[], package: "rsync" }.find().map(drop)
+}
+
 /// Where Galera itself is.
 ///
 /// # Errors
@@ -38,7 +49,7 @@ pub(crate) fn provider() -> Result<PathBuf, StoreError> {
     PROVIDERS.iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
         StoreError::new(StoreErrorKind::Missing, "Galera is not installed")
             .detail(format!("looked for {}", PROVIDERS.join(", ")))
-            .next(format!("apt-get install {PACKAGE} rsync"))
+            .next(format!("apt-get install {PACKAGE}"))
     })
 }
 

@@ -12,6 +12,7 @@ use plimsoll_core::{
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
+use crate::galera;
 use crate::log;
 use crate::production::{MyProduction, SETTINGS};
 use crate::server::{MariadbRecipe, Topology, find_server};
@@ -61,11 +62,13 @@ static SPEC: StoreSpec = StoreSpec {
             name: "galera",
             summary: "a Galera cluster of MariaDB, each node on a host of its own",
             params: &[("topology", "galera"), ("nodes", "3")],
+            packages: &["galera-4", "rsync"],
         },
         StorePreset {
             name: "mariadb-replicas",
             summary: "a MariaDB and replicas of it, each on a host of its own",
             params: &[("topology", "replicas"), ("nodes", "3")],
+            packages: &[],
         },
     ],
     packages: &["mariadb-server"],
@@ -164,6 +167,9 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
             "a cluster of this kind needs MariaDB, and MySQL is installed",
         )
         .next("apt-get install mariadb-server"));
+    }
+    if topology == Topology::Galera {
+        galera::installed()?;
     }
     // What is not given is at the server's own default.
     let given = |name: &str, setting: &str| match params.int(name) {

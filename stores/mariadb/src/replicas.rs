@@ -28,28 +28,31 @@ pub(crate) fn arguments(node: Member<'_>) -> Vec<String> {
     arguments
 }
 
-/// Has all nodes but the first follow it, from its first transaction on.
+/// Has all nodes but the first follow it.
 pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let [primary, replicas @ ..] = nodes else { return Ok(()) };
+    replicas.iter().try_for_each(|replica| follow(recipe, primary, replica, waits))
+}
+
+/// Has a node that is new follow the primary, from its first transaction on.
+pub(crate) fn follow(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits: &Waits) -> Result<(), StoreError> {
     let (login, address) = (recipe.login(primary), primary.listens_at(0));
-    for replica in replicas {
-        let mut connection = recipe.open(replica, waits)?;
-        // What its own installation and accounts have written is no part of the primary's history.
-        for statement in [
-            "RESET MASTER".to_owned(),
-            "SET GLOBAL gtid_slave_pos = ''".to_owned(),
-            format!(
-                "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{}', MASTER_PASSWORD = '{}', \
-                 MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
-                address.ip(),
-                address.port(),
-                login.user,
-                primary.secret,
-            ),
-            "START SLAVE".to_owned(),
-        ] {
-            connection.simple(&statement)?;
-        }
+    let mut connection = recipe.open(replica, waits)?;
+    // What its own installation has written is no part of the primary's history.
+    for statement in [
+        "RESET MASTER".to_owned(),
+        "SET GLOBAL gtid_slave_pos = ''".to_owned(),
+        format!(
+            "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{}', MASTER_PASSWORD = '{}', \
+             MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+            address.ip(),
+            address.port(),
+            login.user,
+            primary.secret,
+        ),
+        "START SLAVE".to_owned(),
+    ] {
+        connection.simple(&statement)?;
     }
     Ok(())
 }

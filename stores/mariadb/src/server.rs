@@ -121,7 +121,7 @@ impl Recipe for MariadbRecipe {
                     Topology::Galera => ("Galera", &galera::PORTS),
                     _ => ("MariaDB", &[3306]),
                 };
-                ServerSpec { name, nodes: self.nodes, hosts: self.nodes, ports, ..spec }
+                ServerSpec { name, nodes: self.nodes, hosts: self.nodes, ports, memory_bytes: 130 << 20, ..spec }
             }
         }
     }
@@ -222,6 +222,34 @@ impl Recipe for MariadbRecipe {
 
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
+    }
+
+    fn takes_more(&self) -> Result<(), StoreError> {
+        match self.topology {
+            Topology::Alone => Err(StoreError::usage("a MariaDB that was made alone takes no other nodes")
+                .next("make a cluster: plimsoll lab up galera, or mariadb-replicas")),
+            _ => Ok(()),
+        }
+    }
+
+    fn join(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        match self.topology {
+            Topology::Replicas => replicas::follow(self, &node.nodes[0], &node, waits),
+            // It was given all data when it began, and is one of them since.
+            _ => Ok(()),
+        }
+    }
+
+    fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        let is_last = node.nodes.len() == 1;
+        match self.topology {
+            Topology::Galera if !is_last => Ok(()),
+            Topology::Replicas if node.number > 0 => Ok(()),
+            _ => Err(StoreError::usage(
+                "the cluster cannot do without this node: nobody else has its data, or takes writes",
+            )
+            .next("name another node, or end it all: plimsoll lab down")),
+        }
     }
 
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {

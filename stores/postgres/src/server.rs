@@ -95,7 +95,7 @@ impl Recipe for PostgresRecipe {
         let spec = ServerSpec { stop, leave, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
         match self.nodes {
             1 => spec,
-            nodes => ServerSpec { nodes, hosts: nodes, ports: &[5432], ..spec },
+            nodes => ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec },
         }
     }
 
@@ -178,13 +178,30 @@ impl Recipe for PostgresRecipe {
         self.by_socket(node).open(Arc::default(), "", &[], waits).map(drop)
     }
 
+    fn takes_more(&self) -> Result<(), StoreError> {
+        match self.nodes {
+            1 => Err(StoreError::usage("a PostgreSQL that was made alone takes no replicas")
+                .next("make it with replicas: plimsoll lab up postgres-replicas")),
+            // Each is made as a copy of the primary, and follows it.
+            _ => Ok(()),
+        }
+    }
+
+    fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        match node.number {
+            0 => Err(StoreError::usage("a cluster of PostgreSQL cannot do without its primary")
+                .next("name a replica, or end it all: plimsoll lab down")),
+            _ => Ok(()),
+        }
+    }
+
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         let looks = waits.with_answer(LOOK_BOUND);
         let wanted = (nodes.len() - 1).to_string();
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
             let mut primary = self.by_socket(&nodes[0]).open(Arc::default(), "", &[], &looks)?;
             let follow = primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")?;
-            let is_whole = self.nodes == 1 || follow == wanted;
+            let is_whole = follow == wanted;
             Ok(if is_whole { Ok(()) } else { Err(format!("{follow} of {wanted} replicas follow the primary")) })
         })
     }

@@ -71,6 +71,7 @@ static SPEC: StoreSpec = StoreSpec {
         name: "postgres-replicas",
         summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
         params: &[("nodes", "3")],
+        packages: &[],
     }],
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.

@@ -57,11 +57,13 @@ static SPEC: StoreSpec = StoreSpec {
             name: "redis-cluster",
             summary: "Redis Cluster: three masters and a replica of each, each on a host of its own",
             params: &[("nodes", "3"), ("replicas", "1")],
+            packages: &[],
         },
         StorePreset {
             name: "redis-sentinel",
             summary: "a Redis, two replicas of it and three Sentinels, on three hosts",
             params: &[("replicas", "2"), ("sentinels", "3")],
+            packages: &[],
         },
     ],
     packages: &["redis-server"],

@@ -157,7 +157,8 @@ impl Recipe for RedisRecipe {
         };
         let nodes = servers + self.shape.sentinels;
         let package = self.make.program().package;
-        ServerSpec { nodes, hosts, ports, ..ServerSpec::new(self.make.user(), self.make.user(), package) }
+        let memory_bytes = 12 << 20;
+        ServerSpec { nodes, hosts, ports, memory_bytes, ..ServerSpec::new(self.make.user(), self.make.user(), package) }
     }
 
     fn role(&self, node: usize) -> &'static str {

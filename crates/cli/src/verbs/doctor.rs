@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, StoreKind, StorePreset};
 use plimsoll_drive::Io;
+use plimsoll_lab::hosts::Network;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, Tone, words};
 use plimsoll_sample::environment::{self, gib};
@@ -105,9 +106,31 @@ fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'sta
         Ok(found) => Finding::fine(format!("{}: {found}", store.spec().name)),
         Err(error) => Finding::missing(format!("{}: {error}", store.spec().name), error.next),
     });
-    let stores: Vec<_> = stores.collect();
+    let stores: Vec<_> = stores.chain(clusters(catalogue)).chain([hosts()]).collect();
     let well = machine.iter().chain(&stores).all(|finding| finding.grade == Grade::Fine);
     (vec![("machine", "", graded(machine)), ("stores", "", graded(stores))], well)
+}
+
+/// What clusters that have a name of their own need besides.
+fn clusters(catalogue: &Catalogue) -> impl Iterator<Item = Finding> {
+    let missing = |kind: &dyn StoreKind, preset: &StorePreset| {
+        let params = plimsoll_plan::defaults_but(kind.spec().params, preset.params);
+        // What the store itself lacks is said of that.
+        let error = kind.installed().ok().and_then(|_| kind.recipe(&params).err())?;
+        Some(Finding::missing(format!("{}: {error}", preset.name), error.next))
+    };
+    catalogue
+        .stores
+        .iter()
+        .flat_map(move |kind| kind.spec().presets.iter().filter_map(move |preset| missing(&**kind, preset)))
+}
+
+/// Whether clusters can have hosts of their own.
+fn hosts() -> Finding {
+    match Network::shared() {
+        Ok(_) => Finding::fine("hosts of their own for clusters: network namespaces on a bridge"),
+        Err(error) => Finding::missing(error.to_string(), error.next),
+    }
 }
 
 fn graded(findings: impl IntoIterator<Item = Finding>) -> Table {

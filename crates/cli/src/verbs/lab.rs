@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::{Catalogue, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
 use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
-use plimsoll_lab::{Cluster, FALLBACK_BASES};
+use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::model::StoreUse;
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
@@ -202,14 +202,15 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
         let _ = rustix::process::setsid();
     }
     let labs = labs()?;
-    let entry = Entry::take(&labs, args.name.as_deref().unwrap_or(&store.label))?;
+    let supervisor = Supervisor::start()?;
+    let entry = Entry::take(&labs, args.name.as_deref().unwrap_or(&store.label), &supervisor)?;
     let bases: Vec<PathBuf> = match &args.dir {
         Some(dir) => vec![dir.clone()],
         None => FALLBACK_BASES.iter().map(PathBuf::from).collect(),
     };
     let waits = Waits::new(plimsoll_core::waits::ANSWER, plimsoll_core::waits::WORK, Arc::clone(&stop));
-    let cluster = Cluster::start(recipe, &bases, &labs.join("logs"), &waits, &mut |text| crate::say(text))?;
-    cluster.handle().remove_at_end(entry.directory())?;
+    let say = &mut |text: &str| crate::say(text);
+    let cluster = Cluster::start_under(supervisor, recipe, &bases, &labs.with_file_name("lab-logs"), &waits, say)?;
     let (servers, _there) = (cluster.handle().servers(), cluster.handle().enter()?);
     let options = OpenOptions {
         target: Target::Servers(Arc::clone(&servers)),

@@ -23,6 +23,7 @@ mod kill;
 mod kv;
 mod kv_crash;
 mod kv_ledger;
+mod lab;
 mod line;
 mod live;
 mod marked;

@@ -21,6 +21,7 @@ use crate::hosts;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::place::MARK_FILE;
+use crate::standing::LOCK;
 
 /// The environment variable that makes this program a supervisor: the id of the process that owns it.
 pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
@@ -93,6 +94,11 @@ fn run(owner: OsString) {
     // There is nobody to tell; what is left is found by the next sweep.
     let _ = guard.remove(None);
     for directory in guard.also {
+        let lock = File::open(directory.join(LOCK));
+        let is_anothers = |lock: &File| rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_err();
+        if lock.as_ref().is_ok_and(is_anothers) {
+            continue;
+        }
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }

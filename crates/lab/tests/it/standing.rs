@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Nodes, Servers, StoreErrorKind};
 use plimsoll_lab::standing::{self, About, Entry, Lab, NodeState, Restart};
 
+use plimsoll_lab::Supervisor;
+
 use crate::base;
 use crate::cluster::{COUNTS, goes_on, start_on};
 
@@ -23,7 +25,7 @@ impl Held {
         let (stopped, base, name) = (Arc::clone(&stop), base.to_owned(), name.to_owned());
         let (says, stands) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let entry = Entry::take(&base.join("labs"), &name).unwrap();
+            let entry = Entry::take(&base.join("labs"), &name, &Supervisor::start().unwrap()).unwrap();
             let cluster = start_on(&base, 2, 2, script).unwrap();
             let about = About {
                 store: "shell".to_owned(),
@@ -67,7 +69,13 @@ fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
     let labs = base.path().join("labs");
     let mut held = Held::new(base.path(), "first", Restart::OnFailure, COUNTS);
     assert_eq!(standing::names(&labs).unwrap(), ["first"]);
-    assert!(Entry::take(&labs, "first").err().unwrap().what.contains("there is a lab `first` already"));
+    assert!(
+        Entry::take(&labs, "first", &Supervisor::start().unwrap())
+            .err()
+            .unwrap()
+            .what
+            .contains("there is a lab `first` already")
+    );
     assert_eq!(Lab::open(&labs, "second").err().unwrap().next.unwrap(), "labs that stand: first");
     let lab = Lab::open(&labs, "first").unwrap();
     assert_eq!(lab.nodes().len(), 2);
@@ -136,9 +144,9 @@ fn one_that_ends_content_is_left_unless_it_is_always_started() {
 
 #[test]
 fn a_name_is_plain() {
-    let base = base();
+    let (base, supervisor) = (base(), Supervisor::start().unwrap());
     for name in ["", "-x", "../x", "a/b", "a b", "a\u{1b}[2J", &"x".repeat(33)] {
-        let refused = Entry::take(base.path(), name).err().unwrap();
+        let refused = Entry::take(base.path(), name, &supervisor).err().unwrap();
         assert_eq!(refused.kind, StoreErrorKind::Usage, "{name:?}");
         assert!(!refused.what.contains('\u{1b}'));
     }

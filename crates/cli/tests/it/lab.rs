@@ -1,0 +1,234 @@
+//! Clusters on hosts of their own: made, driven, changed, killed, and gone.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::bench::{Guarded, Place, wait_for};
+
+/// Nothing may be left this long after the end of whoever holds a lab.
+const GONE: Duration = Duration::from_secs(10);
+
+/// A lab of a place, in a directory that servers' users can get to.
+struct Lab<'a> {
+    place: &'a Place,
+    base: tempfile::TempDir,
+    name: &'static str,
+}
+
+impl<'a> Lab<'a> {
+    fn base() -> tempfile::TempDir {
+        let prefix = format!("cli-test-{}-", std::process::id());
+        let base = tempfile::Builder::new().prefix(&prefix).tempdir_in("/var/tmp").unwrap();
+        std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        base
+    }
+
+    /// Makes one that stays.
+    fn up(place: &'a Place, name: &'static str, options: &[&str]) -> Self {
+        let base = Self::base();
+        let dir = base.path().to_str().unwrap().to_owned();
+        let fixed = ["lab", "up", name, "--keep", "--dir", &dir];
+        place.run(&[&fixed, options].concat()).expect(0).says(&format!("--on lab:{name}"));
+        Self { place, base, name }
+    }
+
+    fn status(&self) -> Value {
+        let ran = self.place.run(&["lab", "status", self.name, "--json"]).expect(0);
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    fn states(&self) -> Vec<String> {
+        let status = self.status();
+        let nodes = status["nodes"].as_array().unwrap();
+        nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn down(self) {
+        self.place.run(&["lab", "down", self.name]).expect(0);
+        assert_nothing_is_in(self.base.path());
+    }
+}
+
+impl Drop for Lab<'_> {
+    fn drop(&mut self) {
+        let _ = self.place.run(&["lab", "down", self.name]);
+    }
+}
+
+/// No file, and no process that works there.
+fn assert_nothing_is_in(base: &Path) {
+    let works_there = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(base))).count()
+    };
+    wait_for("nothing to be left", GONE, || std::fs::read_dir(base).unwrap().count() == 0 && works_there() == 0);
+}
+
+/// Comes up with several nodes, is driven for 10 s from a host of its own with every answer checked, and goes.
+fn is_driven(store: &'static str, nodes: usize, workload: &[&str]) {
+    let place = Place::new();
+    let began = Instant::now();
+    let lab = Lab::up(&place, store, &[]);
+    println!("{store}: up after {:.2} s", began.elapsed().as_secs_f64());
+    let status = lab.status();
+    let all = status["nodes"].as_array().unwrap();
+    assert_eq!(all.len(), nodes, "{status}");
+    assert!(all.iter().all(|node| node["state"] == "running"), "{status}");
+    assert!(all.iter().all(|node| node["address"].as_str().unwrap().starts_with("10.77.0.")), "{status}");
+    assert!(!status.to_string().contains("secret"), "{status}");
+    let on = format!("lab:{store}");
+    let drive = ["drive", "--on", &on, "--clients", "8", "--for", "10s", "--goal", "errors=0%"];
+    let ran = place.run(&[&drive[..1], workload, &drive[1..]].concat()).expect(0);
+    ran.says("kept every promise");
+    let began = Instant::now();
+    lab.down();
+    println!("{store}: down after {:.2} s", began.elapsed().as_secs_f64());
+    place.run(&["lab", "status"]).expect(0).says("no lab stands");
+}
+
+#[test]
+fn galera_is_driven() {
+    // As Galera is, a node may answer with what another has replaced: the ledger says so.
+    let place = Place::new();
+    let causal = "settings=wsrep_sync_wait=15";
+    let lab = Lab::up(&place, "galera", &["--nodes", "3", "--set", causal]);
+    let mix = ["--mix", "update=2,read=3,query=1", "--set", "records=2000"];
+    let drive = ["drive", "coupons", "--on", "lab:galera", "--clients", "8", "--for", "10s"];
+    place.run(&[&drive[..], &mix].concat()).expect(0).says("kept every promise");
+    lab.down();
+}
+
+#[test]
+fn mariadb_with_replicas_is_driven() {
+    is_driven("mariadb-replicas", 3, &["coupons", "--mix", "update=2,read=3,query=1", "--set", "records=2000"]);
+}
+
+#[test]
+fn postgresql_with_replicas_is_driven() {
+    is_driven("postgres-replicas", 3, &["kv:a", "--set", "records=5000"]);
+}
+
+#[test]
+fn redis_cluster_is_driven() {
+    is_driven("redis-cluster", 6, &["kv:a", "--set", "records=5000"]);
+}
+
+#[test]
+fn redis_with_sentinels_is_driven() {
+    is_driven("redis-sentinel", 6, &["kv:a", "--set", "records=5000"]);
+}
+
+#[test]
+fn nodes_are_killed_started_added_removed_and_looked_into() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let address = place.run(&["lab", "exec", "2", "--", "cat", "/proc/self/net/fib_trie"]).expect(0);
+    assert!(address.out.contains("10.77.0.2") && !address.out.contains("10.77.0.1\n"), "{}", address.out);
+    let load = place.run(&["lab", "exec", lab.name, "load", "--", "cat", "/proc/self/net/fib_trie"]).expect(0);
+    assert!(load.out.contains("10.77.255.254"), "{}", load.out);
+    place.run(&["lab", "exec", lab.name, "1", "--", "false"]).expect(1);
+
+    place.run(&["lab", "kill", lab.name, "2"]).expect(0).says("node 2 killed");
+    assert_eq!(lab.states(), ["running", "stopped"]);
+    place.run(&["lab", "start", "2"]).expect(0).says("node 2 ready");
+    place.run(&["lab", "pause", "2"]).expect(0);
+    assert_eq!(lab.states(), ["running", "paused"]);
+    place.run(&["lab", "resume", "2"]).expect(0);
+    place.run(&["lab", "add"]).expect(0).says("node 3 has joined");
+    place.run(&["lab", "remove", lab.name, "2"]).expect(0).says("node 2 has left");
+    place.run(&["lab", "remove", lab.name, "1"]).expect(2).says("cannot do without its primary");
+    let status = place.run(&["lab", "status"]).expect(0);
+    assert!(status.out.contains("PostgreSQL") && status.out.contains("primary"), "{}", status.out);
+    assert!(place.run(&["lab", "logs", lab.name, "3", "-n", "500"]).expect(0).out.contains("started streaming WAL"));
+
+    // What fails by itself is started again.
+    let process = lab.status()["nodes"][0]["process"].as_u64().unwrap();
+    let pid = rustix::process::Pid::from_raw(process as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_for("the primary to be back", Duration::from_secs(60), || {
+        let node = &lab.status()["nodes"][0];
+        node["state"] == "running" && node["restarts"] == 1
+    });
+    let ran = place.run(&["drive", "kv:a", "--set", "records=1000", "--on", "lab:postgres-replicas", "--for", "1s"]);
+    ran.expect(0).says("kept every promise");
+    // A second run finds nothing of the first.
+    place.run(&["drive", "select", "--on", "lab:postgres-replicas", "--for", "1s"]).expect(0);
+    lab.down();
+}
+
+#[test]
+fn one_for_the_run_alone_goes_with_it() {
+    let place = Place::new();
+    let set = ["--set", "records=1000"];
+    let drive = ["drive", "kv:a", "--on", "postgres-replicas", "--nodes", "2", "--for", "1s"];
+    place.run(&[&drive[..], &set].concat()).expect(0).says("kept every promise");
+    place.run(&["lab", "status"]).expect(0).says("no lab stands");
+}
+
+#[test]
+fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
+    use std::hash::{BuildHasher, RandomState};
+    let place = Place::new();
+    for kill in 0..30 {
+        let base = Lab::base();
+        let dir = base.path().to_str().unwrap().to_owned();
+        let holder = place.command(&["lab", "up", "redis-sentinel", "--dir", &dir]).spawn().unwrap();
+        let mut holder = Guarded(holder);
+        let moment = RandomState::new().hash_one(Instant::now()) % 2_500;
+        std::thread::sleep(Duration::from_millis(moment));
+        let mut down = (kill % 3 == 0).then(|| Guarded(place.command(&["lab", "down"]).spawn().unwrap()));
+        if down.is_some() {
+            std::thread::sleep(Duration::from_millis(moment % 40));
+        }
+        holder.0.kill().unwrap();
+        holder.0.wait().unwrap();
+        assert_nothing_is_in(base.path());
+        if let Some(down) = &mut down {
+            assert!(down.0.wait().unwrap().code().is_some());
+        }
+        let labs = place.path().join("plimsoll/labs");
+        wait_for("its name to be free", GONE, || !labs.join("redis-sentinel").exists());
+    }
+}
+
+#[test]
+fn wrong_inputs_of_labs_are_refused_with_advice() {
+    let place = Place::new();
+    let refused = |args: &[&str], code: i32, text: &str| {
+        place.run(args).expect(code).says(text);
+    };
+    refused(&["lab", "up", "galaxy"], 2, "unknown store `galaxy`");
+    refused(&["lab", "up", "sqlite"], 2, "sqlite runs inside Plimsoll");
+    refused(&["lab", "up", "postgres://me@db/shop"], 2, "runs already");
+    refused(&["lab", "up", "galera", "--nodes", "0"], 2, "nodes");
+    refused(&["lab", "up", "redis", "--nodes", "99"], 2, "nodes");
+    refused(&["lab", "up", "redis", "--name", "../x"], 2, "is no name for a lab");
+    refused(&["lab", "up", "redis", "--restart", "sometimes"], 2, "use never, on-failure, always");
+    refused(&["lab", "up", "redis", "--dir", "/nowhere/at/all"], 8, "/nowhere/at/all");
+    refused(&["lab", "up", "mariadb", "--nodes", "3"], 2, "topology");
+    refused(&["lab", "up", "postgres-replicas", "--set", "synchronous=5"], 2, "nodes = 6");
+    refused(&["lab", "up", "redis", "--set", "sentinels=3"], 2, "Sentinels watch one master and its replicas");
+    refused(&["lab", "down"], 2, "no lab stands");
+    refused(&["lab", "logs", "none"], 2, "there is no lab `none`");
+    refused(&["drive", "kv:a", "--on", "lab:none", "--for", "1s"], 2, "there is no lab `none`");
+    refused(
+        &["drive", "kv:a", "--on", "sqlite", "--nodes", "3", "--for", "1s"],
+        2,
+        "is not several servers of our own",
+    );
+    assert!(!place.path().join("plimsoll/labs").exists() || place.run(&["lab", "status"]).code == Some(0));
+
+    let base = Lab::base();
+    let dir = base.path().to_str().unwrap();
+    let mut holder = Guarded(place.command(&["lab", "up", "redis", "--dir", dir, "--name", "mine"]).spawn().unwrap());
+    wait_for("the lab", Duration::from_secs(20), || place.run(&["lab", "status", "mine", "--json"]).code == Some(0));
+    refused(&["lab", "up", "redis", "--name", "mine"], 2, "there is a lab `mine` already");
+    refused(&["lab", "kill", "mine", "2"], 2, "has no node `2`");
+    refused(&["lab", "add", "mine"], 2, "takes no further node while it runs");
+    refused(&["lab", "exec", "mine", "1", "--", "/no/such/program"], 2, "/no/such/program");
+    place.run(&["lab", "down"]).expect(0).says("lab mine is gone");
+    assert_eq!(holder.0.wait().unwrap().code(), Some(0));
+    assert_nothing_is_in(base.path());
+}
