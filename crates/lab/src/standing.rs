@@ -38,6 +38,9 @@ pub(crate) const LOCK: &str = "lock";
 const SOCKET: &str = "socket";
 /// Most letters of a lab's name.
 const NAME_LETTERS_MAX: usize = 32;
+/// How often it is tried to take a name, and how long after one another.
+const TRIES_MAX: u32 = 10;
+const TRY_INTERVAL: Duration = Duration::from_millis(5);
 /// How long what is answered at once may take.
 const ANSWER_BOUND: Duration = Duration::from_secs(15);
 /// How long anything else may take: a node that joins copies all data.
@@ -78,14 +81,33 @@ impl Entry {
         let directory = labs.join(name);
         let at = |error: std::io::Error| StoreError::io(directory.display(), &error);
         supervisor.remove_at_end(&directory)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(at)?;
-        let mut options = OpenOptions::new();
-        let lock =
-            options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK)).map_err(at)?;
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let what = format!("there is a lab `{name}` already");
-            return Err(StoreError::usage(what).next(format!("plimsoll lab down {name}, or --name ANOTHER")));
-        }
+        let mut tries = 0;
+        let lock = loop {
+            tries += 1;
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(at)?;
+            let mut options = OpenOptions::new();
+            let lock = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK));
+            // Whoever lists labs at this moment holds the lock for a moment, and may remove what nobody holds yet.
+            let is_there = |lock: &File| {
+                let named = directory.join(LOCK).metadata();
+                lock.metadata().is_ok_and(|own| named.is_ok_and(|named| named.ino() == own.ino()))
+            };
+            match lock {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < TRIES_MAX => {}
+                Err(error) => return Err(at(error)),
+                Ok(lock) if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() => {
+                    if tries == TRIES_MAX {
+                        let what = format!("there is a lab `{name}` already");
+                        return Err(
+                            StoreError::usage(what).next(format!("plimsoll lab down {name}, or --name ANOTHER"))
+                        );
+                    }
+                }
+                Ok(lock) if is_there(&lock) => break lock,
+                Ok(_) => {}
+            }
+            std::thread::sleep(TRY_INTERVAL);
+        };
         let _ = fs::remove_file(directory.join(SOCKET));
         let listener = by_short_path(&directory, |path| UnixListener::bind(path)).map_err(at)?;
         Ok(Self { name: name.to_owned(), directory, listener, _lock: lock })
