@@ -125,7 +125,7 @@ fn drive(server: &Cluster, spec: &DriveSpec) -> Result<DriveResult, Box<dyn Erro
     let params = Params([("scale".to_owned(), ParamValue::Int(1))].into());
     let workload = (select.make)(7, &params, &[]).map_err(|error| error.to_string())?;
     let stream = workload.stream(&StreamSpec::One { kind: "select".to_owned(), clients: CLIENTS as u32 })?;
-    let endpoint = PostgresRecipe::default().endpoint(server.first());
+    let endpoint = PostgresRecipe::default().endpoint(&server.first());
     let layout = Arc::new(Layout::default());
     let client = |_| WireClient {
         address: endpoint.address.clone(),

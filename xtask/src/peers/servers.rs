@@ -285,7 +285,7 @@ fn start_postgres() -> Result<Postgres, Box<dyn Error>> {
     let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
     let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
     let bases = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-    let recipe = Box::new(PostgresRecipe { settings });
+    let recipe = Box::new(PostgresRecipe { settings, ..Default::default() });
     let server = Cluster::start(recipe, &bases, &std::env::temp_dir(), &Default::default(), &mut |_| {})?;
     let socket_dir = server.first().socket_dir.display().to_string();
     let pgbench = plimsoll_store_postgres::server::POSTGRES.find()?.with_file_name("pgbench");

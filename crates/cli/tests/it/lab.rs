@@ -69,9 +69,7 @@ fn assert_nothing_is_in(base: &Path) {
 /// Comes up with several nodes, is driven for 10 s from a host of its own with every answer checked, and goes.
 fn is_driven(store: &'static str, nodes: usize, workload: &[&str]) {
     let place = Place::new();
-    let began = Instant::now();
     let lab = Lab::up(&place, store, &[]);
-    println!("{store}: up after {:.2} s", began.elapsed().as_secs_f64());
     let status = lab.status();
     let all = status["nodes"].as_array().unwrap();
     assert_eq!(all.len(), nodes, "{status}");
@@ -82,9 +80,7 @@ fn is_driven(store: &'static str, nodes: usize, workload: &[&str]) {
     let drive = ["drive", "--on", &on, "--clients", "8", "--for", "10s", "--goal", "errors=0%"];
     let ran = place.run(&[&drive[..1], workload, &drive[1..]].concat()).expect(0);
     ran.says("kept every promise");
-    let began = Instant::now();
     lab.down();
-    println!("{store}: down after {:.2} s", began.elapsed().as_secs_f64());
     place.run(&["lab", "status"]).expect(0).says("no lab stands");
 }
 
@@ -231,4 +227,20 @@ fn wrong_inputs_of_labs_are_refused_with_advice() {
     place.run(&["lab", "down"]).expect(0).says("lab mine is gone");
     assert_eq!(holder.0.wait().unwrap().code(), Some(0));
     assert_nothing_is_in(base.path());
+}
+
+/// `cargo xtask test` installs what this names.
+#[test]
+#[allow(clippy::print_stdout, reason = "it is read by the program that installs")]
+fn what_stores_need_is_installed_for_clusters() {
+    let mut all = true;
+    for kind in plimsoll_stores::kinds() {
+        for preset in kind.spec().presets {
+            if let Err(missing) = kind.recipe(&plimsoll_plan::defaults_but(kind.spec().params, preset.params)) {
+                all = false;
+                preset.packages.iter().for_each(|package| println!("needs\t{package}\t{}: {missing}", preset.name));
+            }
+        }
+    }
+    assert!(all, "install these packages");
 }
