@@ -19,6 +19,7 @@ impl Study {
 pub const ALL: &[Study] = &[
     Study { name: "coupons", text: include_str!("../../../studies/coupons.toml") },
     Study { name: "pgbench", text: include_str!("../../../studies/pgbench.toml") },
+    Study { name: "clusters", text: include_str!("../../../studies/clusters.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

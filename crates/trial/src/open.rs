@@ -176,6 +176,6 @@ pub fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn Wor
         .workload(&trial.workload.name)
         .ok_or_else(|| TrialError::usage(format!("there is no workload `{}`", trial.workload.name)))?;
     let made = (spec.make)(trial.seed, &trial.workload.params, &trial.workload.scripts);
-    made.map(|workload| scenarios::named(workload, trial))
-        .map_err(|error| TrialError { next: error.help, ..TrialError::usage(error.what) })
+    let made = made.map_err(|error| TrialError { next: error.help, ..TrialError::usage(error.what) })?;
+    scenarios::named(made, trial)
 }

@@ -8,8 +8,13 @@ use plimsoll_core::{
 };
 use plimsoll_plan::model::{Drive, Trial};
 
+use crate::error::TrialError;
+
 /// `workload`, with the operation types of each scenario of `trial` behind its own.
-pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Arc<dyn Workload> {
+///
+/// # Errors
+/// An operation type of the workload itself is called as if it were a scenario's, or there are more of them than numbers.
+pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Result<Arc<dyn Workload>, TrialError> {
     let mut names: Vec<&str> = Vec::new();
     for scenario in trial.drives().flat_map(|(_, drive)| &drive.scenarios) {
         if !names.contains(&scenario.name.as_str()) {
@@ -17,9 +22,17 @@ pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Arc<dyn Workload> {
         }
     }
     if names.is_empty() {
-        return Arc::from(workload);
+        return Ok(Arc::from(workload));
     }
     let own = workload.kinds().to_vec();
+    if let Some((kind, name)) = own.iter().find_map(|kind| Some((kind, names.iter().find(|name| is_of(kind, name))?))) {
+        let what = format!("the operation type `{}` is called as if it were of the scenario `{name}`", kind.name);
+        return Err(TrialError::usage(what).next("give one of the two another name"));
+    }
+    if KindId::try_from(own.len() * (1 + names.len())).is_err() {
+        let what = format!("{} operation types and steps in each of {} scenarios are too many", own.len(), names.len());
+        return Err(TrialError::usage(what).next(format!("all scenarios together may have {} of them", KindId::MAX)));
+    }
     let mut kinds = own.clone();
     for name in names {
         let first = kinds.len() as KindId;
@@ -29,7 +42,12 @@ pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Arc<dyn Workload> {
             ..kind.clone()
         }));
     }
-    Arc::new(Named { workload, kinds })
+    Ok(Arc::new(Named { workload, kinds }))
+}
+
+/// Whether an operation type is called as those of a scenario are.
+fn is_of(kind: &OpKind, scenario: &str) -> bool {
+    kind.name.strip_prefix(scenario).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// What the clients of a drive with scenarios ask of `workload`, which [`named`] has made.
@@ -42,9 +60,10 @@ pub fn stream(workload: &dyn Workload, drive: &Drive) -> Result<Arc<dyn Stream>,
     let mut parts = Vec::with_capacity(drive.scenarios.len());
     let mut end = 0;
     for scenario in &drive.scenarios {
-        let begins =
-            |kind: &OpKind| kind.name.strip_prefix(scenario.name.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        let first = kinds.iter().position(begins).ok_or_else(|| format!("there is no scenario `{}`", scenario.name))?;
+        let first = kinds
+            .iter()
+            .position(|kind| is_of(kind, &scenario.name))
+            .ok_or_else(|| format!("there is no scenario `{}`", scenario.name))?;
         // Made for all clients, so that no two of them own the same records.
         let stream = workload.stream(&StreamSpec::Mix { mix: scenario.mix.clone(), clients })?;
         end += scenario.clients.saturating_mul(drive.depth);

@@ -12,7 +12,7 @@ use crate::sql::Flavor;
 type Make = fn(&str, &str, &str, f64) -> Reading;
 
 /// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit, and what they are.
-const COUNTERS: [(&str, &str, &str, &str, Make); 16] = {
+const COUNTERS: [(&str, &str, &str, &str, Make); 20] = {
     const LEVEL: Make = Reading::level;
     const TOTAL: Make = Reading::total;
     [
@@ -31,17 +31,24 @@ const COUNTERS: [(&str, &str, &str, &str, Make); 16] = {
         ("Handler_write", "", "rows_inserted", "", TOTAL),
         ("Handler_update", "", "rows_updated", "", TOTAL),
         ("Handler_delete", "", "rows_deleted", "", TOTAL),
+        // Of a node of Galera: what it has still to apply of others' commits, how often it had them wait for that, and
+        // whose transactions gave way.
+        ("wsrep_local_recv_queue", "", "receive_queue", "", LEVEL),
+        ("wsrep_flow_control_sent", "", "flow_control_sent", "", TOTAL),
+        ("wsrep_local_cert_failures", "", "certification_failures", "", TOTAL),
+        ("wsrep_local_bf_aborts", "", "aborted_by_other_nodes", "", TOTAL),
         ("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn", "checkpoint_rounds", "", Reading::cycle),
     ]
 };
 
-/// What the server counts of its own work. `log_bytes` is the size of its redo log, 0 where that is not known.
+/// What the server counts of its own work, as that of `node`, which is empty where there is one only. `log_bytes` is the
+/// size of its redo log, 0 where that is not known.
 ///
 /// InnoDB writes a checkpoint every second or so, each over a few pages. What it puts off under load is the writing of
 /// dirty pages, and what bounds that is the redo log, which is written round and round: a page must be on disk before
 /// the record of its change is written over. So the cycle is one round of checkpoints through the log: when it is
 /// over, everything that was dirty at its beginning has been written.
-pub(crate) fn read(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Reading>, StoreError> {
+pub(crate) fn read(connection: &mut Connection, log_bytes: u64, node: &str) -> Result<Vec<Reading>, StoreError> {
     let names = COUNTERS.iter().flat_map(|(mariadb, mysql, ..)| [*mariadb, *mysql]).filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
     let answer = connection.simple(&format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(", ")))?;
@@ -52,10 +59,10 @@ pub(crate) fn read(connection: &mut Connection, log_bytes: u64) -> Result<Vec<Re
             found.eq_ignore_ascii_case(mariadb) || found.eq_ignore_ascii_case(mysql)
         });
         let Some(Ok(value)) = row.map(|row| text(row, 1).parse::<u64>()) else { continue };
-        let reading = make("", name, unit, value as f64);
+        let reading = make(node, name, unit, value as f64);
         match value.checked_div(log_bytes) {
             _ if reading.kind() != SeriesKind::Cycle => counters.push(reading),
-            Some(rounds) => counters.push(make("", name, unit, rounds as f64)),
+            Some(rounds) => counters.push(make(node, name, unit, rounds as f64)),
             None => {}
         }
     }

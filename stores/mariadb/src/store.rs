@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Nodes, Op, OpKind, Probe, Servers, Sessions,
-    Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, tables,
+    Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Servers,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, tables,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_lab::tree_bytes;
@@ -250,6 +250,18 @@ impl MariadbStore {
     }
 }
 
+/// What reads a server's counters, over a connection such as `link` makes, as those of `node`.
+fn probe_over(link: &Link<Connection>, flavor: Flavor, node: String) -> Probe {
+    let mut log_bytes = None;
+    link.probe(move |control| {
+        let log_bytes = match log_bytes {
+            Some(known) => known,
+            None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
+        };
+        counters::read(control, log_bytes, &node)
+    })
+}
+
 /// All settings of a server that differ from the defaults, and the one that decides what a commit survives.
 fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Result<Vec<Setting>, StoreError> {
     const OURS: [&str; 9] = [
@@ -433,14 +445,18 @@ impl Store for MariadbStore {
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let (flavor, mut log_bytes) = (self.flavor, None);
-        Some(self.control.probe(move |control| {
-            let log_bytes = match log_bytes {
-                Some(known) => known,
-                None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
-            };
-            counters::read(control, log_bytes)
-        }))
+        let Some((servers, recipe)) = self.server.as_ref().filter(|(servers, _)| servers.nodes().len() > 1) else {
+            return Some(probe_over(&self.control, self.flavor, String::new()));
+        };
+        let of_node = |node: Arc<Node>| {
+            let (name, number) = (format!("node {}", node.number + 1), node.number);
+            let (recipe, waits) = (recipe.clone(), self.waits.clone());
+            let link = Link::new(Some((Arc::clone(servers), Nodes::One(number))), move || recipe.open(&node, &waits));
+            probe_over(&link, self.flavor, name)
+        };
+        let mut nodes: Vec<Probe> = servers.nodes().into_iter().map(of_node).collect();
+        // One node may be away.
+        Some(Box::new(move || Ok(nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect())))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

@@ -82,6 +82,20 @@ impl Counters {
     }
 }
 
+/// How far each replica of a private server is behind: bytes of log that it has not replayed.
+///
+/// # Errors
+/// As asking.
+pub(crate) fn of_replicas(connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
+    // A replica is called node-2, as its part of the connection to the primary says.
+    let answer = connection.simple(
+        "SELECT replace(application_name, '-', ' '), pg_current_wal_lsn() - coalesce(replay_lsn, '0/0') \
+         FROM pg_stat_replication ORDER BY 1",
+    )?;
+    let reading = |row| Some(Reading::level(text(row, 0), "replay_behind", "B", text(row, 1).parse().ok()?));
+    Ok(answer.row_iter().filter_map(reading).collect())
+}
+
 /// The first version that has it and the first that has it no more, our name and unit, and how it is asked for.
 type Column = (u32, u32, &'static str, &'static str, &'static str);
 

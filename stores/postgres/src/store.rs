@@ -14,7 +14,7 @@ use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
 use crate::control;
-use crate::counters::Counters;
+use crate::counters::{self, Counters};
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
 use crate::sql::{Postgres, literal, quoted};
@@ -419,10 +419,15 @@ impl Store for PostgresStore {
     fn probe(&mut self) -> Option<Probe> {
         let (given_up, endpoint) = (Arc::clone(&self.given_up), self.endpoint.clone());
         let mut counters = Counters::default();
+        let has_replicas = self.server.as_ref().is_some_and(|server| server.nodes().len() > 1);
         Some(self.control.probe(move |control| {
             // While sessions are at work nobody else is there to do it.
             cancel_given_up(&given_up, &endpoint);
-            counters.read(control)
+            let mut all = counters.read(control)?;
+            if has_replicas {
+                all.extend(counters::of_replicas(control)?);
+            }
+            Ok(all)
         }))
     }
 

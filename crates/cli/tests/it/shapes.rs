@@ -143,6 +143,15 @@ fn what_is_no_scenario_is_said() {
     wrong(&["--scenario", "r mix=read", "--clients", "4"], "each scenario says `clients` for itself");
     wrong(&["--scenario", "r mix=read", "--scenario", "r mix=scan"], "another scenario is named `r` already");
     wrong(&["--scenario", "r mix=read", "--goal", "w.p99=5ms"], "no operation type or step of `kv` is called `w`");
+    // Another request than that of the mix would be sent: this one's name begins as those of the scenario do.
+    let mut plan = "stores = [\"http://127.0.0.1:9\"]\n[workload]\nname = \"http\"\n".to_owned();
+    for (name, path, method) in [("x", "/X", "DELETE"), ("a/b", "/AB", "GET"), ("b", "/B", "GET")] {
+        plan += &format!("[[workload.request]]\nname = \"{name}\"\npath = \"{path}\"\nmethod = \"{method}\"\n");
+    }
+    plan += "[[phase]]\ndo = \"drive\"\ndurability = \"as-configured\"\nops = 10\n\
+             [[phase.scenario]]\nname = \"a\"\nmix = { b = 1 }\n";
+    let plan = place.plan(&plan);
+    place.run(&["run", &plan]).expect(2).says("the operation type `a/b` is called as if it were of the scenario `a`");
     let line = ["line", "kv", "--on", "redis", "--goal", "p99=5ms", "--scenario", "r mix=read"];
     place.run(&line).expect(2).says("a load line is that of one load");
 }
