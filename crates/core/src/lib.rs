@@ -83,8 +83,8 @@ pub use production::Production;
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
-    ANSWER_BYTES_MAX, Address, BlockingSession, Branches, Done, SessionShape, SessionSpec, Sessions, WireClient,
-    WireSession, WireState, Wish,
+    ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, Done, Pending, SessionShape, SessionSpec,
+    Sessions, WireClient, WireSession, WireState, Wish,
 };
 pub use slice::{Measure, Slice, SliceHistogram, Watched};
 pub use store::{

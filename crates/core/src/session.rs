@@ -1,6 +1,8 @@
 //! Connections to a store, in the shapes that `drive` can run.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use crate::error::StoreError;
 use crate::op::{Answer, Op, OpKind, Outcome, Ticket};
@@ -12,6 +14,30 @@ pub trait BlockingSession: Send {
 
     /// Does one operation. `answer` is empty on entry. Must not retry in silence.
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome;
+}
+
+/// Work of an [`AsyncSession`] that goes on when it is polled, on the worker's thread.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// A connection over somebody else's asynchronous client. Its futures run on a tokio runtime of the worker's thread, which
+/// has sockets and no timers (`tokio::time`): the executor keeps time, and drops a future that takes too long.
+pub trait AsyncSession: Send {
+    /// Connects, or connects anew and forgets all state; prepares the kinds that will be asked.
+    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>>;
+
+    /// Keeps at most so many bytes of one answer, [`ANSWER_BYTES_MAX`] if never told; a longer one is
+    /// [`Outcome::Unknown`] at most.
+    fn limit_answers(&mut self, bytes_max: usize);
+
+    /// Begins one operation, and takes from `op` what it needs before it returns. `answer` is empty on entry. Must not
+    /// retry in silence. Where the future is dropped, the operation is unknown, and [`AsyncSession::open`] is called next.
+    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome>;
+
+    /// Where it connects to, for messages; without credentials.
+    fn place(&self) -> &str;
+
+    /// Why it takes no further operation without [`AsyncSession::open`]; `None` while it does.
+    fn lost(&self) -> Option<StoreError>;
 }
 
 /// Where a wire session's server listens.
@@ -152,6 +178,8 @@ pub enum SessionShape {
     Blocking,
     /// [`Sessions::Instant`].
     Instant,
+    /// [`Sessions::Async`].
+    Async,
     /// [`Sessions::Wire`]; [`Sessions::Blocking`] where `keyindex` keeps the indexes.
     Wire,
 }
@@ -184,6 +212,8 @@ pub enum Sessions {
     Blocking(Vec<Box<dyn BlockingSession>>),
     /// Many to a worker: their calls never wait for anything.
     Instant(Vec<Box<dyn BlockingSession>>),
+    /// Many to a worker, each a task of its runtime.
+    Async(Vec<Box<dyn AsyncSession>>),
     /// Many to a worker.
     Wire(Vec<WireClient>),
 }
@@ -193,6 +223,7 @@ impl Sessions {
     pub fn len(&self) -> usize {
         match self {
             Sessions::Blocking(all) | Sessions::Instant(all) => all.len(),
+            Sessions::Async(all) => all.len(),
             Sessions::Wire(all) => all.len(),
         }
     }
@@ -202,6 +233,7 @@ impl Sessions {
         match self {
             Sessions::Blocking(_) => SessionShape::Blocking,
             Sessions::Instant(_) => SessionShape::Instant,
+            Sessions::Async(_) => SessionShape::Async,
             Sessions::Wire(_) => SessionShape::Wire,
         }
     }

@@ -40,7 +40,7 @@ impl DriveSpec {
         let place = |(at, group): (usize, &Group)| {
             let workers = match sessions {
                 Sessions::Blocking(_) => group.sessions as usize,
-                Sessions::Wire(_) => group.sessions.min(group.workers.max(1)) as usize,
+                Sessions::Wire(_) | Sessions::Async(_) => group.sessions.min(group.workers.max(1)) as usize,
                 Sessions::Instant(_) => (group.sessions as usize).min(INSTANT_WORKERS.max(group.workers as usize)),
             };
             let seed = if at == 0 { self.seed } else { Random::of([self.seed, at as u64, 0]).next() };

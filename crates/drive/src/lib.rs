@@ -10,6 +10,7 @@
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
 //! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
+//! | `asynchronous` | executor: many sessions on one thread, clients of others on a tokio runtime (feature `async`) |
 //! | `blocking` | executor: one thread to a session that blocks |
 //! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
@@ -25,6 +26,8 @@
 //! On a worker's thread nothing is allocated, locked or logged per operation; the tests count.
 
 mod alarm;
+#[cfg(feature = "async")]
+mod asynchronous;
 mod blocking;
 mod board;
 mod clock;

@@ -83,19 +83,29 @@ impl Place {
 
     /// The server did not get through its greeting in time.
     pub fn silent(&self, waited_ns: u64) -> StoreError {
-        let seconds = waited_ns as f64 / 1e9;
-        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no session within {seconds} s", self.name)).next(
-            "check that the server is not overloaded and speaks this protocol; where it only needs longer, raise \
-                 setup_timeout",
-        )
+        silent(&self.name, waited_ns)
     }
 
     /// The server has not answered an operation in time.
     pub fn unanswered(&self, waited_ns: u64) -> StoreError {
-        let seconds = waited_ns as f64 / 1e9;
-        StoreError::new(StoreErrorKind::Unreachable, format!("{}: no answer within {seconds} s", self.name))
-            .next("see in the server's log why; where it only needs longer, raise op_timeout (of a load: load_timeout)")
+        unanswered(&self.name, waited_ns)
     }
+}
+
+/// The server at `place` did not get through its greeting in time.
+pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
+    let seconds = waited_ns as f64 / 1e9;
+    StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no session within {seconds} s")).next(
+        "check that the server is not overloaded and speaks this protocol; where it only needs longer, raise \
+         setup_timeout",
+    )
+}
+
+/// The server at `place` has not answered an operation in time.
+pub(crate) fn unanswered(place: &str, waited_ns: u64) -> StoreError {
+    let seconds = waited_ns as f64 / 1e9;
+    StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no answer within {seconds} s"))
+        .next("see in the server's log why; where it only needs longer, raise op_timeout (of a load: load_timeout)")
 }
 
 #[cfg(test)]

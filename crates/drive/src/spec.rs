@@ -158,7 +158,7 @@ impl DriveSpec {
         let fault = |what: String| Err(DriveError::Spec(what));
         let has_one = match sessions {
             Sessions::Wire(_) => depth == 1,
-            Sessions::Blocking(_) | Sessions::Instant(_) => false,
+            Sessions::Blocking(_) | Sessions::Instant(_) | Sessions::Async(_) => false,
         };
         if self.reconnect.is_some() && !has_one {
             return fault("sessions with one connection each, one operation at a time, can be opened anew".to_owned());
@@ -170,7 +170,7 @@ impl DriveSpec {
             return fault(format!("a session has 1 to {DEPTH_MAX} operations in flight, not {depth}"));
         }
         match sessions {
-            Sessions::Blocking(_) | Sessions::Instant(_) => fault(format!(
+            Sessions::Blocking(_) | Sessions::Instant(_) | Sessions::Async(_) => fault(format!(
                 "a depth of {depth} needs sessions with a pipeline, and this store's sessions do one operation at a \
                  time: use a depth of 1 and more clients"
             )),

@@ -172,7 +172,7 @@ fn amounts(
     let workers = drive.map_or(1, |drive| u64::from(drive.workers));
     let workers = match session.shape {
         _ if is_blocking => clients,
-        SessionShape::Wire => workers,
+        SessionShape::Wire | SessionShape::Async => workers,
         _ => clients.min((INSTANT_WORKERS as u64).max(workers)),
     };
     let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
@@ -180,7 +180,8 @@ fn amounts(
     if drive.is_some_and(|drive| has_steps(drive, workload)) {
         each += STEPS_BYTES;
     }
-    let sockets = if session.shape == SessionShape::Wire && !is_blocking { workers * WORKER_BYTES } else { 0 };
+    let has_sockets = matches!(session.shape, SessionShape::Wire | SessionShape::Async);
+    let sockets = if has_sockets && !is_blocking { workers * WORKER_BYTES } else { 0 };
     let ledger = ledger_bytes(drive, trial, workload, store, workers);
     let amount = |fixed, each, parts| Amount { fixed, each, clients, parts, place: String::new() };
     let fixed = OWN_BYTES + sockets + ledger;

@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
-use plimsoll_core::{OpKind, Sessions, StoreError, StoreErrorKind};
+use plimsoll_core::{AsyncSession, OpKind, Sessions, StoreError, StoreErrorKind};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{Message, RunningPhase, nanos};
+#[cfg(feature = "async")]
+use crate::asynchronous;
 use crate::blocking;
 use crate::board::{Board, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
@@ -40,7 +42,7 @@ impl<'a> RunningPhase<'a> {
         let board = |_| Board::new(kinds.len(), spec.is_open(), spec.witness.is_some());
         let boards: io::Result<_> = (0..workers).map(board).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
-        let is_wire = matches!(sessions, Sessions::Wire(_));
+        let has_loop = matches!(sessions, Sessions::Wire(_) | Sessions::Async(_));
         let mut phase = RunningPhase {
             clock,
             spec,
@@ -69,7 +71,7 @@ impl<'a> RunningPhase<'a> {
             open_timeout_ns: nanos(spec.open_timeout),
             ends_on_loss: spec.ends_on_loss,
             wake: spec.wake,
-            cpu_ns: if is_wire { thread_cpu_ns } else { || 0 },
+            cpu_ns: if has_loop { thread_cpu_ns } else { || 0 },
             queued_ns: if workers <= QUEUED_WORKERS_MAX { thread_queued_ns } else { || 0 },
         };
         let mut cores = Vec::with_capacity(workers);
@@ -156,6 +158,7 @@ fn works(
             };
             Ok(shares.into_iter().zip(cores).enumerate().map(work).collect())
         }
+        Sessions::Async(sessions) => asynchronous(clock, spec, sessions, placed, kinds, cores),
         Sessions::Wire(clients) => {
             let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
             let mut places = Vec::new();
@@ -187,6 +190,40 @@ fn works(
             Ok(works)
         }
     }
+}
+
+#[cfg(not(feature = "async"))]
+fn asynchronous(
+    _: &Clock,
+    _: &DriveSpec,
+    _: Vec<Box<dyn AsyncSession>>,
+    _: &[Placed],
+    _: &Arc<[OpKind]>,
+    _: Vec<WorkerCore>,
+) -> Result<Vec<Work>, DriveError> {
+    let what = "this build drives no asynchronous clients: build it with the feature `async` of plimsoll-drive";
+    Err(DriveError::Spec(what.to_owned()))
+}
+
+#[cfg(feature = "async")]
+fn asynchronous(
+    clock: &Clock,
+    spec: &DriveSpec,
+    sessions: Vec<Box<dyn AsyncSession>>,
+    placed: &[Placed],
+    kinds: &Arc<[OpKind]>,
+    cores: Vec<WorkerCore>,
+) -> Result<Vec<Work>, DriveError> {
+    let mut shares: Vec<Vec<_>> = cores.iter().map(|_| Vec::new()).collect();
+    for (client, mut session) in sessions.into_iter().enumerate() {
+        session.limit_answers(spec.answer_max);
+        shares[worker_of(placed, client as u32)].push(session);
+    }
+    let work = |(worker, (sessions, core)): (usize, (Vec<_>, WorkerCore))| -> Work {
+        let (kinds, clock) = (kinds.clone(), *clock);
+        Box::new(move |go, to_control| asynchronous::run(worker, core, sessions, kinds, clock, go, to_control))
+    };
+    Ok(shares.into_iter().zip(cores).enumerate().map(work).collect())
 }
 
 pub(crate) fn pin(processor: u32) -> Result<(), StoreError> {

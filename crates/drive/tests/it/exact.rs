@@ -196,7 +196,28 @@ fn open(rate_per_s: f64, length: Duration) -> DriveSpec {
     }
 }
 
-#[test]
+/// Each of these functions is a test of wire and of asynchronous sessions.
+macro_rules! over_both_shapes {
+    ($($name:ident,)*) => {
+        mod wire {
+            $(#[test] fn $name() { super::$name(); })*
+        }
+        mod tasks {
+            $(#[test] fn $name() { crate::tasks::over_tasks(); super::$name(); })*
+        }
+    };
+}
+
+over_both_shapes! {
+    fixed_delays_are_measured_to_the_microsecond,
+    heavy_tails_are_measured_to_the_microsecond,
+    a_stall_of_a_second_is_charged_to_every_operation_that_was_due_in_it,
+    what_becomes_of_connections_that_are_reset_is_told_and_the_others_are_exact,
+    a_half_open_connection_costs_its_timeout_and_no_more,
+    a_slow_reader_is_the_servers_time_and_the_phase_ends_on_time,
+    a_phase_ends_on_time_whatever_the_server_does,
+}
+
 fn fixed_delays_are_measured_to_the_microsecond() {
     for (delay_ns, io) in [(50_000, Io::Epoll), (500_000, Io::Epoll), (5_000_000, Io::Epoll), (500_000, Io::IoUring)] {
         let spec = DriveSpec { io, ..open(1_000.0, MS * 1_000) };
@@ -207,7 +228,6 @@ fn fixed_delays_are_measured_to_the_microsecond() {
     }
 }
 
-#[test]
 fn heavy_tails_are_measured_to_the_microsecond() {
     // Half below 120 µs, one in a hundred above 6 ms, one in a thousand above 60 ms.
     let delay_ns = |number: u64| {
@@ -222,7 +242,6 @@ fn heavy_tails_are_measured_to_the_microsecond() {
     assert!(run.driven.result.ops > 2_500);
 }
 
-#[test]
 fn a_stall_of_a_second_is_charged_to_every_operation_that_was_due_in_it() {
     let manner = Manner { stall: Some((MS * 1_000, MS * 1_000)), ..Manner::default() };
     let server = || StampingServer::start(manner, |_, _, _| Deed::AnswerAfter(200_000));
@@ -251,7 +270,6 @@ fn a_stall_of_a_second_is_charged_to_every_operation_that_was_due_in_it() {
     assert!(late.is_none() || kept_ns > 100 * MS_NS, "the store stalled: {late:?}, held up for {kept_ns} ns");
 }
 
-#[test]
 fn what_becomes_of_connections_that_are_reset_is_told_and_the_others_are_exact() {
     // Each connection is closed at its two hundredth request, of which the answer is never seen.
     let server = || {
@@ -273,7 +291,6 @@ fn what_becomes_of_connections_that_are_reset_is_told_and_the_others_are_exact()
     assert_eq!(result.errors.iter().map(|error| error.count).sum::<u64>(), result.lost_connections);
 }
 
-#[test]
 fn a_half_open_connection_costs_its_timeout_and_no_more() {
     // The third connection says nothing any more after its tenth request, and is opened again as the ninth.
     let server = || {
@@ -298,7 +315,6 @@ fn a_half_open_connection_costs_its_timeout_and_no_more() {
     assert!(after.count() > 20, "its client went on over a new connection");
 }
 
-#[test]
 fn a_slow_reader_is_the_servers_time_and_the_phase_ends_on_time() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let manner = Manner { read_pause: Some(MS), ..Manner::default() };
@@ -322,7 +338,6 @@ fn a_slow_reader_is_the_servers_time_and_the_phase_ends_on_time() {
     assert!(answered.iter().all(|op| op.sent_ns <= planned_ns), "nothing was sent after its time");
 }
 
-#[test]
 fn a_phase_ends_on_time_whatever_the_server_does() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let server = StampingServer::start(Manner::default(), |_, _, number| match number {

@@ -13,6 +13,7 @@ mod pipeline;
 mod seen;
 mod stamps;
 mod steps;
+mod tasks;
 mod toy;
 mod wire;
 mod wire_faults;

@@ -18,6 +18,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 
 use crate::seen::monotonic_ns;
+use crate::tasks::shaped;
 use crate::toy::client;
 
 /// What is done with a request.
@@ -85,7 +86,7 @@ impl StampingServer {
     }
 
     pub fn clients(&self, count: usize, ballast: usize) -> Sessions {
-        Sessions::Wire((0..count).map(|_| client(Address::Unix(self.path.clone()), ballast)).collect())
+        shaped((0..count).map(|_| client(Address::Unix(self.path.clone()), ballast)))
     }
 
     /// Ends it. Returns the requests by what they asked.

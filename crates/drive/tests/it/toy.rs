@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::tasks::shaped;
+
 use plimsoll_core::{
     Address, Answer, Done, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Ticket, Value, WireClient,
     WireSession, WireState,
@@ -282,7 +284,7 @@ impl Server {
 
     /// Sessions whose requests carry `ballast` bytes more.
     pub fn clients_with(&self, count: usize, ballast: usize) -> Sessions {
-        Sessions::Wire((0..count).map(|_| client(self.address.clone(), ballast)).collect())
+        shaped((0..count).map(|_| client(self.address.clone(), ballast)))
     }
 
     /// Sessions with a pipeline.

@@ -14,8 +14,15 @@ use crate::toy::{Act, Server};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Each of these functions is a test on either way to ask the kernel for sockets: they must not differ.
+/// Each of these functions is a test on either way to ask the kernel for sockets, and mostly of asynchronous
+/// sessions: they must not differ.
 macro_rules! over_both {
+    (also as tasks: $($task:ident,)* $(; $($name:ident,)*)?) => {
+        mod tasks {
+            $(#[test] fn $task() { crate::tasks::over_tasks(); super::$task(plimsoll_drive::Io::Epoll); })*
+        }
+        over_both! { $($task,)* $($($name,)*)? }
+    };
     ($($name:ident,)*) => {
         mod epoll {
             $(#[test] fn $name() { super::$name(plimsoll_drive::Io::Epoll); })*
@@ -36,7 +43,7 @@ pub fn for_ms(io: Io, length: u32) -> DriveSpec {
 }
 
 over_both! {
-    every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers,
+    also as tasks:
     an_answer_takes_as_long_as_the_server_took,
     a_large_request_to_a_slow_reader_arrives_whole,
     an_answer_in_single_bytes_is_one_answer,
@@ -45,6 +52,8 @@ over_both! {
     the_oldest_due_operation_goes_to_whichever_session_is_idle,
     the_generators_own_cpu_time_is_told_per_slice,
     a_stop_flag_ends_the_phase,
+    ;
+    every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers,
     an_operation_allocates_nothing,
 }
 

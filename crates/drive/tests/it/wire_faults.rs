@@ -14,13 +14,15 @@ use crate::wire::{for_ms, over_both, spec};
 const MS: Duration = Duration::from_millis(1);
 
 over_both! {
+    also as tasks:
     a_lost_connection_leaves_its_operation_unknown_and_is_opened_again,
-    what_a_server_said_before_it_hung_up_is_the_error,
     an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys,
     a_silent_server_does_not_keep_a_phase_from_ending,
     an_outage_stays_in_the_distribution,
     what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back,
     a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase,
+    ;
+    what_a_server_said_before_it_hung_up_is_the_error,
     where_nobody_listens_the_error_says_where_and_what_to_do,
 }
 

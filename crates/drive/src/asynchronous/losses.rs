@@ -1,0 +1,163 @@
+//! Sessions that are opened, lost, and opened again.
+
+use std::cell::Cell;
+
+use plimsoll_core::{Answer, AsyncSession, Outcome, StoreError, StoreErrorKind, waits};
+
+use super::{Came, Worker};
+use crate::link::BACKOFF_NS;
+use crate::place::{silent, unanswered};
+use crate::spec::StopReason;
+
+/// Since when a session has been away.
+#[derive(Default)]
+pub(super) struct Losses {
+    lost_ns: Cell<Option<u64>>,
+    /// When an operation was first given up since the last one that was answered.
+    silent_since_ns: Cell<Option<u64>>,
+}
+
+impl Losses {
+    pub fn answered(&self) {
+        self.silent_since_ns.set(None);
+    }
+
+    pub fn down_ns(&self, now_ns: u64) -> u64 {
+        self.lost_ns.get().map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))
+    }
+
+    fn longest_ns(&self, now_ns: u64) -> u64 {
+        let since_ns = self.lost_ns.get().into_iter().chain(self.silent_since_ns.get()).min();
+        since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
+    }
+}
+
+/// No other try will come to anything else.
+fn is_for_good(error: &StoreError) -> bool {
+    use StoreErrorKind as K;
+    matches!(error.kind, K::Authentication | K::Permission | K::Usage | K::Missing)
+}
+
+impl Worker {
+    /// Lets the next of those sessions be opened that have not been.
+    pub(super) fn open_next(&self) {
+        let lane = self.opens_next.get();
+        if let Some(seat) = self.seats.get(lane) {
+            self.opens_next.set(lane + 1);
+            seat.wake();
+        }
+    }
+
+    /// False where the phase does not begin.
+    pub(super) async fn open_first(&self, lane: usize, session: &mut dyn AsyncSession) -> bool {
+        let seat = &self.seats[lane];
+        std::future::poll_fn(|context| {
+            seat.wait(context);
+            if self.opens_next.get() > lane { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        let opened = self.open(lane, session).await;
+        let is_open = opened.is_ok();
+        match opened {
+            Ok(()) => {
+                self.not_ready.set(self.not_ready.get() - 1);
+                self.open_next();
+            }
+            Err(error) => drop(self.first_error.borrow_mut().get_or_insert(error)),
+        }
+        if self.not_ready.get() == 0 || !is_open {
+            self.call();
+        }
+        is_open
+    }
+
+    async fn open(&self, lane: usize, session: &mut dyn AsyncSession) -> Result<(), StoreError> {
+        let began_ns = self.now_ns();
+        let timeout_ns = self.core.borrow().settings.open_timeout_ns;
+        let seat = &self.seats[lane];
+        seat.alarm_ns.set(began_ns.saturating_add(timeout_ns));
+        let (opened, _) = self.watch(lane, session.open(&self.kinds)).await;
+        seat.alarm_ns.set(u64::MAX);
+        opened.unwrap_or_else(|| Err(silent(session.place(), timeout_ns)))
+    }
+
+    /// Opens a session that was lost, again and again if need be. Returns when it is open.
+    #[cold]
+    pub(super) async fn open_again(&self, lane: usize, session: &mut dyn AsyncSession, error: StoreError) -> u64 {
+        let seat = &self.seats[lane];
+        let mut now_ns = self.now_ns();
+        seat.losses.lost_ns.set(Some(now_ns));
+        self.not_ready.set(self.not_ready.get() + 1);
+        self.lost_connections.set(self.lost_connections.get() + 1);
+        let ends_on_loss = self.core.borrow().settings.ends_on_loss && !self.core.borrow().is_cancelled();
+        self.end_for(lane, now_ns, error, ends_on_loss);
+        let mut backoff_ns = BACKOFF_NS.start;
+        loop {
+            let core = self.core.borrow();
+            if core.has_ended() {
+                if core.in_flight() == 0 {
+                    self.call();
+                }
+                drop(core);
+                // It goes with its runtime.
+                return std::future::pending().await;
+            }
+            drop(core);
+            seat.alarm_ns.set(now_ns + backoff_ns);
+            self.watch(lane, Box::pin(std::future::pending::<()>())).await;
+            backoff_ns = (backoff_ns * 2).min(BACKOFF_NS.end);
+            let opened = self.open(lane, session).await;
+            now_ns = self.now_ns();
+            match opened {
+                Ok(()) => {
+                    self.down_ns.set(self.down_ns.get() + seat.losses.down_ns(now_ns));
+                    seat.losses.lost_ns.set(None);
+                    self.not_ready.set(self.not_ready.get() - 1);
+                    return now_ns;
+                }
+                Err(error) => {
+                    self.failed_connects.set(self.failed_connects.get() + 1);
+                    let mut answer = Answer::default();
+                    answer.fail(Outcome::Rejected, "connect", &error.to_string());
+                    self.core.borrow_mut().note(Outcome::Rejected, &answer);
+                    self.end_for(lane, now_ns, error, false);
+                }
+            }
+        }
+    }
+
+    /// Ends the phase where nothing else would: a server refuses for good, or nobody else does this client's operations.
+    fn end_for(&self, lane: usize, now_ns: u64, error: StoreError, is_wanted: bool) {
+        let mut core = self.core.borrow_mut();
+        let away_ns = self.seats[lane].losses.longest_ns(now_ns);
+        if is_for_good(&error) {
+            core.halt(now_ns, StopReason::Refused(error));
+        } else if is_wanted || (!core.has_planned_end() && away_ns > core.settings.open_timeout_ns) {
+            core.halt(now_ns, StopReason::Lost(error));
+        }
+    }
+
+    /// Nobody saw the end of the operation of `lane`.
+    #[cold]
+    pub(super) fn unanswered(&self, lane: usize, session: &dyn AsyncSession, answer: &mut Answer) -> Came {
+        let now_ns = self.give_up(lane, session.place(), answer);
+        let losses = &self.seats[lane].losses;
+        losses.silent_since_ns.set(losses.silent_since_ns.get().or(Some(now_ns)));
+        Came::Lost(unanswered(session.place(), self.core.borrow().settings.op_timeout_ns))
+    }
+
+    /// Gives up the operation of `lane`, which is unknown then. Returns the time.
+    #[cold]
+    pub(super) fn give_up(&self, lane: usize, place: &str, answer: &mut Answer) -> u64 {
+        let now_ns = self.now_ns();
+        let mut core = self.core.borrow_mut();
+        let timeout_ns = core.settings.op_timeout_ns;
+        match (core.is_cancelled(), place) {
+            (true, _) => answer.fail(Outcome::Unknown, waits::STOPPED, &waits::interrupted().to_string()),
+            (false, "") => answer.fail(Outcome::Unknown, "timeout", "still asleep when the phase had long ended"),
+            (false, place) => answer.fail(Outcome::Unknown, "timeout", &unanswered(place, timeout_ns).to_string()),
+        };
+        core.give_up(lane, now_ns, answer);
+        now_ns
+    }
+}

@@ -1,0 +1,233 @@
+//! Any session without I/O as an asynchronous one, over tokio's sockets: what is tested of the wire executor is tested
+//! of the asynchronous one too.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use plimsoll_core::{
+    Address, Answer, AsyncSession, Done, Op, OpKind, Outcome, Pending, Sessions, StoreError, StoreErrorKind, Ticket,
+    WireClient, WireSession, WireState,
+};
+use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::seen::{drive, drive_with, endless};
+
+thread_local! {
+    static OVER_TASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on, on this thread, sessions are asynchronous ones.
+pub fn over_tasks() {
+    OVER_TASKS.set(true);
+}
+
+/// Sessions of whichever shape is wanted.
+pub fn shaped(clients: impl Iterator<Item = WireClient>) -> Sessions {
+    if !OVER_TASKS.get() {
+        return Sessions::Wire(clients.collect());
+    }
+    Sessions::Async(clients.map(|client| Box::new(Over::new(client)) as Box<dyn AsyncSession>).collect())
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+struct Over {
+    address: Address,
+    session: Box<dyn WireSession>,
+    socket: Option<Box<dyn Stream>>,
+    out: Vec<u8>,
+    place: String,
+    lost: Option<StoreError>,
+}
+
+struct Came<'a>(&'a mut Answer, Option<Outcome>);
+
+impl Done for Came<'_> {
+    fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
+        self.0.clone_from(answer);
+        self.1 = Some(outcome);
+    }
+}
+
+impl Over {
+    fn new(client: WireClient) -> Self {
+        let place = format!("{:?}", client.address);
+        Self { address: client.address, session: client.session, socket: None, out: Vec::new(), place, lost: None }
+    }
+
+    async fn connect(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
+        let failed = |error| StoreError::io("the toy's server", &error);
+        self.out.clear();
+        self.lost = None;
+        self.socket = None;
+        let mut socket: Box<dyn Stream> = match &self.address {
+            Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(failed)?),
+            Address::Tcp(host, port) => {
+                let host = if host == "localhost" { "127.0.0.1" } else { host };
+                let address = std::net::SocketAddr::new(host.parse().unwrap(), *port);
+                Box::new(TcpStream::connect(address).await.map_err(failed)?)
+            }
+        };
+        self.session.open(kinds, &mut self.out);
+        socket.write_all(&self.out).await.map_err(failed)?;
+        self.socket = Some(socket);
+        while *self.session.state() == WireState::Opening {
+            self.hear(&mut Came(&mut Answer::default(), None), &mut Vec::new()).await?;
+        }
+        match self.session.state() {
+            WireState::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn hear(&mut self, came: &mut Came<'_>, rest: &mut Vec<u8>) -> Result<(), StoreError> {
+        let failed = |error| StoreError::io("the toy's server", &error);
+        let mut bytes = [0; 4096];
+        let count = self.socket.as_mut().unwrap().read(&mut bytes).await.map_err(failed)?;
+        if count == 0 {
+            return Err(StoreError::new(StoreErrorKind::Unreachable, "the server closed the connection"));
+        }
+        rest.extend_from_slice(&bytes[..count]);
+        let used = self.session.feed(rest, &mut Vec::new(), came);
+        rest.drain(..used);
+        Ok(())
+    }
+
+    async fn ask(&mut self, came: &mut Came<'_>) -> Result<(), StoreError> {
+        let failed = |error| StoreError::io("the toy's server", &error);
+        self.socket.as_mut().unwrap().write_all(&self.out).await.map_err(failed)?;
+        let mut rest = Vec::new();
+        while came.1.is_none() {
+            self.hear(came, &mut rest).await?;
+            if let WireState::Failed(error) = self.session.state() {
+                return Err(error.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsyncSession for Over {
+    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(self.connect(kinds))
+    }
+
+    fn limit_answers(&mut self, _: usize) {}
+
+    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome> {
+        self.out.clear();
+        self.session.start(Ticket(0), op, &mut self.out);
+        Box::pin(async move {
+            let mut came = Came(answer, None);
+            match self.ask(&mut came).await {
+                Ok(()) => came.1.unwrap(),
+                Err(error) => {
+                    self.lost = Some(error.clone());
+                    answer.fail(Outcome::Unknown, "connection", &error.to_string())
+                }
+            }
+        })
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn lost(&self) -> Option<StoreError> {
+        self.lost.clone()
+    }
+}
+
+/// A client that answers without a wait, never, or not at all.
+struct Plain(fn(i64) -> Option<bool>);
+
+impl AsyncSession for Plain {
+    fn open<'a>(&'a mut self, _: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn limit_answers(&mut self, _: usize) {}
+
+    fn execute<'a>(&'a mut self, op: &Op<'_>, _: &'a mut Answer) -> Pending<'a, Outcome> {
+        let plimsoll_core::Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
+        match (self.0)(number) {
+            Some(true) => Box::pin(async { Outcome::Ok }),
+            Some(false) => panic!("a client that is broken"),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn place(&self) -> &str {
+        "nowhere"
+    }
+
+    fn lost(&self) -> Option<StoreError> {
+        None
+    }
+}
+
+fn plain(count: usize, manner: fn(i64) -> Option<bool>) -> Sessions {
+    Sessions::Async((0..count).map(|_| Box::new(Plain(manner)) as Box<dyn AsyncSession>).collect())
+}
+
+#[test]
+fn clients_that_never_wait_all_have_their_turns() {
+    let spec =
+        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), keep_each: true, ..DriveSpec::default() };
+    let (driven, log) = drive(&spec, plain(3, |_| Some(true)), endless());
+    log.check_cycles(1);
+    for client in 0..3 {
+        assert!(driven.result.each.iter().filter(|op| op.client == client).count() > 100, "{client}");
+    }
+}
+
+#[test]
+fn a_client_that_never_answers_is_given_up_and_opened_again() {
+    let spec = DriveSpec {
+        limit: Limit::Duration(Duration::from_millis(500)),
+        op_timeout: Duration::from_millis(100),
+        ..DriveSpec::default()
+    };
+    let (driven, _) = drive(&spec, plain(2, |_| None), endless());
+    let unknown = driven.outcome(Outcome::Unknown);
+    assert!((4..=10).contains(&unknown), "{unknown}");
+    assert!(driven.result.errors[0].message.contains("no answer within 0.1 s"), "{:?}", driven.result.errors);
+    assert!(driven.length() < Duration::from_millis(1_500), "{:?}", driven.length());
+}
+
+#[test]
+fn a_stop_ends_the_wait_for_an_answer_within_two_seconds() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        flag.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    let spec =
+        DriveSpec { limit: Limit::Duration(Duration::from_secs(60)), pace: Pace::even(10.0), ..DriveSpec::default() };
+    let began = std::time::Instant::now();
+    let driven = drive_with(&spec, plain(1, |_| None), endless(), Vec::new(), &stop, &mut |_| {}).unwrap();
+    stopper.join().unwrap();
+    assert_eq!(driven.result.stop, StopReason::Cancelled);
+    assert_eq!((driven.outcome(Outcome::Unknown), driven.outcome(Outcome::Rejected)), (1, 0), "nobody saw its end");
+    assert!(driven.result.unfinished > 0, "what was due and not sent is told");
+    assert!(began.elapsed() < Duration::from_millis(2_300), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_client_that_panics_ends_the_phase_and_its_words_are_told() {
+    let failed = drive_with(
+        &DriveSpec::default(),
+        plain(2, |_| Some(false)),
+        endless(),
+        Vec::new(),
+        &Arc::default(),
+        &mut |_| {},
+    );
+    assert!(failed.err().unwrap().to_string().contains("a client that is broken"));
+}
