@@ -10,6 +10,7 @@ pub fn kinds() -> Vec<Box<dyn StoreKind>> {
         plimsoll_store_postgres::kind(),
         plimsoll_store_mariadb::kind(),
         plimsoll_store_redis::kind(),
+        plimsoll_store_etcd::kind(),
         plimsoll_store_http::kind(),
         plimsoll_store_ldap::kind(),
         plimsoll_store_null::kind(),

@@ -1,0 +1,165 @@
+//! Calls of gRPC, one after the other, over a connection of HTTP/2.
+//!
+//! The connection is looked after while a call waits, by whoever waits: no task of its own has to be woken for it.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
+use h2::client::{Builder, Connection, SendRequest};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, TE};
+use http::{Method, Request, Version};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::messages::HEAD_BYTES;
+
+/// Bytes that the server may send before they are taken.
+const WINDOW_BYTES: u32 = 16 << 20;
+
+/// What is called.
+pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
+pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
+pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
+pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+
+/// Why a call came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The server said so: a status of gRPC, and its words.
+    Said(u32, String),
+    /// The connection is of no more use; nobody knows what became of the call.
+    Lost(String),
+    /// The answer has more bytes than are kept.
+    TooLarge(usize),
+}
+
+impl From<h2::Error> for Failure {
+    fn from(error: h2::Error) -> Self {
+        Failure::Lost(error.to_string())
+    }
+}
+
+/// A request without its message, ready to be sent.
+pub(crate) type Head = Request<()>;
+
+/// The head of calls of `path` at `authority`.
+pub(crate) fn head(path: &'static str, authority: &str, token: Option<&HeaderValue>) -> Option<Head> {
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .version(Version::HTTP_2)
+        .uri(format!("http://{authority}{path}"))
+        .header(CONTENT_TYPE, "application/grpc")
+        .header(TE, "trailers")
+        .body(())
+        .ok()?;
+    if let Some(token) = token {
+        request.headers_mut().insert("token", token.clone());
+    }
+    Some(request)
+}
+
+pub(crate) struct Channel<I> {
+    sender: SendRequest<Bytes>,
+    connection: Connection<I, Bytes>,
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
+    /// Greets the server at the other end of `io`.
+    pub async fn open(io: I) -> Result<Self, Failure> {
+        let mut builder = Builder::new();
+        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES).enable_push(false);
+        let (sender, connection) = builder.handshake(io).await?;
+        Ok(Self { sender, connection })
+    }
+
+    /// False when the connection has ended.
+    pub fn is_alive(&mut self, context: &mut Context<'_>) -> bool {
+        Pin::new(&mut self.connection).poll(context).is_pending()
+    }
+
+    /// Sends `message`, which has room for its head, and takes the answer, of at most so many bytes.
+    pub async fn call(&mut self, head: &Head, message: &mut BytesMut, bytes_max: usize) -> Result<Bytes, Failure> {
+        let length = (message.len() - HEAD_BYTES) as u32;
+        message[1..HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+        let Self { sender, connection } = self;
+        together(connection, |context| sender.poll_ready(context)).await??;
+        let (mut response, mut out) = sender.send_request(head.clone(), false)?;
+        out.send_data(message.split().freeze(), true)?;
+        let response = together(connection, |context| Pin::new(&mut response).poll(context)).await??;
+        let (head, mut body) = response.into_parts();
+        if !head.status.is_success() {
+            return Err(Failure::Lost(format!("it answers with {}, as no etcd does", head.status)));
+        }
+        // A call that fails at once has its status where others have their headers.
+        status(&head.headers).unwrap_or(Ok(()))?;
+        let answer = take(connection, &mut body, bytes_max).await?;
+        let trailers = together(connection, |context| body.poll_trailers(context)).await??;
+        match trailers.as_ref().and_then(status) {
+            Some(said) => said?,
+            None => return Err(Failure::Lost("its answer has no status".to_owned())),
+        }
+        if answer.len() < HEAD_BYTES || answer[0] != 0 {
+            return Err(Failure::Lost("its answer is no message of gRPC".to_owned()));
+        }
+        Ok(answer.slice(HEAD_BYTES..))
+    }
+}
+
+/// Takes all of an answer. Mostly it is in one piece, which is not copied.
+async fn take<I: AsyncRead + AsyncWrite + Unpin>(
+    connection: &mut Connection<I, Bytes>,
+    body: &mut RecvStream,
+    bytes_max: usize,
+) -> Result<Bytes, Failure> {
+    let mut whole = Bytes::new();
+    let mut more = BytesMut::new();
+    while let Some(piece) = together(connection, |context| body.poll_data(context)).await? {
+        let piece = piece?;
+        body.flow_control().release_capacity(piece.len())?;
+        let bytes = whole.len() + more.len() + piece.len();
+        if bytes > bytes_max.saturating_add(HEAD_BYTES) {
+            return Err(Failure::TooLarge(bytes));
+        }
+        if whole.is_empty() && more.is_empty() {
+            whole = piece;
+        } else {
+            more.extend_from_slice(&std::mem::take(&mut whole));
+            more.extend_from_slice(&piece);
+        }
+    }
+    Ok(if more.is_empty() { whole } else { more.freeze() })
+}
+
+/// Waits for `wanted`, and looks after the connection meanwhile.
+async fn together<I: AsyncRead + AsyncWrite + Unpin, T>(
+    connection: &mut Connection<I, Bytes>,
+    mut wanted: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Result<T, Failure> {
+    poll_fn(|context| {
+        // First, so that what it sends is sent and what it reads is there at once.
+        let ended = Pin::new(&mut *connection).poll(context);
+        match (wanted(context), ended) {
+            (Poll::Ready(found), _) => Poll::Ready(Ok(found)),
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            (Poll::Pending, Poll::Ready(Ok(()))) => {
+                Poll::Ready(Err(Failure::Lost("the server closed the connection".to_owned())))
+            }
+            (Poll::Pending, Poll::Ready(Err(error))) => Poll::Ready(Err(error.into())),
+        }
+    })
+    .await
+}
+
+/// What a call came to by its headers; `None` where they do not say.
+fn status(headers: &HeaderMap) -> Option<Result<(), Failure>> {
+    let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok()).unwrap_or(2);
+    if code == 0 {
+        return Some(Ok(()));
+    }
+    let words = headers.get("grpc-message").and_then(|words| words.to_str().ok()).unwrap_or_default();
+    Some(Err(Failure::Said(code, plimsoll_endpoint::decode(words).unwrap_or_else(|_| words.to_owned()))))
+}

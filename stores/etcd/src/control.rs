@@ -1,0 +1,234 @@
+//! One connection that waits for its answers: for the control plane, where nothing is measured.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::header::HeaderValue;
+use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits, waits};
+use plimsoll_endpoint::{Connected, connect};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, head};
+use crate::endpoint::Endpoint;
+use crate::messages::{Writer, bytes, number};
+
+/// What a server says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub version: String,
+    pub db_bytes: u64,
+    pub in_use_bytes: u64,
+    pub leader: u64,
+    pub revision: u64,
+    pub raft_term: u64,
+    pub applied: u64,
+}
+
+impl Status {
+    pub fn read(message: &[u8]) -> Self {
+        Self {
+            version: String::from_utf8_lossy(bytes(message, 2)).into_owned(),
+            db_bytes: number(message, 3),
+            leader: number(message, 4),
+            raft_term: number(message, 6),
+            applied: number(message, 7),
+            in_use_bytes: number(message, 9),
+            revision: number(bytes(message, 1), 3),
+        }
+    }
+}
+
+/// The error of a call that `place` did not do.
+pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
+    use StoreErrorKind as K;
+    let (code, words) = match failure {
+        Failure::Said(code, words) => (code, words),
+        Failure::Lost(words) => {
+            return StoreError::new(K::Unreachable, format!("{place}: the connection is lost"))
+                .detail(words)
+                .next("check that etcd runs and listens there in clear, without TLS");
+        }
+        Failure::TooLarge(bytes) => return StoreError::answer_too_large(place, Some(bytes as u64), ANSWER_BYTES_MAX),
+    };
+    let kind = match code {
+        16 => K::Authentication,
+        3 if words.contains("authentication") || words.contains("user name") => K::Authentication,
+        7 => K::Permission,
+        8 if words.contains("space") => K::DiskFull,
+        14 => K::Unreachable,
+        _ => K::Store,
+    };
+    StoreError::new(kind, format!("{place} refused a call")).detail(words)
+}
+
+/// A socket of which nothing is waited for here.
+struct Patient {
+    socket: Arc<TcpStream>,
+    /// It takes no more bytes.
+    is_full: Arc<AtomicBool>,
+}
+
+fn later<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        result => Poll::Ready(result),
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = later((&*self.socket).read(buffer.initialize_unfilled()));
+        read.map_ok(|count| buffer.advance(count))
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = later((&*self.socket).write(bytes));
+        self.is_full.store(written.is_pending(), SeqCst);
+        written
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.socket.shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+struct Line {
+    socket: Arc<TcpStream>,
+    is_full: Arc<AtomicBool>,
+    waits: Waits,
+    place: String,
+}
+
+impl Line {
+    /// Runs `future` to its end, which waits for the socket alone.
+    fn wait<T>(&self, bound: Duration, future: impl Future<Output = T>) -> Result<T, StoreError> {
+        let mut future = pin!(future);
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let began = Instant::now();
+        loop {
+            if let Poll::Ready(found) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Ok(found);
+            }
+            if woken.0.swap(false, SeqCst) {
+                continue;
+            }
+            let writes = if self.is_full.load(SeqCst) { PollFlags::OUT } else { PollFlags::empty() };
+            let mut sockets = [PollFd::new(&*self.socket, PollFlags::IN | writes)];
+            let tick = Timespec { tv_sec: 0, tv_nsec: waits::TICK.as_nanos() as _ };
+            // A wait that a signal ends is begun again.
+            let _ = poll(&mut sockets, Some(&tick));
+            self.waits.check()?;
+            if began.elapsed() > bound {
+                let what = format!("{}: no answer within {} s", self.place, bound.as_secs_f64());
+                return Err(StoreError::new(StoreErrorKind::Unreachable, what)
+                    .next("see in etcd's log why; a cluster without a majority answers nothing"));
+            }
+        }
+    }
+}
+
+/// A connection whose calls return when they are done.
+pub(crate) struct Control {
+    line: Line,
+    channel: Channel<Patient>,
+    authority: String,
+    pub token: Option<HeaderValue>,
+    out: BytesMut,
+}
+
+impl Connected for Control {
+    fn is_alive(&mut self) -> bool {
+        self.channel.is_alive(&mut Context::from_waker(Waker::noop()))
+    }
+}
+
+impl Control {
+    /// Connects to the only server of `endpoint`, or the first, and logs in.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Authentication`, `Interrupted`, or as the server says.
+    pub fn open(endpoint: &Endpoint, waits: &Waits) -> Result<Self, StoreError> {
+        let place = endpoint.place.clone();
+        let socket = connect(&endpoint.address(), waits).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => waits::interrupted(),
+            _ => StoreError { kind: StoreErrorKind::Unreachable, ..StoreError::io(&place, &error) }
+                .next("check that etcd runs and listens there"),
+        })?;
+        let socket = Arc::new(TcpStream::from(socket));
+        // What it costs when this fails is time alone.
+        let _ = socket.set_nodelay(true);
+        let is_full = Arc::<AtomicBool>::default();
+        let line = Line { socket: Arc::clone(&socket), is_full: Arc::clone(&is_full), waits: waits.clone(), place };
+        let channel = line.wait(waits.answer(), Channel::open(Patient { socket, is_full }))?;
+        let channel = channel.map_err(|failure| refused(&line.place, failure))?;
+        let (host, port) = &endpoint.addresses[0];
+        let authority = format!("{}:{port}", plimsoll_endpoint::shown_host(host));
+        let mut control = Self { line, channel, authority, token: None, out: BytesMut::new() };
+        if let Some(login) = &endpoint.login {
+            let answer = control.call(AUTHENTICATE, |message| {
+                message.bytes(1, login.user.as_bytes(), &[]).bytes(2, login.password.text().as_bytes(), &[]);
+            })?;
+            let mut token = HeaderValue::from_bytes(bytes(&answer, 2)).ok();
+            token.iter_mut().for_each(|token| token.set_sensitive(true));
+            control.token = token;
+        }
+        Ok(control)
+    }
+
+    /// Calls `path` with what `write` writes.
+    ///
+    /// # Errors
+    /// What the server refused, its own words as detail; or `Unreachable`.
+    pub fn call(&mut self, path: &'static str, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, StoreError> {
+        let bound = self.line.waits.answer();
+        self.call_within(bound, path, write)
+    }
+
+    /// The same for a call that has much to do.
+    pub fn long_call(&mut self, path: &'static str, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, StoreError> {
+        let bound = self.line.waits.work();
+        self.call_within(bound, path, write)
+    }
+
+    fn call_within(
+        &mut self,
+        bound: Duration,
+        path: &'static str,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Bytes, StoreError> {
+        let unwritable = || StoreError::usage(format!("{} is no host's name", self.line.place));
+        let head = head(path, &self.authority, self.token.as_ref()).ok_or_else(unwritable)?;
+        write(&mut Writer::begin(&mut self.out));
+        let called = self.channel.call(&head, &mut self.out, ANSWER_BYTES_MAX);
+        self.line.wait(bound, called)?.map_err(|failure| refused(&self.line.place, failure))
+    }
+
+    /// What the server says of itself.
+    pub fn status(&mut self) -> Result<Status, StoreError> {
+        self.call(STATUS, |_| {}).map(|message| Status::read(&message))
+    }
+}

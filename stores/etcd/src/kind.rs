@@ -1,0 +1,78 @@
+//! The store as `stores/all` lists it.
+
+use plimsoll_core::{
+    Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target,
+};
+use plimsoll_endpoint::Environment;
+
+use crate::endpoint;
+use crate::server::{EtcdRecipe, SERVER};
+use crate::store::{EtcdStore, prefix_of};
+
+const PARAMS: &[ParamSpec] = &[
+    ParamSpec::int("nodes", 1..=15, "1", "servers of a private cluster; sessions are dealt to them in turn"),
+    ParamSpec::bytes("quota", "8GiB", "size of a private server's data beyond which it takes no writes (quota-backend-bytes)"),
+];
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "etcd",
+    summary: "etcd, private servers or a cluster that runs already",
+    schemes: &["etcd"],
+    interfaces: &[Interface::Kv, Interface::KvScan],
+    durabilities: &[Durability::Durable],
+    sessions: SessionSpec::new(SessionShape::Async, 48 << 10),
+    params: PARAMS,
+    packages: &["etcd-server"],
+    password_places: "ETCDCTL_PASSWORD or --password-file",
+    ..StoreSpec::PLAIN
+};
+
+/// etcd.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Etcd)
+}
+
+struct Etcd;
+
+fn recipe(params: &Params) -> Result<EtcdRecipe, StoreError> {
+    let number = |name: &str| u64::try_from(params.int(name)).unwrap_or(0);
+    EtcdRecipe::new(number("nodes").max(1) as usize, number("quota"))
+}
+
+impl StoreKind for Etcd {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        SERVER.find().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let (url, password) = options.target.url()?;
+        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+        let prefix = prefix_of(&options.run_id);
+        Ok(vec![
+            format!("attaches to {}", endpoint.place),
+            format!("writes keys that begin with {prefix} there, and deletes them afterwards; compacts nothing"),
+        ])
+    }
+
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(recipe(params)?)))
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let OpenOptions { target, run_id, waits, .. } = options;
+        let store = match target {
+            Target::Servers(servers) => EtcdStore::private(&servers, &waits),
+            target => {
+                let (url, password) = target.url()?;
+                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+                EtcdStore::attach(endpoint, &run_id, &waits, progress)?
+            }
+        };
+        Ok(Box::new(store))
+    }
+}

@@ -1,0 +1,147 @@
+//! The messages of etcd's API (`rpc.proto` of etcd 3.4) that are used, written and read by hand: fields of varints and
+//! of bytes are all there is in them.
+
+use bytes::{BufMut, BytesMut};
+use plimsoll_endpoint::Reader;
+
+/// Bytes before a message: whether it is compressed, and its length.
+pub(crate) const HEAD_BYTES: usize = 5;
+
+/// Writes one message.
+pub(crate) struct Writer<'a>(&'a mut BytesMut);
+
+impl<'a> Writer<'a> {
+    /// Begins a message with room for its head.
+    pub fn begin(out: &'a mut BytesMut) -> Self {
+        out.clear();
+        out.put_bytes(0, HEAD_BYTES);
+        Writer(out)
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.put_u8(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.put_u8(value as u8);
+    }
+
+    /// A field of bytes, in two parts.
+    pub fn bytes(&mut self, field: u64, first: &[u8], rest: &[u8]) -> &mut Self {
+        self.varint(field << 3 | 2);
+        self.varint((first.len() + rest.len()) as u64);
+        self.0.put_slice(first);
+        self.0.put_slice(rest);
+        self
+    }
+
+    /// A field of a number that is not negative.
+    pub fn number(&mut self, field: u64, value: u64) -> &mut Self {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Hands the fields of `message` to `take`, in their order; `None` when it is no message.
+pub(crate) fn fields<'a>(message: &'a [u8], mut take: impl FnMut(u64, Field<'a>)) -> Option<()> {
+    let mut reader = Reader(message);
+    while !reader.0.is_empty() {
+        let tag = varint(&mut reader)?;
+        let value = match tag & 7 {
+            0 => Field::Number(varint(&mut reader)?),
+            1 => Field::Bytes(reader.take(8)?),
+            2 => {
+                let length = usize::try_from(varint(&mut reader)?).ok()?;
+                Field::Bytes(reader.take(length)?)
+            }
+            5 => Field::Bytes(reader.take(4)?),
+            _ => return None,
+        };
+        take(tag >> 3, value);
+    }
+    Some(())
+}
+
+fn varint(reader: &mut Reader<'_>) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = reader.u8()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The keys and values of a RangeResponse, in their order; `None` when it is none.
+pub(crate) fn pairs<'a>(response: &'a [u8], mut take: impl FnMut(&'a [u8], &'a [u8])) -> Option<()> {
+    let mut is_whole = Some(());
+    fields(response, |field, value| {
+        let (2, Field::Bytes(pair)) = (field, value) else { return };
+        let (mut key, mut found) = (&[][..], &[][..]);
+        let whole = fields(pair, |field, value| match (field, value) {
+            (1, Field::Bytes(bytes)) => key = bytes,
+            (5, Field::Bytes(bytes)) => found = bytes,
+            _ => {}
+        });
+        is_whole = is_whole.and(whole);
+        take(key, found);
+    })?;
+    is_whole
+}
+
+/// The number in `field`; 0 where it is left out, as it is then.
+pub(crate) fn number(message: &[u8], wanted: u64) -> u64 {
+    let mut found = 0;
+    let _ = fields(message, |field, value| {
+        if let (true, Field::Number(number)) = (field == wanted, value) {
+            found = number;
+        }
+    });
+    found
+}
+
+/// The bytes in `field`.
+pub(crate) fn bytes(message: &[u8], wanted: u64) -> &[u8] {
+    let mut found = &[][..];
+    let _ = fields(message, |field, value| {
+        if let (true, Field::Bytes(bytes)) = (field == wanted, value) {
+            found = bytes;
+        }
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut out = BytesMut::new();
+        Writer::begin(&mut out).bytes(1, b"pre", b"fix").number(3, 300);
+        assert_eq!(&out[HEAD_BYTES..], b"\x0a\x06prefix\x18\xac\x02");
+        assert_eq!((number(&out[HEAD_BYTES..], 3), bytes(&out[HEAD_BYTES..], 1)), (300, &b"prefix"[..]));
+    }
+
+    #[test]
+    fn pairs_are_read_and_what_is_cut_is_no_message() {
+        let response = b"\x0a\x02\x18\x07\x12\x08\x0a\x01k\x10\x05\x2a\x01v\x20\x01";
+        let mut found = Vec::new();
+        assert_eq!(pairs(response, |key, value| found.push((key, value))), Some(()));
+        assert_eq!(found, [(&b"k"[..], &b"v"[..])]);
+        for end in [1, 3, 5, 9] {
+            assert_eq!(pairs(&response[..end], |_, _| {}), None, "{end}");
+        }
+        assert_eq!(fields(&[0xff; 11], |_, _| {}), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! How private servers are made: one, or a cluster of several on ports of the loopback interface.
+//!
+//! They ask nobody for a password, so whoever is on this machine can reach them while they run.
+
+use std::path::PathBuf;
+
+use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_lab::Program;
+
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+
+pub(crate) const SERVER: Program = Program { name: "etcd", directories: &[], package: "etcd-server" };
+
+/// Ports of clients and of the cluster's other nodes.
+const PORTS: [u16; 2] = [2379, 2380];
+
+/// So many servers of one cluster.
+pub(crate) struct EtcdRecipe {
+    program: PathBuf,
+    nodes: usize,
+    quota_bytes: u64,
+}
+
+impl EtcdRecipe {
+    /// # Errors
+    /// `Missing`, with the line that installs it.
+    pub fn new(nodes: usize, quota_bytes: u64) -> Result<Self, StoreError> {
+        Ok(Self { program: SERVER.find()?, nodes, quota_bytes })
+    }
+}
+
+/// Where clients reach `nodes`.
+pub(crate) fn endpoint<'a>(nodes: impl Iterator<Item = &'a Node>) -> Endpoint {
+    let address = |node: &Node| (node.address.to_string(), node.listens_at(0).port());
+    Endpoint { addresses: nodes.map(address).collect(), login: None, place: "the private etcd".to_owned() }
+}
+
+fn name(node: &Node) -> String {
+    format!("node{}", node.number)
+}
+
+fn url(node: &Node, port: usize) -> String {
+    format!("http://{}", node.listens_at(port))
+}
+
+impl Recipe for EtcdRecipe {
+    fn spec(&self) -> ServerSpec {
+        ServerSpec { nodes: self.nodes, ports: &PORTS, ..ServerSpec::new("etcd", "etcd", "etcd-server") }
+    }
+
+    fn role(&self, _: usize) -> &'static str {
+        "member"
+    }
+
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        let data = node.data_dir.join("etcd").display().to_string();
+        let others: Vec<String> = node.nodes.iter().map(|node| format!("{}={}", name(node), url(node, 1))).collect();
+        let arguments = [
+            ("name", name(&node)),
+            ("data-dir", data),
+            ("listen-client-urls", url(&node, 0)),
+            ("advertise-client-urls", url(&node, 0)),
+            ("listen-peer-urls", url(&node, 1)),
+            ("initial-advertise-peer-urls", url(&node, 1)),
+            ("initial-cluster", others.join(",")),
+            ("initial-cluster-state", "new".to_owned()),
+            ("quota-backend-bytes", self.quota_bytes.to_string()),
+            ("logger", "zap".to_owned()),
+            ("log-outputs", "stderr".to_owned()),
+        ];
+        let arguments = arguments.into_iter().map(|(name, value)| format!("--{name}={value}"));
+        Ok(Launch::new(SERVER.name, self.program.clone(), arguments))
+    }
+
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        let mut control = Control::open(&endpoint([node].into_iter()), waits)?;
+        match control.status()?.leader {
+            0 => Err(StoreError::new(plimsoll_core::StoreErrorKind::Unreachable, "it knows of no leader yet")),
+            _ => Ok(()),
+        }
+    }
+}

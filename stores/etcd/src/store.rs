@@ -1,0 +1,251 @@
+//! The store: attached or private, what it makes, and what it can be asked.
+
+use std::fs::Metadata;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use plimsoll_core::{
+    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Servers, Sessions, Setting, Store,
+    StoreDescription, StoreError, StoreErrorKind, Waits,
+};
+use plimsoll_endpoint::Link;
+use plimsoll_lab::tree_bytes;
+
+use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
+use crate::control::Control;
+use crate::endpoint::Endpoint;
+use crate::messages::pairs;
+use crate::server;
+use crate::session::{Common, EtcdSession, end_of};
+
+/// What begins the keys of all runs in attached clusters.
+const OURS: &str = "plimsoll:";
+
+/// What begins the keys of a run in an attached cluster.
+pub(crate) fn prefix_of(run_id: &str) -> String {
+    format!("{OURS}{run_id}:")
+}
+
+/// One server, with the control plane's connection to it.
+struct Place {
+    control: Link<Control>,
+    /// Where it is one of ours.
+    node: Option<Arc<Node>>,
+}
+
+pub(crate) struct EtcdStore {
+    endpoint: Endpoint,
+    /// There always is a first.
+    places: Vec<Place>,
+    /// Begins every key of ours in an attached cluster.
+    prefix: String,
+    /// Keys of ours may be there.
+    is_made: bool,
+}
+
+impl EtcdStore {
+    pub fn private(servers: &Arc<dyn Servers>, waits: &Waits) -> Self {
+        let nodes = servers.nodes();
+        let endpoint = server::endpoint(nodes.iter().map(|node| &**node));
+        let place = |(at, node): (usize, Arc<Node>)| {
+            let (only, waits) = (Endpoint { place: endpoint.place.clone(), ..endpoint.only(at) }, waits.clone());
+            let server = Some((Arc::clone(servers), Nodes::One(node.number)));
+            Place { control: Link::new(server, move || Control::open(&only, &waits)), node: Some(node) }
+        };
+        let places = nodes.into_iter().enumerate().map(place).collect();
+        Self { endpoint, places, prefix: String::new(), is_made: false }
+    }
+
+    pub fn attach(
+        endpoint: Endpoint,
+        run_id: &str,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let place = |at: usize| {
+            let (only, waits) = (endpoint.only(at), waits.clone());
+            Place { control: Link::new(None, move || Control::open(&only, &waits)), node: None }
+        };
+        let places = (0..endpoint.addresses.len()).map(place).collect();
+        let mut store = Self { endpoint: endpoint.clone(), places, prefix: prefix_of(run_id), is_made: false };
+        let left = store.first(|control| {
+            control.call(RANGE, |message| {
+                message.bytes(1, OURS.as_bytes(), &[]).bytes(2, &end_of(OURS.as_bytes()), &[]).number(3, 1).number(8, 1);
+            })
+        })?;
+        let mut other = None;
+        let _ = pairs(&left, |key, _| other = Some(String::from_utf8_lossy(key).into_owned()));
+        if let Some(run) = other.as_deref().and_then(|key| key.split(':').nth(1)) {
+            progress(&format!(
+                "keys {OURS}{run}:* of another run are still there; if it has ended, \
+                 `etcdctl del --prefix {OURS}{run}:` removes them"
+            ));
+        }
+        Ok(store)
+    }
+
+    /// Asks the first server that answers.
+    fn first<T>(&mut self, ask: impl Fn(&mut Control) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut failure = None;
+        for place in &mut self.places {
+            match place.control.ask(&ask) {
+                Err(error) if error.kind == StoreErrorKind::Unreachable => drop(failure.get_or_insert(error)),
+                asked => return asked,
+            }
+        }
+        Err(failure.unwrap_or_else(|| StoreError::broken("a cluster without servers")))
+    }
+
+    fn is_private(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
+    /// What begins the keys of sessions: where nothing of ours was made, keys are somebody else's and stand as they are.
+    fn prefix_in_use(&self) -> &str {
+        if self.is_made { &self.prefix } else { "" }
+    }
+
+    /// Removes what we made.
+    fn clear(&mut self) -> Result<(), StoreError> {
+        if !self.is_made {
+            return Ok(());
+        }
+        let prefix = self.prefix.clone();
+        // A range begins with a key, and the first one that can be is a zero byte.
+        let begin = if prefix.is_empty() { &[0][..] } else { prefix.as_bytes() };
+        self.first(|control| {
+            control.long_call(DELETE_RANGE, |message| {
+                message.bytes(1, begin, &[]).bytes(2, &end_of(prefix.as_bytes()), &[]);
+            })
+        })
+        .map(drop)
+    }
+
+    fn addresses(&self) -> Result<Vec<SocketAddr>, StoreError> {
+        let address = |(host, port): &(String, u16)| {
+            let found = (host.as_str(), *port).to_socket_addrs().ok().and_then(|mut all| all.next());
+            found.ok_or_else(|| {
+                StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
+                    .next("check the host's name in the URL")
+            })
+        };
+        self.endpoint.addresses.iter().map(address).collect()
+    }
+}
+
+impl Store for EtcdStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        let version = self.first(|control| Ok(control.status()?.version))?;
+        let place = match (self.is_private(), self.places.len()) {
+            (true, 1) => "private server".to_owned(),
+            (true, count) => format!("private cluster of {count} servers"),
+            (false, _) => self.endpoint.place.clone(),
+        };
+        let nodes = self.is_private().then(|| Setting::ours("nodes", self.places.len().to_string(), "1"));
+        Ok(StoreDescription { version: format!("etcd {version}"), place, settings: nodes.into_iter().collect() })
+    }
+
+    fn promise(&mut self) -> Result<String, StoreError> {
+        Ok("A write that a majority has synced to its log survives power loss, unless unsafe-no-fsync is set there."
+            .to_owned())
+    }
+
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+        self.is_made = true;
+        self.clear()
+    }
+
+    fn sessions(&mut self, count: u32, _: Durability) -> Result<Sessions, StoreError> {
+        let common = Arc::new(Common {
+            addresses: self.addresses()?,
+            token: self.first(|control| Ok(control.token.clone()))?,
+            prefix: self.prefix_in_use().as_bytes().to_vec(),
+            place: self.endpoint.place.clone(),
+        });
+        let session = |number| Box::new(EtcdSession::new(&common, number as usize)) as Box<dyn AsyncSession>;
+        Ok(Sessions::Async((0..count).map(session).collect()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        // What is acknowledged is synced.
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), StoreError> {
+        if !self.is_private() {
+            return Ok(());
+        }
+        let revision = self.first(|control| Ok(control.status()?.revision))?;
+        let compacted = self.first(|control| {
+            control.long_call(COMPACT, |message| {
+                message.number(1, revision).number(2, 1);
+            })
+        });
+        match compacted {
+            // It was compacted there before, and nothing was written since.
+            Err(error) if error.detail.as_deref().is_some_and(|words| words.contains("has been compacted")) => Ok(()),
+            compacted => compacted.map(drop),
+        }
+    }
+
+    fn disconnect(&mut self) -> Result<(), StoreError> {
+        self.places.iter_mut().for_each(|place| place.control.hang_up());
+        Ok(())
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        let (mut data_bytes, mut total_bytes) = (0, Some(0));
+        for place in &mut self.places {
+            data_bytes += place.control.ask(Control::status)?.in_use_bytes;
+            let tree = place.node.as_ref().and_then(|node| tree_bytes(&node.data_dir, Metadata::len));
+            total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
+        }
+        Ok(Footprint { data_bytes, index_bytes: None, total_bytes })
+    }
+
+    fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
+        // It maps its file into memory.
+        Ok(Some(CacheSize::PageCache))
+    }
+
+    fn probe(&mut self) -> Option<Probe> {
+        let is_alone = self.places.len() == 1;
+        let probe = |(place, number): (&Place, usize)| {
+            let node = if is_alone { String::new() } else { format!("node {number}") };
+            place.control.probe(move |control| {
+                let status = control.status()?;
+                Ok(vec![
+                    Reading::total(&node, "raft_applied", "", status.applied as f64),
+                    Reading::level(&node, "raft_term", "", status.raft_term as f64),
+                    Reading::level(&node, "db_size", "B", status.db_bytes as f64),
+                    Reading::level(&node, "db_size_in_use", "B", status.in_use_bytes as f64),
+                ])
+            })
+        };
+        let mut nodes: Vec<Probe> = self.places.iter().zip(1..).map(probe).collect();
+        Some(Box::new(move || {
+            let mut all = Vec::new();
+            let mut failure = None;
+            for read in &mut nodes {
+                match read() {
+                    Ok(read) => all.extend(read),
+                    // One node may be away.
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if all.is_empty() { Err(failure.unwrap_or_else(|| StoreError::broken("no server"))) } else { Ok(all) }
+        }))
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        if self.is_private() {
+            return Ok(());
+        }
+        let cleared = self.clear();
+        self.is_made = false;
+        let (prefix, place) = (&self.prefix, &self.endpoint.place);
+        cleared.map_err(|error| {
+            error.leaves(format!("keys {prefix}* at {place}"), format!("`etcdctl del --prefix {prefix}` removes them."))
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! The store against real servers.
+
+// A panic is how a test fails.
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
