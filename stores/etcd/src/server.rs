@@ -12,6 +12,8 @@ use crate::endpoint::Endpoint;
 
 pub(crate) const SERVER: Program = Program { name: "etcd", directories: &[], package: "etcd-server" };
 
+/// Largest request that a private server takes: values of a few MiB are refused by its default.
+pub(crate) const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// Ports of clients and of the cluster's other nodes.
 const PORTS: [u16; 2] = [2379, 2380];
 
@@ -65,6 +67,7 @@ impl Recipe for EtcdRecipe {
             ("initial-advertise-peer-urls", url(&node, 1)),
             ("initial-cluster", others.join(",")),
             ("initial-cluster-state", "new".to_owned()),
+            ("max-request-bytes", REQUEST_BYTES_MAX.to_string()),
             ("quota-backend-bytes", self.quota_bytes.to_string()),
             ("logger", "zap".to_owned()),
             ("log-outputs", "stderr".to_owned()),

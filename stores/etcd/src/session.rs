@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use http::header::HeaderValue;
 use plimsoll_core::{
     ANSWER_BYTES_MAX, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, Pending, StoreError, StoreErrorKind,
-    Value, ValueType, Values,
+    Value, ValueType,
 };
 use tokio::net::TcpStream;
 
@@ -121,8 +121,17 @@ impl EtcdSession {
                 bytes(2, params.get(1), &[]);
             }
             What::Scan => {
-                bytes(1, params.get(0), prefix);
-                message.bytes(2, &end_of(prefix), &[]).number(3, limit(params));
+                // A range begins with a key, and the first one that can be is a zero byte.
+                match params.get(0) {
+                    Value::Bytes([]) if prefix.is_empty() => bytes(1, Value::Bytes(&[0]), prefix),
+                    from => bytes(1, from, prefix),
+                }
+                message.bytes(2, &end_of(prefix), &[]);
+                // etcd takes a limit of 0 for none: it is asked how many there are instead, and for none of them.
+                match params.get(1) {
+                    Value::Int(count @ 1..) => message.number(3, count.unsigned_abs()),
+                    _ => message.number(9, 1),
+                };
             }
         }
     }
@@ -238,14 +247,6 @@ pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
         None => end.push(0),
     }
     end
-}
-
-/// How many keys a scan asks for. etcd takes 0 for all of them.
-fn limit(params: Values<'_>) -> u64 {
-    match params.get(1) {
-        Value::Int(count) => u64::try_from(count).unwrap_or(0).max(1),
-        _ => 1,
-    }
 }
 
 /// What an error of this code says of the operation. etcd says Unavailable also of what it has proposed and did not see

@@ -141,8 +141,11 @@ impl Store for EtcdStore {
             (true, count) => format!("private cluster of {count} servers"),
             (false, _) => self.endpoint.place.clone(),
         };
-        let nodes = self.is_private().then(|| Setting::ours("nodes", self.places.len().to_string(), "1"));
-        Ok(StoreDescription { version: format!("etcd {version}"), place, settings: nodes.into_iter().collect() })
+        let settings = match self.is_private() {
+            true => vec![Setting::ours("max-request-bytes", server::REQUEST_BYTES_MAX.to_string(), "1572864")],
+            false => Vec::new(),
+        };
+        Ok(StoreDescription { version: format!("etcd {version}"), place, settings })
     }
 
     fn promise(&mut self) -> Result<String, StoreError> {
@@ -155,7 +158,11 @@ impl Store for EtcdStore {
         self.clear()
     }
 
-    fn sessions(&mut self, count: u32, _: Durability) -> Result<Sessions, StoreError> {
+    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
+        if !matches!(durability, Durability::Durable | Durability::AsConfigured) {
+            let what = format!("etcd syncs each write, and cannot be `{}`", durability.name());
+            return Err(StoreError::usage(what).next("use the durability `durable`"));
+        }
         let common = Arc::new(Common {
             addresses: self.addresses()?,
             token: self.first(|control| Ok(control.token.clone()))?,
