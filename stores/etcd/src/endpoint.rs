@@ -7,8 +7,7 @@ use plimsoll_core::{Address, StoreError};
 use plimsoll_endpoint::{Password, Url, decode, host_and_port, port, shown_host, usage};
 
 const PORT: u16 = 2379;
-const FORM: &str =
-    "Write it as etcd://user@host:2379, with commas between several hosts; TLS is not spoken: attach where etcd listens in clear";
+const FORM: &str = "Write it as etcd://user@host:2379, with commas between several hosts; TLS is not spoken: attach where etcd listens in clear";
 
 /// Servers of one cluster, and how to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +69,10 @@ pub(crate) fn resolve(
         (None, _) => None,
         (Some(user), Some(password)) => Some(Login { user, password: Password::new(password) }),
         (Some(_), None) => {
-            return Err(usage("the URL names a user, and there is no password", "Say it with --password-file, or in ETCDCTL_PASSWORD."));
+            return Err(usage(
+                "the URL names a user, and there is no password",
+                "Say it with --password-file, or in ETCDCTL_PASSWORD.",
+            ));
         }
     };
     let shown: Vec<String> = addresses.iter().map(|(host, port)| format!("{}:{port}", shown_host(host))).collect();

@@ -11,8 +11,17 @@ use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
 const PARAMS: &[ParamSpec] = &[
-    ParamSpec::int("nodes", 1..=15, "1", "servers of a private cluster; sessions are dealt to them in turn"),
-    ParamSpec::bytes("quota", "8GiB", "size of a private server's data beyond which it takes no writes (quota-backend-bytes)"),
+    ParamSpec::int(
+        "nodes",
+        1..=15,
+        "1",
+        "servers of a private cluster, each on a host of its own; sessions go to them in turn",
+    ),
+    ParamSpec::bytes(
+        "quota",
+        "8GiB",
+        "size of a private server's data beyond which it takes no writes (quota-backend-bytes)",
+    ),
 ];
 
 static SPEC: StoreSpec = StoreSpec {

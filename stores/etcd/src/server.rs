@@ -1,6 +1,6 @@
-//! How private servers are made: one, or a cluster of several on ports of the loopback interface.
+//! How private servers are made: one on a port of the loopback interface, or a cluster on hosts of their own.
 //!
-//! They ask nobody for a password, so whoever is on this machine can reach them while they run.
+//! They ask nobody for a password, so whoever is on this machine can reach the one on the loopback interface while it runs.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,9 @@ fn url(node: &Node, port: usize) -> String {
 
 impl Recipe for EtcdRecipe {
     fn spec(&self) -> ServerSpec {
-        ServerSpec { nodes: self.nodes, ports: &PORTS, ..ServerSpec::new("etcd", "etcd", "etcd-server") }
+        let spec = ServerSpec::new("etcd", "etcd", "etcd-server");
+        let hosts = if self.nodes > 1 { self.nodes } else { 0 };
+        ServerSpec { nodes: self.nodes, hosts, ports: &PORTS, memory_bytes: 30 << 20, ..spec }
     }
 
     fn role(&self, _: usize) -> &'static str {

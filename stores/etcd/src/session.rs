@@ -73,7 +73,8 @@ impl EtcdSession {
         self.at += 1;
         let place = format!("etcd://{address}");
         let authority = address.to_string();
-        let head = |path| head(path, &authority, self.common.token.as_ref()).ok_or_else(|| StoreError::broken("no URI"));
+        let head =
+            |path| head(path, &authority, self.common.token.as_ref()).ok_or_else(|| StoreError::broken("no URI"));
         let asked = kinds.iter().map(|kind| {
             let what = what(kind)?;
             let path = match what {

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use plimsoll_core::{
-    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Servers, Sessions, Setting, Store,
-    StoreDescription, StoreError, StoreErrorKind, Waits,
+    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Servers, Sessions, Setting,
+    Store, StoreDescription, StoreError, StoreErrorKind, Waits,
 };
 use plimsoll_endpoint::Link;
 use plimsoll_lab::tree_bytes;
@@ -70,7 +70,11 @@ impl EtcdStore {
         let mut store = Self { endpoint: endpoint.clone(), places, prefix: prefix_of(run_id), is_made: false };
         let left = store.first(|control| {
             control.call(RANGE, |message| {
-                message.bytes(1, OURS.as_bytes(), &[]).bytes(2, &end_of(OURS.as_bytes()), &[]).number(3, 1).number(8, 1);
+                message
+                    .bytes(1, OURS.as_bytes(), &[])
+                    .bytes(2, &end_of(OURS.as_bytes()), &[])
+                    .number(3, 1)
+                    .number(8, 1);
             })
         })?;
         let mut other = None;
