@@ -11,8 +11,10 @@
 //! namespace and nothing is mounted: each lives as long as a file of this process is open on it or a process is in it, and its
 //! interfaces go with it. So nothing is left however this process dies.
 
+mod cable;
 mod namespace;
 mod netlink;
+mod owner;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -21,10 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
+use cable::Cable;
+pub use cable::Link;
 pub use namespace::Entered;
 use namespace::Namespace;
 pub(crate) use namespace::go_into;
 use netlink::Netlink;
+pub use owner::become_owner;
 
 /// The network of all hosts, and the length of its prefix.
 const NETWORK: [u8; 2] = [10, 77];
@@ -37,6 +42,8 @@ const HOSTS_MAX: u16 = 60_000;
 const INTERFACE: &str = "eth0";
 /// The name of the bridge.
 const BRIDGE: &str = "bridge";
+/// How many frames an interface takes as one, as the kernel has it where nobody said otherwise (`GSO_MAX_SEGS`).
+const SEGMENTS_MAX: u32 = 65_535;
 
 /// The one of this process, while anybody needs it.
 static SHARED: Mutex<Weak<Network>> = Mutex::new(Weak::new());
@@ -73,7 +80,7 @@ impl Network {
         })
         .map_err(|error| refused(&error))?;
         let switch = Mutex::new(switch);
-        let load = connected(&switch, &bridge, LOAD, "load")?;
+        let (load, _) = connected(&switch, &bridge, LOAD, "load")?;
         Ok(Network { switch, bridge, load, next: AtomicU16::new(0) })
     }
 
@@ -85,8 +92,10 @@ impl Network {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % HOSTS_MAX;
         let [high, low] = (number / 250, number % 250 + 1).into();
         let address = Ipv4Addr::new(NETWORK[0], NETWORK[1], high as u8, low as u8);
-        let namespace = connected(&self.switch, &self.bridge, address, &format!("host{number}"))?;
-        Ok(Host { address, namespace, _network: Arc::clone(self) })
+        let port = format!("host{number}");
+        let (namespace, own) = connected(&self.switch, &self.bridge, address, &port)?;
+        let link = Mutex::new(Connection { own, cable: None });
+        Ok(Host { address, namespace, port, link, network: Arc::clone(self) })
     }
 
     /// The address of the host that operations are sent from.
@@ -113,7 +122,18 @@ impl Network {
 pub struct Host {
     address: Ipv4Addr,
     namespace: Namespace,
-    _network: Arc<Network>,
+    /// The other end of its interface, where the bridge is.
+    port: String,
+    link: Mutex<Connection>,
+    network: Arc<Network>,
+}
+
+/// What is between a host and the bridge.
+struct Connection {
+    /// Speaks to the kernel about the host's namespace.
+    own: Netlink,
+    /// Nothing where the host's port is one of the bridge.
+    cable: Option<Cable>,
 }
 
 impl Host {
@@ -134,6 +154,64 @@ impl Host {
     pub fn enter(&self) -> Result<Entered, StoreError> {
         self.namespace.enter().map_err(|error| StoreError::io(format_args!("the network of {}", self.address), &error))
     }
+
+    /// Has this link between the host and the bridge from now on, in both directions: between two hosts a frame takes the
+    /// delays of both. Connections live on. Frames that are underway arrive, unless the link becomes the default one.
+    ///
+    /// # Errors
+    /// `Usage` where there can be no such link; otherwise as the kernel says.
+    pub fn set_link(&self, link: Link) -> Result<(), StoreError> {
+        link.check()?;
+        let mut connection = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = match &connection.cable {
+            Some(_) if link == Link::default() => self.plug_in(&mut connection),
+            Some(cable) => {
+                cable.set(link);
+                Ok(())
+            }
+            None if link == Link::default() => Ok(()),
+            None => self.lay_cable(&mut connection, link).inspect_err(|_| drop(self.plug_in(&mut connection))),
+        };
+        done.map_err(|error| StoreError::io(format_args!("the link of {}", self.address), &error))
+    }
+
+    /// Has a cable between the host's port and the bridge.
+    fn lay_cable(&self, connection: &mut Connection, link: Link) -> std::io::Result<()> {
+        let [near, far] = self.cable_ends();
+        let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        switch.add_veth(&far, &near, self.network.bridge.file())?;
+        // Frames are lost and take their time one by one.
+        switch.set_segments_max(&near, 1)?;
+        connection.own.set_segments_max(INTERFACE, 1)?;
+        switch.set_up(&far)?;
+        switch.release(&self.port)?;
+        switch.enslave(&near, BRIDGE)?;
+        let place = self.network.bridge.file().try_clone_to_owned()?;
+        connection.cable = Some(Cable::lay(place, [self.port.clone(), far], link)?);
+        Ok(())
+    }
+
+    /// Has the host's port be one of the bridge, without a cable.
+    fn plug_in(&self, connection: &mut Connection) -> std::io::Result<()> {
+        connection.cable = None;
+        let [near, _] = self.cable_ends();
+        let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let removed = switch.remove(&near);
+        switch.enslave(&self.port, BRIDGE)?;
+        connection.own.set_segments_max(INTERFACE, SEGMENTS_MAX)?;
+        removed
+    }
+
+    fn cable_ends(&self) -> [String; 2] {
+        ["near", "far"].map(|end| self.port.replace("host", end))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // A cable's interfaces are in the namespace of the bridge, which stays.
+        let _ = self.set_link(Link::default());
+    }
 }
 
 /// Has the calling thread, with what it starts meanwhile, in the network namespace at `path` until the value is dropped.
@@ -147,18 +225,19 @@ fn connected(
     bridge: &Namespace,
     address: Ipv4Addr,
     port: &str,
-) -> Result<Namespace, StoreError> {
-    let (namespace, ()) = Namespace::make(|| {
+) -> Result<(Namespace, Netlink), StoreError> {
+    let (namespace, link) = Namespace::make(|| {
         let mut link = Netlink::open()?;
         link.set_up("lo")?;
         link.add_veth(INTERFACE, port, bridge.file())?;
         link.add_address(INTERFACE, address, PREFIX_BITS)?;
-        link.set_up(INTERFACE)
+        link.set_up(INTERFACE)?;
+        Ok(link)
     })
     .map_err(|error| refused(&error))?;
     let mut switch = switch.lock().unwrap_or_else(PoisonError::into_inner);
     switch.enslave(port, BRIDGE).map_err(|error| refused(&error))?;
-    Ok(namespace)
+    Ok((namespace, link))
 }
 
 /// Why hosts cannot be made.

@@ -1,4 +1,4 @@
-//! What is asked of the kernel about interfaces and addresses, over rtnetlink (rtnetlink(7)): four kinds of message, written
+//! What is asked of the kernel about interfaces and addresses, over rtnetlink (rtnetlink(7)): few kinds of message, written
 //! by hand, since the libraries for it bring a runtime or the whole protocol.
 
 use std::io;
@@ -64,6 +64,26 @@ impl Netlink {
     pub(super) fn enslave(&mut self, name: &str, bridge: &str) -> io::Result<()> {
         let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &self.index_of(bridge)?.to_ne_bytes());
+        self.ask(message, 0)
+    }
+
+    /// Has an interface be no port of any bridge.
+    pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
+        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
+        self.ask(message, 0)
+    }
+
+    /// How many frames an interface takes as one, for which its user leaves the work of cutting to it.
+    pub(super) fn set_segments_max(&mut self, name: &str, count: u32) -> io::Result<()> {
+        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        message.attribute(libc::IFLA_GSO_MAX_SEGS, &count.to_ne_bytes());
+        self.ask(message, 0)
+    }
+
+    /// Removes an interface, with its peer.
+    pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
+        let message = Message::link(libc::RTM_DELLINK, self.index_of(name)?, false);
         self.ask(message, 0)
     }
 

@@ -1,11 +1,15 @@
 //! Hosts: what they reach, and that nothing of them stays.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_lab::hosts::{Host, Network};
+use plimsoll_core::StoreErrorKind;
+use plimsoll_lab::hosts::{Host, Link, Network};
 
 fn own_network() -> std::path::PathBuf {
     fs::read_link("/proc/thread-self/ns/net").unwrap()
@@ -65,4 +69,188 @@ fn twenty_hosts_are_made_at_once_and_go_with_their_last_user() {
     assert!(path.exists());
     drop(hosts);
     assert!(fs::read_link(&path).map_or(true, |link| !link.to_string_lossy().starts_with("net:")), "{path:?}");
+}
+
+/// A connection from one host to an echo on another.
+fn connect(from: &Host, to: &Host) -> TcpStream {
+    let address = echo(to);
+    let _there = from.enter().unwrap();
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// The median of `count` round trips.
+fn round_trip(stream: &mut TcpStream, count: usize) -> Duration {
+    let mut times: Vec<Duration> = (0..count)
+        .map(|_| {
+            let since = Instant::now();
+            stream.write_all(b"x").unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            since.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[count / 2]
+}
+
+fn pair() -> (Host, Host) {
+    let network = Network::shared().unwrap();
+    (network.add_host().unwrap(), network.add_host().unwrap())
+}
+
+#[test]
+fn a_delayed_link_takes_its_time_and_connections_outlive_its_changes() {
+    let (one, two) = pair();
+    let mut stream = connect(&one, &two);
+    let plain = round_trip(&mut stream, 200);
+    let delay = Duration::from_millis(10);
+    two.set_link(Link { delay, jitter: Duration::from_millis(1), ..Link::default() }).unwrap();
+    let slow = round_trip(&mut stream, 60);
+    two.set_link(Link { delay: delay * 2, ..Link::default() }).unwrap();
+    let slower = round_trip(&mut stream, 40);
+    two.set_link(Link::default()).unwrap();
+    let again = round_trip(&mut stream, 200);
+    println!(
+        "median round trips: plain {plain:?}, 2 × 10 ± 1 ms {slow:?}, 2 × 20 ms {slower:?}, plain again {again:?}"
+    );
+    for (seen, asked) in [(slow, 0.020), (slower, 0.040)] {
+        let share = (seen - plain).as_secs_f64() / asked;
+        assert!((0.95..=1.05).contains(&share), "{seen:?} of {asked} s");
+    }
+    assert!(again < Duration::from_millis(2), "{again:?}");
+}
+
+#[test]
+fn a_lossy_link_loses_its_share() {
+    let (one, two) = pair();
+    two.set_link(Link { loss: 0.1, ..Link::default() }).unwrap();
+    // The first frames ask for the address, and may be lost.
+    round_trip(&mut connect(&one, &two), 3);
+    let receiver = {
+        let _there = two.enter().unwrap();
+        UdpSocket::bind((two.address(), 0)).unwrap()
+    };
+    receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let address = receiver.local_addr().unwrap();
+    let sender = {
+        let _there = one.enter().unwrap();
+        UdpSocket::bind((one.address(), 0)).unwrap()
+    };
+    let count = 4000;
+    let sending = std::thread::spawn(move || {
+        for number in 0..count {
+            sender.send_to(b"x", address).unwrap();
+            if number % 20 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let mut seen = 0;
+    while receiver.recv(&mut [0]).is_ok() {
+        seen += 1;
+    }
+    sending.join().unwrap();
+    let loss = 1.0 - f64::from(seen) / f64::from(count);
+    println!("loss of {loss:.3}, n = {count}");
+    assert!((0.07..=0.13).contains(&loss), "{loss}");
+}
+
+#[test]
+fn a_narrow_link_keeps_its_rate() {
+    let (one, two) = pair();
+    two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay: Duration::from_millis(1), ..Link::default() })
+        .unwrap();
+    let listener = {
+        let _there = two.enter().unwrap();
+        TcpListener::bind((two.address(), 0)).unwrap()
+    };
+    let address = listener.local_addr().unwrap();
+    let mut stream = {
+        let _there = one.enter().unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap()
+    };
+    let (mut receiving, _) = listener.accept().unwrap();
+    // It ends with the other side.
+    let sending = std::thread::spawn(move || while stream.write_all(&[0; 16 << 10]).is_ok() {});
+    let mut read = |bytes: usize| {
+        let (since, mut left) = (Instant::now(), bytes);
+        let mut buffer = vec![0; 64 << 10];
+        while left > 0 {
+            let wanted = left.min(buffer.len());
+            left -= receiving.read(&mut buffer[..wanted]).unwrap();
+        }
+        since.elapsed()
+    };
+    read(2_000_000);
+    let bytes = 12_000_000;
+    let took = read(bytes);
+    drop(receiving);
+    sending.join().unwrap();
+    // 1448 of each frame's 1514 bytes are payload.
+    let rate = bytes as f64 * 8.0 / took.as_secs_f64() * 1514.0 / 1448.0 / 1e6;
+    println!("{rate:.1} Mbit/s");
+    assert!((45.0..=55.0).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_link_that_cannot_be_is_refused() {
+    let plain = Link::default();
+    let second = Duration::from_secs(1);
+    for (link, said) in [
+        (Link { delay: 61 * second, ..plain }, "a link's delay is at most 60 s, not 61s"),
+        (Link { jitter: second, ..plain }, "a link's jitter is at most its delay, 0ns, not 1s"),
+        (Link { loss: f64::NAN, ..plain }, "a link's loss is a share from 0 to 1, not NaN"),
+        (Link { loss: 1.5, ..plain }, "a link's loss is a share from 0 to 1, not 1.5"),
+        (
+            Link { rate_bits_per_s: Some(0), ..plain },
+            "a link's rate is at least 1 bit/s, not 0: to cut it, say a loss of 1",
+        ),
+    ] {
+        let error = link.check().unwrap_err();
+        assert_eq!((error.kind, error.what.as_str()), (StoreErrorKind::Usage, said));
+    }
+}
+
+#[test]
+fn nobody_makes_hosts_and_nothing_of_them_outlives_a_kill() {
+    let base = crate::base();
+    let program = base.path().join("hosts");
+    // `target/debug/examples`, beside the tests' `deps`.
+    let built = std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples").join("hosts");
+    fs::copy(&built, &program).unwrap();
+    for user in [None, Some(65534)] {
+        let mut command = Command::new(&program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/");
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        println!("{user:?}: {line}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [own, _, ambient, took, _, networks @ ..] = &words[..] else { panic!("{line:?}") };
+        let is_own = *own != fs::read_link("/proc/self/ns/user").unwrap().to_string_lossy();
+        // CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN.
+        assert!(user.is_none() || (is_own && *ambient == "0000000000203000"), "{line}");
+        assert!((20_000..40_000).contains(&took.parse::<u32>().unwrap()), "{line}");
+        assert_eq!(networks.len(), 3, "{line}");
+        assert!(networks.iter().any(|network| users_of(network) > 0), "its cable is in one");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let left: Vec<usize> = networks.iter().map(|network| users_of(network)).collect();
+        assert_eq!(left, [0, 0, 0]);
+    }
+}
+
+/// How many threads and open files there are of a network namespace.
+fn users_of(network: &str) -> usize {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let links = entries(Path::new("/proc")).flat_map(|process| {
+        let threads = entries(&process.join("task")).map(|thread| thread.join("ns/net")).collect::<Vec<_>>();
+        threads.into_iter().chain(entries(&process.join("fd")))
+    });
+    links.filter(|link| fs::read_link(link).is_ok_and(|is| is == Path::new(network))).count()
 }
