@@ -76,6 +76,10 @@ impl Network {
         let (bridge, switch) = Namespace::make(|| {
             let mut switch = Netlink::open()?;
             switch.add_bridge(BRIDGE)?;
+            for packets in ["iptables", "ip6tables", "arptables"] {
+                // Frames would pass filters that have no rules, which takes time. Not every kernel has them.
+                let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{packets}"), "0");
+            }
             Ok(switch)
         })
         .map_err(|error| refused(&error))?;

@@ -123,6 +123,29 @@ fn a_delayed_link_takes_its_time_and_connections_outlive_its_changes() {
 }
 
 #[test]
+fn a_link_that_was_slow_is_as_fast_again_as_one_that_never_was() {
+    let (one, two) = pair();
+    let (other, never) = pair();
+    two.set_link(Link { delay: Duration::from_millis(1), ..Link::default() }).unwrap();
+    let mut streams = [connect(&one, &two), connect(&other, &never)];
+    round_trip(&mut streams[0], 10);
+    two.set_link(Link::default()).unwrap();
+    // In turn, as other tests run meanwhile.
+    let mut shares: Vec<f64> = (0..15)
+        .map(|turn| {
+            let mut times = [Duration::ZERO; 2];
+            for at in [turn % 2, 1 - turn % 2] {
+                times[at] = round_trip(&mut streams[at], 1000);
+            }
+            times[1].as_secs_f64() / times[0].as_secs_f64()
+        })
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    println!("share of the rate: median {:.3}, {:.3} to {:.3}, n = 15", shares[7], shares[0], shares[14]);
+    assert!(shares[7] >= 0.9, "{shares:?}");
+}
+
+#[test]
 fn a_lossy_link_loses_its_share() {
     let (one, two) = pair();
     two.set_link(Link { loss: 0.1, ..Link::default() }).unwrap();
