@@ -1,5 +1,7 @@
 //! Two hosts with a slow link between them, until standard input ends. The tests run it as another user, and kill it.
 
+#![allow(clippy::print_stdout, reason = "whoever runs it reads what it says")]
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -223,7 +223,8 @@ impl Way {
 
     /// Hands over what has arrived, and returns when the next does.
     fn send(&mut self, to: &OwnedFd, now: Instant) -> Option<Instant> {
-        while let Some((_, frame)) = self.underway.pop_front_if(|(arrives, _)| *arrives <= now) {
+        while self.underway.front().is_some_and(|(arrives, _)| *arrives <= now) {
+            let Some((_, frame)) = self.underway.pop_front() else { break };
             self.bytes -= frame.len();
             // A full queue loses frames, as in any switch.
             let _ = rustix::net::send(to, &frame, SendFlags::empty());
