@@ -229,6 +229,24 @@ pub enum LabAction {
     Pause(LabNode),
     /// Have them go on.
     Resume(LabNode),
+    /// Delay, lose or limit what goes between a node's host and all others, both ways; without options the link is plain again.
+    Link {
+        /// The lab and the node.
+        #[command(flatten)]
+        of: LabNode,
+        /// How long it takes one way: a round trip to it takes twice as much longer.
+        #[arg(long, value_name = "TIME")]
+        delay: Option<String>,
+        /// How much shorter or longer that is, at random.
+        #[arg(long, value_name = "TIME", requires = "delay")]
+        jitter: Option<String>,
+        /// Share of packets that are lost.
+        #[arg(long, value_name = "SHARE")]
+        loss: Option<String>,
+        /// Most bits a second: 50Mbit, 1Gbit.
+        #[arg(long, value_name = "BITS")]
+        rate: Option<String>,
+    },
     /// End a lab and remove all that it made.
     Down {
         /// The lab.

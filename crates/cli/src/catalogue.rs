@@ -20,7 +20,7 @@ fn labs() -> Vec<LabEntry> {
     let labs = standing::beside(&runs_dir);
     let entry = |name: String| {
         let status = Lab::open(&labs, &name).ok()?.status().ok()?;
-        Some(LabEntry { name, store: status.store, params: Params(status.params) })
+        Some(LabEntry { name, process: status.process, store: status.store, params: Params(status.params) })
     };
     standing::names(&labs).unwrap_or_default().into_iter().filter_map(entry).collect()
 }

@@ -33,6 +33,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use plimsoll_core::catalogue::{LAB, LabEntry};
 use plimsoll_core::{Catalogue, shown};
 use plimsoll_trial::TrialError;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let catalogue = catalogue::assemble();
     secrets::scrub_command_line();
+    own_hosts(&catalogue, &typed);
     match completion::answer(&catalogue, &typed) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
@@ -82,6 +84,32 @@ fn main() -> ExitCode {
     match run(&catalogue, cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => failed(&error),
+    }
+}
+
+/// Without root, hosts are made in a user namespace, which only a process of one thread can make or go into: of what was
+/// typed it is seen whether there will be any. Where that does not work, the first host says so.
+fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    let makes_lab = words.first() == Some(&"lab") && words.get(1) == Some(&"up");
+    // What stands is somebody's own, who is to be asked.
+    let named =
+        |lab: &LabEntry| words.iter().any(|word| word.split(',').any(|word| word.trim_start_matches(LAB) == lab.name));
+    let entered = ["exec", "shell"].iter().any(|verb| words.get(1) == Some(verb)) && catalogue.labs.len() == 1;
+    if let Some(lab) = catalogue.labs.iter().find(|lab| named(lab) || entered).filter(|_| !makes_lab) {
+        let _ = plimsoll_lab::hosts::join_owner(lab.process);
+        return;
+    }
+    let is_cluster = |word: &str| {
+        let presets = catalogue.stores.iter().flat_map(|kind| kind.spec().presets);
+        word.contains("nodes") || presets.into_iter().any(|preset| word.split(',').any(|name| name == preset.name))
+    };
+    let is_plan = |word: &str| studies::ALL.iter().any(|study| study.name == word) || word.ends_with(".toml");
+    if makes_lab || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
+        let _ = plimsoll_lab::hosts::become_owner();
     }
 }
 

@@ -255,6 +255,8 @@ pub const LAB: &str = "lab:";
 pub struct LabEntry {
     /// Its name, as in `--on lab:NAME`.
     pub name: String,
+    /// The process that holds it.
+    pub process: u32,
     /// The name of its kind of store.
     pub store: String,
     /// The parameters that its servers were made with.

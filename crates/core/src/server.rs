@@ -137,6 +137,11 @@ pub trait Recipe: Send + Sync {
         "server"
     }
 
+    /// The ports that it listens on, where it has a host of its own.
+    fn ports(&self, _node: usize) -> &'static [u16] {
+        self.spec().ports
+    }
+
     /// Which of the cluster's hosts it is on.
     fn host(&self, node: usize) -> usize {
         node

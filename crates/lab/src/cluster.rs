@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
 
 use crate::ending::Ending;
-use crate::hosts::{Entered, Host, Network};
+use crate::hosts::{Entered, Host, Link, Network};
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
@@ -154,6 +154,18 @@ impl ClusterHandle {
         self.0.network.as_ref()
     }
 
+    /// Has this link between a node's host and all others from now on.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node, it has no host of its own, or there can be no such link; as the kernel says.
+    pub fn set_link(&self, number: usize, link: Link) -> Result<(), StoreError> {
+        let host = self.0.find(number)?.host.ok_or_else(|| {
+            let what = format!("{} is on this machine's own network, which has no links", self.0.spec.name);
+            StoreError::usage(what).next("make a cluster of several: plimsoll list stores")
+        })?;
+        host.set_link(link)
+    }
+
     /// How a node's server ended that should run; `None` while it runs, or was stopped here.
     ///
     /// # Errors
@@ -293,7 +305,7 @@ impl Running {
             socket_dir: server.socket_dir().to_owned(),
             address: host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.address()),
             ports: match host {
-                Some(_) => self.spec.ports.to_vec(),
+                Some(_) => self.recipe.ports(number).to_vec(),
                 None => free_ports.take(self.spec.ports.len()).collect(),
             },
             secret: self.secret.clone(),

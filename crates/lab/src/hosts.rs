@@ -29,7 +29,7 @@ pub use namespace::Entered;
 use namespace::Namespace;
 pub(crate) use namespace::go_into;
 use netlink::Netlink;
-pub use owner::become_owner;
+pub use owner::{become_owner, join_owner};
 
 /// The network of all hosts, and the length of its prefix.
 const NETWORK: [u8; 2] = [10, 77];
@@ -247,9 +247,11 @@ fn connected(
 /// Why hosts cannot be made.
 fn refused(error: &std::io::Error) -> StoreError {
     let (kind, next) = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
-            (StoreErrorKind::Permission, "run as root, or in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN")
-        }
+        Some(libc::EPERM | libc::EACCES) => (
+            StoreErrorKind::Permission,
+            "run as root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN, or where users have namespaces: \
+             sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS) => {
             (StoreErrorKind::Missing, "the kernel needs network namespaces, bridge and veth: modprobe bridge veth")
         }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
 use rustix::fs::FlockOperation;
 
-use crate::hosts::Entered;
+use crate::hosts::{Entered, Link};
 use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
 use request::{Act, Answer, Request};
@@ -239,6 +239,18 @@ impl Lab {
     /// As the kernel says.
     pub fn enter(&self) -> Result<Option<Entered>, StoreError> {
         self.namespace.as_deref().map(enter).transpose()
+    }
+
+    /// Has this link between a node's host, or each, and all others from now on.
+    ///
+    /// # Errors
+    /// As [`ClusterHandle::set_link`](crate::ClusterHandle::set_link).
+    pub fn set_link(&self, nodes: Nodes, link: Link) -> Result<(), StoreError> {
+        let node = match nodes {
+            Nodes::All => None,
+            Nodes::One(number) => Some(number),
+        };
+        self.done(&Request::Link { node, link })
     }
 
     /// Makes one more node; its number.

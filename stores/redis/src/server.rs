@@ -54,9 +54,9 @@ const PASSWORD_FILE: &str = "password.conf";
 const SENTINEL_FILE: &str = "sentinel.conf";
 /// What Sentinels call the servers that they watch.
 pub(crate) const WATCHED: &str = "plimsoll";
-/// Ports of clients, of a cluster's other nodes, of a Sentinel's clients.
-const PORTS: [u16; 3] = [6379, 16379, 26379];
-const SENTINEL_PORT: usize = 2;
+/// Ports of clients, and of a cluster's other nodes.
+const PORTS: [u16; 2] = [6379, 16379];
+const SENTINEL_PORTS: [u16; 1] = [26379];
 
 /// The role of a server that has keys of its own.
 pub(crate) const MASTER: &str = "master";
@@ -133,7 +133,7 @@ impl RedisRecipe {
         let place = format!("the private {}", self.make.user());
         let login = Login { password, place, ..Login::default() };
         let address = match (is_sentinel, self.shape.has_hosts()) {
-            (true, _) => Address::Tcp(node.address.to_string(), node.listens_at(SENTINEL_PORT).port()),
+            (true, _) => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
             (_, true) if !self.is_cluster() => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
             _ => Address::Unix(node.socket_dir.join("redis.sock")),
         };
@@ -153,7 +153,7 @@ impl Recipe for RedisRecipe {
         let (hosts, ports): (_, &[u16]) = match self.shape {
             Shape::ALONE => (0, &[]),
             shape if shape.has_hosts() => (servers.max(shape.sentinels), &PORTS),
-            _ => (0, &PORTS[..SENTINEL_PORT]),
+            _ => (0, &PORTS),
         };
         let nodes = servers + self.shape.sentinels;
         let package = self.make.program().package;
@@ -167,6 +167,10 @@ impl Recipe for RedisRecipe {
             _ if node < self.shape.servers() => REPLICA,
             _ => SENTINEL,
         }
+    }
+
+    fn ports(&self, node: usize) -> &'static [u16] {
+        if self.role(node) == SENTINEL { &SENTINEL_PORTS } else { &PORTS }
     }
 
     fn host(&self, node: usize) -> usize {
@@ -190,7 +194,7 @@ impl Recipe for RedisRecipe {
             let text = format!("requirepass {0}\nmasterauth {0}\n", node.secret);
             return Ok(vec![(PASSWORD_FILE.to_owned(), text.into_bytes())]);
         };
-        let (own, watched) = (node.listens_at(SENTINEL_PORT), master.listens_at(0));
+        let (own, watched) = (node.listens_at(0), master.listens_at(0));
         // As many as decide that a master is down: more than half. With Redis' own 30 s a failover would take longer than most
         // runs do.
         let text = format!(
@@ -227,10 +231,12 @@ impl Recipe for RedisRecipe {
             ("appendfsync", "always"),
         ];
         let bound = Some(("bind", address.as_str())).filter(|_| !self.shape.is_alone());
+        // Redis itself waits 5 s for more replicas before it copies to the first.
+        let has_replicas = Some(("repl-diskless-sync-delay", "0")).filter(|_| self.shape.replicas > 0);
         let in_cluster = [("cluster-enabled", "yes"), ("cluster-port", bus_port.as_str())];
         let in_cluster = in_cluster.into_iter().filter(|_| self.is_cluster());
         let settings = self.settings.iter().map(|(name, value)| (&**name, &**value));
-        let all = own.into_iter().chain(bound).chain(in_cluster).chain(settings);
+        let all = own.into_iter().chain(bound).chain(has_replicas).chain(in_cluster).chain(settings);
         let mut arguments: Vec<String> =
             all.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
         if !self.shape.is_alone() {

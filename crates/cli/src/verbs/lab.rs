@@ -11,8 +11,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::{Catalogue, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
+use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
+use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
@@ -63,8 +65,74 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
         LabAction::Pause(of) => act(of, "standing still", |lab, nodes| lab.pause(nodes)),
         LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
+        LabAction::Link { of, delay, jitter, loss, rate } => {
+            let time = |option: &str, given: &Option<String>| {
+                given.as_ref().map_or(Ok(0.0), |given| read(option, given, Dimension::Time))
+            };
+            let link = Link {
+                delay: Duration::from_nanos(time("--delay", delay)? as u64),
+                jitter: Duration::from_nanos(time("--jitter", jitter)? as u64),
+                loss: loss.as_ref().map_or(Ok(0.0), |given| share(given))?,
+                rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
+            };
+            let (lab, node) = node_of(&of.at)?;
+            lab.set_link(node.map_or(Nodes::All, Nodes::One), link)?;
+            let who = node.map_or("all nodes".to_owned(), |node| format!("node {}", node + 1));
+            crate::say(&format!("lab {}: {who}: {}", lab.name(), linked(&link)));
+            Ok(exit::OK)
+        }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
     }
+}
+
+/// A quantity as plans write it.
+fn read(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
+    plimsoll_plan::parse_quantity(given, dimension).map_err(|(why, next)| {
+        let next = next.unwrap_or_else(|| "write 20ms, or 1s".to_owned());
+        TrialError::usage(format!("{option} {given}: {why}")).next(next)
+    })
+}
+
+/// `10%` or `0.1`.
+fn share(given: &str) -> Result<f64, TrialError> {
+    let number = given.strip_suffix('%').unwrap_or(given).trim().parse::<f64>();
+    let number =
+        number.map_err(|_| TrialError::usage(format!("--loss {given}: no share")).next("write 10%, or 0.1"))?;
+    Ok(if given.ends_with('%') { number / 100.0 } else { number })
+}
+
+/// `50Mbit`, with or without `/s`.
+fn bits(given: &str) -> Result<u64, TrialError> {
+    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
+    let (number, unit) = given.split_at(number_end);
+    let factor = match unit.trim_end_matches("/s") {
+        "" | "bit" => 1.0,
+        "kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        _ => 0.0,
+    };
+    match number.parse::<f64>() {
+        Ok(number) if factor > 0.0 => Ok((number * factor) as u64),
+        _ => {
+            Err(TrialError::usage(format!("--rate {given}: no number of bits a second")).next("write 50Mbit, or 1Gbit"))
+        }
+    }
+}
+
+fn linked(link: &Link) -> String {
+    if *link == Link::default() {
+        return "plain link".to_owned();
+    }
+    let mut parts = Vec::new();
+    if !link.delay.is_zero() {
+        parts.push(format!("{:?} ± {:?} one way", link.delay, link.jitter));
+    }
+    if link.loss > 0.0 {
+        parts.push(format!("{} % of packets lost", link.loss * 100.0));
+    }
+    parts.extend(link.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
+    parts.join(", ")
 }
 
 fn labs() -> Result<PathBuf, TrialError> {

@@ -155,6 +155,57 @@ fn nodes_are_killed_started_added_removed_and_looked_into() {
 }
 
 #[test]
+fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-sentinel", &["--set", "sentinels=0", "--set", "replicas=1"]);
+    let median = || {
+        let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=100", "--on", "lab:redis-sentinel"];
+        let ran = place.run(&[&drive[..], &["--ops", "200"]].concat()).expect(0);
+        let text = ran.out.split("p50 ").nth(1).unwrap().split(" ·").next().unwrap().to_owned();
+        match text.split_once(' ').unwrap() {
+            (number, "ms") => number.parse::<f64>().unwrap(),
+            (number, "µs") => number.parse::<f64>().unwrap() / 1e3,
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = median();
+    place.run(&["lab", "link", "1", "--delay", "10ms", "--jitter", "1ms"]).expect(0).says("10ms ± 1ms one way");
+    let slow = median();
+    assert!((19.0..30.0).contains(&slow) && plain < 10.0, "{plain} ms, then {slow} ms");
+    place.run(&["lab", "link"]).expect(0).says("plain link");
+    assert!(median() < 10.0);
+    place.run(&["lab", "link", "1", "--loss", "150%"]).expect(2).says("a share from 0 to 1");
+    place.run(&["lab", "link", "1", "--rate", "fast"]).expect(2).says("write 50Mbit");
+    lab.down();
+}
+
+/// Whoever is not root has hosts in a user namespace of his own.
+#[test]
+fn a_user_without_privileges_has_hosts_too() {
+    let base = Lab::base();
+    std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    // The build's own directory may be closed to others.
+    let program = base.path().join("plimsoll");
+    std::fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &program).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&program).args(words);
+        let home = base.path().join("home");
+        command.env("XDG_STATE_HOME", &home).env("HOME", &home).current_dir("/").stdin(std::process::Stdio::null());
+        crate::bench::Ran::of(&command.output().unwrap())
+    };
+    let dir = base.path().to_str().unwrap();
+    run(&["lab", "up", "postgres-replicas", "--nodes", "2", "--keep", "--dir", dir]).expect(0);
+    let address = run(&["lab", "exec", "2", "--", "cat", "/proc/self/net/fib_trie"]);
+    let drive = ["drive", "kv:a", "--set", "records=500", "--on", "lab:postgres-replicas", "--for", "1s"];
+    let driven = run(&drive);
+    run(&["lab", "down"]).expect(0);
+    run(&["drive", "kv:a", "--set", "records=500", "--on", "redis-sentinel", "--for", "1s"]).expect(0);
+    driven.expect(0).says("kept every promise");
+    assert!(address.expect(0).out.contains("10.77.0.2"));
+}
+
+#[test]
 fn one_for_the_run_alone_goes_with_it() {
     let place = Place::new();
     let set = ["--set", "records=1000"];

@@ -35,7 +35,7 @@ const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 const BATCH: usize = 64;
 
 /// What a link between a host and the bridge does to frames, in each of both directions. The default does nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Link {
     /// How long a frame is on its way, one way.
     pub delay: Duration,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::thread::{CapabilitySet, UnshareFlags};
@@ -23,6 +24,26 @@ pub fn become_owner() -> Result<(), StoreError> {
     own().map_err(|error| refused(&error))
 }
 
+/// Goes into the user namespace that the process `of` has made for its hosts, where it is one of this user's. To be called
+/// while this process has one thread.
+///
+/// # Errors
+/// As [`become_owner`].
+pub fn join_owner(of: u32) -> Result<(), StoreError> {
+    let path = format!("/proc/{of}/ns/user");
+    let same = fs::read_link(&path).ok() == fs::read_link("/proc/self/ns/user").ok();
+    if same {
+        return Ok(());
+    }
+    let join = || {
+        let namespace = fs::File::open(&path)?;
+        let kind = Some(rustix::thread::LinkNameSpaceType::User);
+        rustix::thread::move_into_link_name_space(namespace.as_fd(), kind)?;
+        keep_capabilities()
+    };
+    join().map_err(|error: io::Error| refused(&error))
+}
+
 fn own() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // SAFETY: no file is shared less than before, and the kernel refuses it where there is another thread.
@@ -31,13 +52,19 @@ fn own() -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    keep_capabilities()
+}
+
+fn keep_capabilities() -> io::Result<()> {
     // A program that is not root keeps ambient capabilities alone (capabilities(7)), and those have to be inheritable.
-    let mut sets = rustix::thread::capabilities(None)?;
-    sets.inheritable |= NEEDED;
+    // And no more than they have, as a program may only look at one that may do less or the same.
+    let sets = rustix::thread::CapabilitySets { effective: NEEDED, permitted: NEEDED, inheritable: NEEDED };
     rustix::thread::set_capabilities(None, sets)?;
     for capability in NEEDED.iter() {
         rustix::thread::configure_capability_in_ambient_set(capability, true)?;
     }
+    // Whoever gains capabilities is closed to its own programs (proc_pid_fd(5)), which find their networks there.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)?;
     Ok(())
 }
 

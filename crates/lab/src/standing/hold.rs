@@ -172,6 +172,13 @@ impl Holder {
                 let launch = Launch::new("a program", program, arguments);
                 self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| Answer::Done)
             }
+            Request::Link { node, link } => {
+                let nodes = self.cluster.nodes();
+                let meant =
+                    nodes.iter().map(|node| node.number).filter(|number| node.is_none_or(|node| node == *number));
+                meant.map(|number| self.cluster.set_link(number, link)).collect::<Result<Vec<()>, _>>()?;
+                Ok(Answer::Done)
+            }
             Request::Add => self.cluster.add().map(Answer::Added),
             Request::Remove(number) => {
                 self.meant(Nodes::One(number), Some(NodeState::Stopped));

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use plimsoll_core::{Node, ParamValue, StoreError, StoreErrorKind};
 use serde::{Deserialize, Serialize};
 
+use crate::hosts::Link;
+
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -19,6 +21,8 @@ pub(super) enum Request {
     Act { act: Act, node: Option<usize> },
     /// A program run to its end where a node's server is stopped.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
+    /// Another link between a node's host, or each, and all others.
+    Link { node: Option<usize>, link: Link },
     /// One more node.
     Add,
     /// One node less.
