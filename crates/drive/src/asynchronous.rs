@@ -6,30 +6,29 @@
 //! a timer of the kernel's (timerfd), as tokio's own are only precise to a millisecond.
 
 mod losses;
+mod pump;
+mod tasks;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
 use std::task::{Context, Poll, Waker};
 
-use plimsoll_core::{Answer, AsyncSession, KindId, Op, OpKind, Outcome, StoreError, ValueBuf};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
+use plimsoll_core::{AsyncSession, KindId, OpKind, StoreError, ValueBuf};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::clock::{Clock, Ticker};
 use crate::control::{Message, WorkerReport};
-use crate::worker::{Busy, CHECK_NS, Next, NextStep, Start, WorkerCore};
+use crate::worker::{CHECK_NS, Start, WorkerCore};
 use losses::Losses;
 
 /// A wait that takes longer has slept.
@@ -304,149 +303,6 @@ impl Worker {
         }
     }
 
-    async fn pump(self: Rc<Self>) {
-        self.arm(0);
-        let open_at_once = self.seats.len().min(OPENING_MAX);
-        if self.starting.get() {
-            (0..open_at_once).for_each(|_| self.open_next());
-        }
-        while self.panicked.get().is_none() {
-            let now_ns = self.now_ns();
-            if self.starting.get() {
-                let must_end = self.core.borrow().must_end();
-                if self.not_ready.get() == 0 || must_end || self.first_error.borrow().is_some() {
-                    return;
-                }
-            }
-            let mut wake_at_ns = self.next_tick_ns.get();
-            if !self.starting.get() {
-                let Some(due_ns) = self.dispatch(now_ns).await else { return };
-                wake_at_ns = wake_at_ns.min(due_ns);
-            }
-            self.arm(wake_at_ns);
-            self.wait().await;
-            let now_ns = self.now_ns();
-            if now_ns >= self.next_tick_ns.get() {
-                let ticks = (now_ns - self.next_tick_ns.get()) / CHECK_NS + 1;
-                self.next_tick_ns.set(self.next_tick_ns.get() + ticks * CHECK_NS);
-                self.keep_time(now_ns);
-            }
-        }
-    }
-
-    /// Hands out whatever is due. Returns when the next operation or step is; `None` when the phase is over.
-    async fn dispatch(&self, mut now_ns: u64) -> Option<u64> {
-        loop {
-            let next = {
-                let mut core = self.core.borrow_mut();
-                self.catch_up(&mut core);
-                core.check_if_due(now_ns);
-                while let Some(lane) = core.awake(now_ns) {
-                    self.give(lane, Work::Steps);
-                }
-                if core.has_ended() && core.in_flight() == 0 {
-                    return None;
-                }
-                let next = core.next(now_ns);
-                if let Next::Send { lane, kind, .. } = next {
-                    self.give_operation(&core, lane, kind);
-                }
-                next
-            };
-            let due_ns = match next {
-                // It is sent before another one is asked for: that one's time is not this one's.
-                Next::Send { .. } => {
-                    give_way().await;
-                    now_ns = self.now_ns();
-                    continue;
-                }
-                Next::Steps { lane } => {
-                    self.give(lane, Work::Steps);
-                    give_way().await;
-                    now_ns = self.now_ns();
-                    continue;
-                }
-                Next::SleepUntil(at_ns) => at_ns,
-                Next::Wait | Next::Stop => u64::MAX,
-            };
-            let core = self.core.borrow();
-            if core.has_ended() && core.in_flight() == 0 {
-                return None;
-            }
-            let due_ns = due_ns.min(core.awake_at_ns().unwrap_or(u64::MAX));
-            // Before what is due it stays awake, and sees to the others.
-            let spin_ns = core.spin_ns();
-            drop(core);
-            if due_ns.saturating_sub(now_ns) > spin_ns {
-                return Some(due_ns - spin_ns);
-            }
-            give_way().await;
-            now_ns = self.now_ns();
-        }
-    }
-
-    /// Slices, ends and timeouts.
-    fn keep_time(&self, now_ns: u64) {
-        let mut core = self.core.borrow_mut();
-        if !self.starting.get() {
-            core.check_if_due(now_ns);
-            if self.slice.get() != core.slice() {
-                self.slice.set(core.slice());
-                self.ticker.borrow_mut().anchor_again();
-            }
-        }
-        let drains = core.has_ended() && core.has_steps() || core.is_cancelled();
-        if now_ns < self.deadline_ns.get() && self.not_ready.get() == 0 && !drains {
-            return;
-        }
-        let mut next_ns = u64::MAX;
-        for (lane, seat) in self.seats.iter().enumerate() {
-            let due_ns = core.deadline_ns(lane).unwrap_or(u64::MAX).min(seat.alarm_ns.get());
-            if now_ns >= due_ns {
-                seat.ring();
-            } else {
-                next_ns = next_ns.min(due_ns);
-            }
-        }
-        self.deadline_ns.set(next_ns);
-    }
-
-    /// Sets the timer.
-    fn arm(&self, at_ns: u64) {
-        self.sleeps.armed_ns.store(at_ns, Relaxed);
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // A time of 0 would take the alarm away.
-        let value = Itimerspec { it_interval: never, it_value: self.clock.timespec(at_ns.max(1)) };
-        // A descriptor that is there and a time that is one leave nothing to fail.
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value);
-    }
-
-    /// Sets the timer to an earlier time.
-    fn arm_before(&self, at_ns: u64) {
-        if at_ns < self.sleeps.armed_ns.load(Relaxed) {
-            self.arm(at_ns);
-        }
-    }
-
-    /// Waits for the timer, or until somebody calls the pump.
-    async fn wait(&self) {
-        poll_fn(|context| {
-            if self.is_called.replace(false) {
-                return Poll::Ready(());
-            }
-            // It is not read: the runtime is told each time that it goes off, and no other.
-            if let Poll::Ready(ready) = self.timer.poll_read_ready(context) {
-                if let Ok(mut guard) = ready {
-                    guard.clear_ready();
-                }
-                return Poll::Ready(());
-            }
-            *self.waker.borrow_mut() = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-
     fn call(&self) {
         self.is_called.set(true);
         if let Some(waker) = &*self.waker.borrow() {
@@ -475,183 +331,6 @@ impl Worker {
         params.extend(core.op(kind).params);
         drop(params);
         self.give(lane, Work::Given(kind));
-    }
-}
-
-/// The tasks of sessions.
-impl Worker {
-    async fn serve(self: Rc<Self>, lane: usize, mut session: Box<dyn AsyncSession>) {
-        let _alarm = Alarm { worker: Rc::clone(&self), lane };
-        if !self.open_first(lane, &mut *session).await {
-            return;
-        }
-        let mut answer = Answer::default();
-        let (mut next, mut instant) = (None, 0);
-        loop {
-            let work = match next.take() {
-                Some(work) => work,
-                None => self.turn(lane).await,
-            };
-            let (came, has_waited) = self.carry_out(lane, &mut *session, &mut answer, work).await;
-            instant = if has_waited { 0 } else { instant + 1 };
-            if instant == INSTANT_MAX {
-                instant = 0;
-                give_way().await;
-            }
-            next = match came {
-                Came::Sleeps => None,
-                Came::Over(now_ns) => self.go_on(lane, now_ns),
-                Came::Lost(error) => {
-                    let now_ns = self.open_again(lane, &mut *session, error).await;
-                    self.go_on(lane, now_ns)
-                }
-            };
-        }
-    }
-
-    /// Waits for something to do.
-    async fn turn(&self, lane: usize) -> Work {
-        let seat = &self.seats[lane];
-        seat.rang.set(false);
-        poll_fn(|context| {
-            if let Some(work) = seat.work.take() {
-                return Poll::Ready(work);
-            }
-            if seat.rang.replace(false) {
-                return Poll::Ready(Work::GiveUp);
-            }
-            seat.wait(context);
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// What `future` comes to, or nothing when it is given up; and whether it had to be waited for.
-    async fn watch<T>(&self, lane: usize, mut future: Pin<Box<dyn Future<Output = T> + '_>>) -> (Option<T>, bool) {
-        let seat = &self.seats[lane];
-        seat.rang.set(false);
-        let mut has_waited = false;
-        let came = poll_fn(|context| {
-            if seat.rang.replace(false) {
-                return Poll::Ready(None);
-            }
-            if let Poll::Ready(came) = future.as_mut().poll(context) {
-                return Poll::Ready(Some(came));
-            }
-            has_waited = true;
-            seat.wait(context);
-            Poll::Pending
-        })
-        .await;
-        (came, has_waited)
-    }
-
-    async fn carry_out(
-        &self,
-        lane: usize,
-        session: &mut dyn AsyncSession,
-        answer: &mut Answer,
-        work: Work,
-    ) -> (Came, bool) {
-        answer.clear();
-        let future = {
-            let core = self.core.borrow();
-            self.deadline_ns.set(self.deadline_ns.get().min(core.begun(lane).sent_ns + core.settings.op_timeout_ns));
-            match work {
-                Work::Own(kind) => session.execute(&core.op(kind), answer),
-                Work::Given(kind) => session.execute(&Op::new(kind, self.seats[lane].params.borrow().values()), answer),
-                Work::Steps => {
-                    drop(core);
-                    return (self.steps(lane, session, answer).await, true);
-                }
-                Work::GiveUp => {
-                    let is_asleep = core.busy(lane) == Busy::Steps;
-                    drop(core);
-                    let came = if is_asleep { Came::Over(self.give_up(lane, "", answer)) } else { Came::Sleeps };
-                    return (came, true);
-                }
-            }
-        };
-        let (outcome, has_waited) = self.watch(lane, future).await;
-        let came = match outcome {
-            Some(outcome) => {
-                let now_ns = self.now_ns();
-                let mut core = self.core.borrow_mut();
-                self.catch_up(&mut core);
-                core.finish(lane, now_ns, outcome, answer);
-                self.seats[lane].losses.answered();
-                session.lost().map_or(Came::Over(now_ns), Came::Lost)
-            }
-            None => self.unanswered(lane, session, answer),
-        };
-        (came, has_waited)
-    }
-
-    /// Takes an operation through its steps, to its end or to one before which it sleeps.
-    async fn steps(&self, lane: usize, session: &mut dyn AsyncSession, answer: &mut Answer) -> Came {
-        loop {
-            let now_ns = self.now_ns();
-            let future = {
-                let mut core = self.core.borrow_mut();
-                let awake_at_ns = core.awake_at_ns();
-                match core.step(lane, 1, now_ns) {
-                    NextStep::Send(op) => {
-                        answer.clear();
-                        session.execute(&op, answer)
-                    }
-                    NextStep::Wait => {
-                        self.arm_before(core.awake_at_ns().or(awake_at_ns).unwrap_or(u64::MAX));
-                        return Came::Sleeps;
-                    }
-                    NextStep::Over => return Came::Over(now_ns),
-                }
-            };
-            let timeout_ns = self.core.borrow().settings.op_timeout_ns;
-            self.deadline_ns.set(self.deadline_ns.get().min(now_ns + timeout_ns));
-            let (outcome, _) = self.watch(lane, future).await;
-            let Some(outcome) = outcome else { return self.unanswered(lane, session, answer) };
-            let now_ns = self.now_ns();
-            let mut core = self.core.borrow_mut();
-            self.catch_up(&mut core);
-            core.answered(lane, now_ns, outcome, answer);
-            if let Some(error) = session.lost() {
-                answer.fail(Outcome::Unknown, "connection", &error.to_string());
-                core.give_up(lane, now_ns, answer);
-                return Came::Lost(error);
-            }
-        }
-    }
-
-    /// The session of `lane` is free; what it does next.
-    fn go_on(&self, lane: usize, now_ns: u64) -> Option<Work> {
-        let mut core = self.core.borrow_mut();
-        core.release(lane, now_ns);
-        match core.next(now_ns) {
-            Next::Send { lane: next, kind, .. } if next == lane => return Some(Work::Own(kind)),
-            Next::Steps { lane: next } if next == lane => return Some(Work::Steps),
-            Next::Send { lane: next, kind, .. } => self.give_operation(&core, next, kind),
-            Next::Steps { lane: next } => self.give(next, Work::Steps),
-            Next::SleepUntil(at_ns) => self.arm_before(at_ns.saturating_sub(core.spin_ns())),
-            Next::Wait => {}
-            Next::Stop if core.in_flight() == 0 => self.call(),
-            Next::Stop => {}
-        }
-        None
-    }
-}
-
-/// Has the pump know when the task of a session panicked.
-struct Alarm {
-    worker: Rc<Worker>,
-    lane: usize,
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.worker.panicked.set(Some(self.lane));
-            self.worker.call();
-        }
     }
 }
 

@@ -67,7 +67,8 @@ fn head(server: &str, method: &str) -> Request<()> {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, server, file, what, rest @ ..] = &arguments[..] else { panic!("see the first lines of its source") };
-    let keys: Vec<Vec<u8>> = std::fs::read_to_string(file).unwrap().lines().map(|key| key.as_bytes().to_vec()).collect();
+    let keys: Vec<Vec<u8>> =
+        std::fs::read_to_string(file).unwrap().lines().map(|key| key.as_bytes().to_vec()).collect();
     let keys: Rc<[Vec<u8>]> = keys.into();
     let runtime = Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).unwrap();
     if what == "put" {
@@ -102,5 +103,10 @@ fn main() {
     });
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let used_ns = used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64;
-    println!("{} operations in {:.1} s, {} ns of CPU each", ops.get(), began.elapsed().as_secs_f64(), used_ns / ops.get());
+    println!(
+        "{} operations in {:.1} s, {} ns of CPU each",
+        ops.get(),
+        began.elapsed().as_secs_f64(),
+        used_ns / ops.get()
+    );
 }

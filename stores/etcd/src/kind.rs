@@ -79,7 +79,7 @@ impl StoreKind for Etcd {
             target => {
                 let (url, password) = target.url()?;
                 let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
-                EtcdStore::attach(endpoint, &run_id, &waits, progress)?
+                EtcdStore::attach(&endpoint, &run_id, &waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -57,7 +57,7 @@ impl EtcdStore {
     }
 
     pub fn attach(
-        endpoint: Endpoint,
+        endpoint: &Endpoint,
         run_id: &str,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),

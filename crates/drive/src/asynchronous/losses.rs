@@ -93,16 +93,10 @@ impl Worker {
         self.end_for(lane, now_ns, error, ends_on_loss);
         let mut backoff_ns = BACKOFF_NS.start;
         loop {
-            let core = self.core.borrow();
-            if core.has_ended() {
-                if core.in_flight() == 0 {
-                    self.call();
-                }
-                drop(core);
+            if self.has_ended() {
                 // It goes with its runtime.
                 return std::future::pending().await;
             }
-            drop(core);
             seat.alarm_ns.set(now_ns + backoff_ns);
             self.watch(lane, Box::pin(std::future::pending::<()>())).await;
             backoff_ns = (backoff_ns * 2).min(BACKOFF_NS.end);
@@ -124,6 +118,15 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Whether the phase is over for this worker; has the pump know when nothing is in flight any more.
+    fn has_ended(&self) -> bool {
+        let core = self.core.borrow();
+        if core.has_ended() && core.in_flight() == 0 {
+            self.call();
+        }
+        core.has_ended()
     }
 
     /// Ends the phase where nothing else would: a server refuses for good, or nobody else does this client's operations.

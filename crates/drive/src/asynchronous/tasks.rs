@@ -1,0 +1,196 @@
+//! The task of a session: one operation after the other.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use plimsoll_core::{Answer, AsyncSession, Op, Outcome};
+
+use super::{Came, INSTANT_MAX, Work, Worker, give_way};
+use crate::worker::{Busy, Next, NextStep};
+
+impl Worker {
+    pub(super) async fn serve(self: Rc<Self>, lane: usize, mut session: Box<dyn AsyncSession>) {
+        let _alarm = Alarm { worker: Rc::clone(&self), lane };
+        if !self.open_first(lane, &mut *session).await {
+            return;
+        }
+        let mut answer = Answer::default();
+        let (mut next, mut instant) = (None, 0);
+        loop {
+            let work = match next.take() {
+                Some(work) => work,
+                None => self.turn(lane).await,
+            };
+            let (came, has_waited) = self.carry_out(lane, &mut *session, &mut answer, work).await;
+            instant = if has_waited { 0 } else { instant + 1 };
+            if instant == INSTANT_MAX {
+                instant = 0;
+                give_way().await;
+            }
+            next = match came {
+                Came::Sleeps => None,
+                Came::Over(now_ns) => self.go_on(lane, now_ns),
+                Came::Lost(error) => {
+                    let now_ns = self.open_again(lane, &mut *session, error).await;
+                    self.go_on(lane, now_ns)
+                }
+            };
+        }
+    }
+
+    /// Waits for something to do.
+    async fn turn(&self, lane: usize) -> Work {
+        let seat = &self.seats[lane];
+        seat.rang.set(false);
+        poll_fn(|context| {
+            if let Some(work) = seat.work.take() {
+                return Poll::Ready(work);
+            }
+            if seat.rang.replace(false) {
+                return Poll::Ready(Work::GiveUp);
+            }
+            seat.wait(context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// What `future` comes to, or nothing when it is given up; and whether it had to be waited for.
+    pub(super) async fn watch<T>(
+        &self,
+        lane: usize,
+        mut future: Pin<Box<dyn Future<Output = T> + '_>>,
+    ) -> (Option<T>, bool) {
+        let seat = &self.seats[lane];
+        seat.rang.set(false);
+        let mut has_waited = false;
+        let came = poll_fn(|context| {
+            if seat.rang.replace(false) {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(came) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(came));
+            }
+            has_waited = true;
+            seat.wait(context);
+            Poll::Pending
+        })
+        .await;
+        (came, has_waited)
+    }
+
+    async fn carry_out(
+        &self,
+        lane: usize,
+        session: &mut dyn AsyncSession,
+        answer: &mut Answer,
+        work: Work,
+    ) -> (Came, bool) {
+        answer.clear();
+        let future = match work {
+            Work::Own(kind) => {
+                let core = self.core.borrow();
+                self.watch_until(core.begun(lane).sent_ns + core.settings.op_timeout_ns);
+                session.execute(&core.op(kind), answer)
+            }
+            Work::Given(kind) => {
+                let core = self.core.borrow();
+                self.watch_until(core.begun(lane).sent_ns + core.settings.op_timeout_ns);
+                session.execute(&Op::new(kind, self.seats[lane].params.borrow().values()), answer)
+            }
+            Work::Steps => return (self.steps(lane, session, answer).await, true),
+            Work::GiveUp => {
+                let is_asleep = self.core.borrow().busy(lane) == Busy::Steps;
+                let came = if is_asleep { Came::Over(self.give_up(lane, "", answer)) } else { Came::Sleeps };
+                return (came, true);
+            }
+        };
+        let (outcome, has_waited) = self.watch(lane, future).await;
+        let came = match outcome {
+            Some(outcome) => {
+                let now_ns = self.now_ns();
+                let mut core = self.core.borrow_mut();
+                self.catch_up(&mut core);
+                core.finish(lane, now_ns, outcome, answer);
+                self.seats[lane].losses.answered();
+                session.lost().map_or(Came::Over(now_ns), Came::Lost)
+            }
+            None => self.unanswered(lane, session, answer),
+        };
+        (came, has_waited)
+    }
+
+    /// Something is in flight that is overdue at this time.
+    #[inline]
+    fn watch_until(&self, deadline_ns: u64) {
+        self.deadline_ns.set(self.deadline_ns.get().min(deadline_ns));
+    }
+
+    /// Takes an operation through its steps, to its end or to one before which it sleeps.
+    async fn steps(&self, lane: usize, session: &mut dyn AsyncSession, answer: &mut Answer) -> Came {
+        loop {
+            let now_ns = self.now_ns();
+            let future = {
+                let mut core = self.core.borrow_mut();
+                let awake_at_ns = core.awake_at_ns();
+                match core.step(lane, 1, now_ns) {
+                    NextStep::Send(op) => {
+                        answer.clear();
+                        session.execute(&op, answer)
+                    }
+                    NextStep::Wait => {
+                        self.arm_before(core.awake_at_ns().or(awake_at_ns).unwrap_or(u64::MAX));
+                        return Came::Sleeps;
+                    }
+                    NextStep::Over => return Came::Over(now_ns),
+                }
+            };
+            self.watch_until(now_ns + self.core.borrow().settings.op_timeout_ns);
+            let (outcome, _) = self.watch(lane, future).await;
+            let Some(outcome) = outcome else { return self.unanswered(lane, session, answer) };
+            let now_ns = self.now_ns();
+            let mut core = self.core.borrow_mut();
+            self.catch_up(&mut core);
+            core.answered(lane, now_ns, outcome, answer);
+            if let Some(error) = session.lost() {
+                answer.fail(Outcome::Unknown, "connection", &error.to_string());
+                core.give_up(lane, now_ns, answer);
+                return Came::Lost(error);
+            }
+        }
+    }
+
+    /// The session of `lane` is free; what it does next.
+    fn go_on(&self, lane: usize, now_ns: u64) -> Option<Work> {
+        let mut core = self.core.borrow_mut();
+        core.release(lane, now_ns);
+        match core.next(now_ns) {
+            Next::Send { lane: next, kind, .. } if next == lane => return Some(Work::Own(kind)),
+            Next::Steps { lane: next } if next == lane => return Some(Work::Steps),
+            Next::Send { lane: next, kind, .. } => self.give_operation(&core, next, kind),
+            Next::Steps { lane: next } => self.give(next, Work::Steps),
+            Next::SleepUntil(at_ns) => self.arm_before(at_ns.saturating_sub(core.spin_ns())),
+            Next::Wait => {}
+            Next::Stop if core.in_flight() == 0 => self.call(),
+            Next::Stop => {}
+        }
+        None
+    }
+}
+
+/// Has the pump know when the task of a session panicked.
+struct Alarm {
+    worker: Rc<Worker>,
+    lane: usize,
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.worker.panicked.set(Some(self.lane));
+            self.worker.call();
+        }
+    }
+}
