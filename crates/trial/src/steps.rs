@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    Call, Cold, Durability, OpKind, SeriesKind, Sessions, Stream, StreamSpec, ValueBuf, Workload, waits,
+    Call, Cold, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload, waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
@@ -23,6 +23,8 @@ use crate::sink::Told;
 
 /// Sessions over which a load goes at least, where each of them takes several operations at a time.
 const LOAD_SESSIONS: u32 = 4;
+/// Most sessions of a load that each have one operation in flight, unless it has more clients.
+const LOAD_SESSIONS_MAX: u32 = 64;
 
 impl TrialRun<'_, '_> {
     /// Does what `phase` says; `end` takes what came of it.
@@ -80,6 +82,10 @@ impl TrialRun<'_, '_> {
         if !filled_by_statements(&*self.workload) {
             let (clients, depth) = match load_depth(batch, &*self.workload) {
                 1 => (clients, 1),
+                // Where a connection takes one at a time there are more of them.
+                depth if self.store.spec().sessions.shape == SessionShape::Async => {
+                    (clients.saturating_mul(depth).min(LOAD_SESSIONS_MAX).max(clients), 1)
+                }
                 depth => spread(clients, depth.min(self.depth_max(durability)?)),
             };
             let stream = self.stream(&StreamSpec::Load { batch, clients: clients.saturating_mul(depth) })?;

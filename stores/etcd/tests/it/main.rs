@@ -3,4 +3,5 @@
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used)]
 
+mod cluster;
 mod conformance;
