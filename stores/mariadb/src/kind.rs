@@ -136,7 +136,9 @@ impl StoreKind for Mariadb {
             return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, &waits, &run_id)?));
         }
         let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
-        if let Some((name, _)) = of_private.iter().find(|(name, default)| params.text(name) != *default) {
+        if let Some((name, _)) =
+            of_private.iter().find(|(name, default)| !params.text(name).is_empty() && params.text(name) != *default)
+        {
             return Err(StoreError::usage(format!("`{name}` is a private server's, and this one is not ours"))
                 .next("Leave it out, or use a private server: --on mariadb"));
         }
