@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use plimsoll_core::Dialect;
 
+/// Most parameters of a statement: their number has 16 bits on the wire.
+const PARAMS_MAX: usize = 65_535;
+
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -51,7 +54,8 @@ pub(crate) fn pieces(text: &str, dialect: Dialect) -> Vec<Piece> {
                     None => (Some(Sort::Sign), 1),
                 },
                 digits => {
-                    let number: usize = rest[1..=digits].parse().unwrap_or(0);
+                    // What no protocol carries is no parameter, and the server refuses it.
+                    let number = rest[1..=digits].parse().ok().filter(|number| *number <= PARAMS_MAX).unwrap_or(0);
                     (Some(number.checked_sub(1).map_or(Sort::Sign, Sort::Param)), 1 + digits)
                 }
             },

@@ -116,6 +116,10 @@ impl Statement {
         if !matches!(first.sort, Sort::Word) && !self.is_sign(0, '(') || self.text.ends_with("...") {
             return Some("is cut off");
         }
+        let is_open = |piece: &Piece| piece.sort == Sort::Literal && is_open(&self.text[piece.range.clone()]);
+        if self.pieces.last().is_some_and(is_open) {
+            return Some("is cut off");
+        }
         let is_tools = |table: &Table| {
             let is_own = |part: &str| {
                 let part = bare(part.trim()).to_ascii_lowercase();
@@ -341,6 +345,14 @@ pub(crate) fn bare(name: &str) -> String {
     name.trim_matches(['"', '`']).to_owned()
 }
 
+/// A text that begins with a quote and does not end with it.
+fn is_open(literal: &str) -> bool {
+    literal
+        .chars()
+        .next()
+        .is_some_and(|quote| matches!(quote, '\'' | '"') && (literal.len() < 2 || !literal.ends_with(quote)))
+}
+
 /// The value of a literal; `None` of a number that is none.
 fn unquoted(literal: &str, dialect: Dialect) -> Option<String> {
     let Some(quote) = literal.chars().next().filter(|first| matches!(first, '\'' | '"' | '$')) else {
@@ -385,6 +397,18 @@ mod tests {
             Origin::Unknown => "?".to_owned(),
         };
         Statement::new(text, dialect).origins().into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn what_is_cut_within_a_literal_is_left_out_and_no_number_of_a_parameter_is_too_large() {
+        let foreign = |text: &str| Statement::new(text, Dialect::Postgres).foreign(&[]);
+        assert_eq!(foreign("SELECT a FROM t WHERE b = 'abc"), Some("is cut off"));
+        assert_eq!(foreign("SELECT a FROM t WHERE b = '"), Some("is cut off"));
+        assert_eq!(foreign("SELECT a FROM t WHERE b = 'abc'"), None);
+        for number in ["65536", "2000000000", "9000000000000000000", "99999999999999999999"] {
+            assert_eq!(Statement::new(&format!("SELECT ${number}"), Dialect::Postgres).params(), 0, "{number}");
+        }
+        assert_eq!(Statement::new("SELECT $65535", Dialect::Postgres).params(), 65_535);
     }
 
     #[test]

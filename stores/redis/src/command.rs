@@ -65,6 +65,12 @@ impl Command {
                 format!("operation `{kind}`: {name} changes what a connection is, and each has to answer by one reply");
             return Err(StoreError::usage(what).next("Leave it out; user and database stand in the URL."));
         }
+        let second: String = words.get(1).into_iter().flatten().filter_map(text_of).collect();
+        if name == "CLIENT" && second.eq_ignore_ascii_case("reply") {
+            let what =
+                format!("operation `{kind}`: CLIENT REPLY has the server answer otherwise than by one reply each");
+            return Err(StoreError::usage(what).next("Leave it out."));
+        }
         let mut pieces = Vec::new();
         let mut bytes = Vec::new();
         bytes.push(b'*');

@@ -82,6 +82,7 @@ fn what_is_wrong_with_a_command_is_said() {
     wrong("HINCRB a b 1").expect(2).says("operation `own`: ").says("knows no command HINCRB");
     wrong("GET").expect(2).says("GET takes 2 words with its name, and here are 1");
     wrong("SUBSCRIBE news").expect(2).says("SUBSCRIBE changes what a connection is");
+    wrong("client reply off").expect(2).says("CLIENT REPLY has the server answer otherwise");
     wrong("GET user::who").expect(2).says("undefined variable `:who`").says("own.redis:1:10");
     wrong("GET a;").expect(2).says("a command ends with its line");
     // Errors are counted by their class.

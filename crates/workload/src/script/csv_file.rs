@@ -104,9 +104,33 @@ fn variables(seed: u64, files: &[Arc<CsvFile>]) -> Result<Vec<(String, Initial)>
     Ok(variables)
 }
 
+/// The line of a quote that begins a value and is never closed.
+fn open_quote(text: &str) -> Option<u64> {
+    let (mut line, mut opened, mut begins) = (1, None, true);
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, opened) {
+            (b'"', Some(_)) if bytes.peek() == Some(&b'"') => drop(bytes.next()),
+            (b'"', Some(_)) => opened = None,
+            (b'"', None) if begins => opened = Some(line),
+            _ => {}
+        }
+        line += u64::from(byte == b'\n');
+        begins = opened.is_none() && matches!(byte, b',' | b'\n' | b'\r');
+    }
+    opened
+}
+
 /// The names of a file's columns, and its rows.
 fn read(seed: u64, file: &CsvFile) -> Result<(Vec<String>, Table), WorkloadError> {
     let wrong = |line: u64, what: &str, help: &str| WorkloadError::new(format!("{}:{line}: {what}", file.file), help);
+    if let Some(line) = open_quote(&file.text) {
+        return Err(wrong(
+            line,
+            "a quote is never closed",
+            "close it, or write two for one that is meant; the file may be cut off",
+        ));
+    }
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file.text.as_bytes());
     let unreadable = |error: &csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
