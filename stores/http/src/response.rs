@@ -30,8 +30,6 @@ pub enum Framing {
 pub struct Head<'a> {
     /// 100 to 999.
     pub status: u16,
-    /// The server's words for it; may be empty.
-    pub reason: &'a [u8],
     /// How its body ends, where it has one.
     pub framing: Framing,
     /// The server closes the connection after this answer.
@@ -57,11 +55,10 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
             false => Err(Malformed("no line of HTTP/1")),
         };
     };
-    let (minor, status, reason) = status_line(line)?;
+    let (minor, status) = status_line(line)?;
     // HTTP/1.0 closes unless it says otherwise.
     let framing = Framing::Unsaid;
-    let mut head =
-        Head { status, reason, framing, close: minor == b'0', retry_after: false, server: b"", set_cookie: false };
+    let mut head = Head { status, framing, close: minor == b'0', retry_after: false, server: b"", set_cookie: false };
     loop {
         let found = next_line(bytes, at);
         if found.map_or(bytes.len(), |(_, next)| next) > HEAD_BYTES_MAX {
@@ -95,20 +92,19 @@ fn next_line(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
 }
 
 #[inline]
-fn status_line(line: &[u8]) -> Result<(u8, u16, &[u8]), Malformed> {
+fn status_line(line: &[u8]) -> Result<(u8, u16), Malformed> {
     let no_status = Malformed("no status line of HTTP/1");
     let Some(rest) = line.strip_prefix(b"HTTP/1.") else { return Err(no_status) };
     let [minor @ (b'0' | b'1'), b' ', a @ b'1'..=b'9', b, c, reason @ ..] = rest else { return Err(no_status) };
     if !(b.is_ascii_digit() && c.is_ascii_digit()) {
         return Err(no_status);
     }
-    let reason = match reason {
-        [] => reason,
-        [b' ', reason @ ..] => reason,
-        _ => return Err(no_status),
-    };
+    // A server's own words may be what it was sent, and are nobody's business.
+    if !matches!(reason, [] | [b' ', ..]) {
+        return Err(no_status);
+    }
     let digit = |byte: &u8| u16::from(byte - b'0');
-    Ok((*minor, digit(a) * 100 + digit(b) * 10 + digit(c), reason))
+    Ok((*minor, digit(a) * 100 + digit(b) * 10 + digit(c)))
 }
 
 #[inline]
@@ -208,10 +204,10 @@ mod tests {
     fn the_fields_that_matter_are_read_whatever_their_case() {
         let text = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\ncOnTeNt-LeNgTh:  612 \r\nX: y\r\n\r\nbody";
         let (head, used) = whole(text).unwrap();
-        assert_eq!((head.status, head.reason, head.server), (200, &b"OK"[..], &b"nginx/1.22.1"[..]));
+        assert_eq!((head.status, head.server), (200, &b"nginx/1.22.1"[..]));
         assert_eq!((head.framing, head.close, &text[used..]), (Framing::Length(612), false, &b"body"[..]));
         let (head, _) = whole(b"HTTP/1.1 404\nTRANSFER-ENCODING: Chunked\nConnection: x, Close\n\n").unwrap();
-        assert_eq!((head.status, head.reason), (404, &b""[..]));
+        assert_eq!(head.status, 404);
         assert_eq!((head.framing, head.close), (Framing::Chunked, true));
         assert!(whole(b"HTTP/1.0 200 OK\r\n\r\n").unwrap().0.close);
         assert!(!whole(b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n").unwrap().0.close);

@@ -14,7 +14,7 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::Asked;
 
-use crate::client::{Arrived, Client, Greeting};
+use crate::client::{Arrived, Client, Greeting, phrase};
 use crate::endpoint::Login;
 use crate::request::Request;
 use crate::response::{self, Framing, Head, Malformed};
@@ -45,7 +45,6 @@ pub struct HttpSession {
     awaited: Awaited,
     /// Of the answer whose body is arriving.
     status: u16,
-    reason: Vec<u8>,
     /// All of its head, where something of that is wanted.
     head: Vec<u8>,
     close: bool,
@@ -157,10 +156,6 @@ impl HttpSession {
             self.client.greeting.server = String::from_utf8_lossy(head.server).into_owned();
             self.client.greeting.depth_max = DEPTH_MAX;
         }
-        if head.status >= 400 || self.client.asked(self.kind()).is_some_and(|request| !request.expects(head.status)) {
-            self.reason.clear();
-            self.reason.extend_from_slice(head.reason);
-        }
         self.note(&head, bytes);
         if is_head || matches!(head.status, 204 | 304) {
             return self.finish(&[], done).map(|()| 0);
@@ -193,7 +188,7 @@ impl HttpSession {
     fn unasked(&self, head: Head<'_>) -> StoreError {
         // As servers do that grow tired of an idle connection: 408.
         let what = format!("{} ended the connection, unasked", self.client.login.place);
-        let words = String::from_utf8_lossy(head.reason);
+        let words = phrase(head.status);
         StoreError::new(StoreErrorKind::Unreachable, what).detail(format!("{} {words}", head.status))
     }
 
@@ -202,13 +197,7 @@ impl HttpSession {
     fn finish(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
         self.awaited = Awaited::Head;
         let body = if body.is_empty() { &self.body } else { body };
-        let arrived = Arrived {
-            status: self.status,
-            reason: &self.reason,
-            retry_after: self.retry_after,
-            head: &self.head,
-            body,
-        };
+        let arrived = Arrived { status: self.status, retry_after: self.retry_after, head: &self.head, body };
         if !matches!(self.state, WireState::Ready) {
             self.client.opened(&arrived)?;
             self.state = WireState::Ready;

@@ -254,7 +254,7 @@ impl Http2Session {
         }
         let body = if stream.body.is_empty() { body } else { &stream.body };
         let Stream { op, status, retry_after, head, .. } = stream;
-        let arrived = Arrived { status: *status, reason: &[], retry_after: *retry_after, head, body };
+        let arrived = Arrived { status: *status, retry_after: *retry_after, head, body };
         match *op {
             Some((ticket, kind)) => self.client.answered(ticket, kind, &arrived, done),
             None => {

@@ -26,7 +26,7 @@ fn every_class_of_answers_is_an_outcome() {
     use Outcome::{Ok, Rejected};
     assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (Rejected, "404")]);
     assert_eq!(all[4..], [(Rejected, "418"), (Rejected, "503"), (Ok, ""), (Ok, ""), (Ok, ""), (Ok, "")]);
-    assert_eq!(replies[5].answer.message, "Service Temporarily Unavailable");
+    assert_eq!(replies[5].answer.message, "Service Unavailable");
     let bodies: Vec<_> =
         replies.iter().map(|reply| kept(&reply.answer).map(|(status, body)| (status, body.len()))).collect();
     assert_eq!((bodies[0], bodies[2], bodies[6], bodies[7]), (Some((200, 612)), Some((204, 0)), Some((200, 0)), None));

@@ -122,7 +122,7 @@ fn answers_are_taken_however_they_arrive_and_in_any_order() {
     let ok = |ticket, body: &[u8]| (ticket, Outcome::Ok, Some((200, body.to_vec())), "".into(), "".into());
     let expected: Vec<Said> = vec![
         ok(0, b"hello"),
-        (1, Outcome::Rejected, None, "404".into(), "".into()),
+        (1, Outcome::Rejected, None, "404".into(), "Not Found".into()),
         ok(2, b""),
         ok(3, b"ab"),
         (4, Outcome::Unknown, None, "reset".into(), "http://h:80 broke off its answer: CANCEL".into()),

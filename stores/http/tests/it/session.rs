@@ -51,7 +51,7 @@ fn answers_are_taken_however_they_arrive() {
         ok(2, 200, b""),
         ok(3, 200, b"abc0123456789"),
         ok(4, 204, b""),
-        refused(5, "503", "Busy Now"),
+        refused(5, "503", "Service Unavailable"),
         ok(6, 304, b""),
         refused(7, "410", "Gone"),
     ];
@@ -194,7 +194,7 @@ fn an_answer_that_nobody_asked_for_ends_the_connection() {
     let said = fed(&mut session, b"HTTP/1.1 408 Request Time-out\r\nConnection: close\r\n\r\n", 1000);
     assert!(said.is_empty());
     let WireState::Failed(error) = session.state() else { panic!("{:?}", session.state()) };
-    assert_eq!((error.kind, error.detail.as_deref()), (StoreErrorKind::Unreachable, Some("408 Request Time-out")));
+    assert_eq!((error.kind, error.detail.as_deref()), (StoreErrorKind::Unreachable, Some("408 Request Timeout")));
 }
 
 #[test]
