@@ -1,17 +1,22 @@
 //! Servers of our own that run by a store's recipe: a cluster of one node or more, each in a place of its own, one
 //! supervisor for all.
 
+mod provisions;
+
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+};
 
 use crate::ending::Ending;
 use crate::hosts::{Entered, Host, Link, Network};
+use crate::limits::Limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
@@ -26,8 +31,6 @@ const STOP_BOUND: Duration = Duration::from_secs(180);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long one look may take.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
-/// Bytes of what only the nodes and we know.
-const SECRET_BYTES: usize = 24;
 
 /// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
 /// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
@@ -46,17 +49,29 @@ struct Running {
     log_dir: PathBuf,
     secret: String,
     network: Option<Arc<Network>>,
-    members: RwLock<Vec<Member>>,
+    limits: Limits,
+    members: RwLock<Vec<Made>>,
     waits: Waits,
+}
+
+/// A node's server at one moment.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// How it ended that should run; `None` while it runs, or where it was stopped by somebody.
+    pub ended: Option<(Ending, StoreError)>,
+    /// The id of its process.
+    pub pid: Option<u32>,
 }
 
 /// One node and what it is made of.
 #[derive(Clone)]
-struct Member {
+struct Made {
     node: Arc<Node>,
     server: Arc<Mutex<PrivateServer>>,
     /// What it is on, where that is not this machine's own network.
     host: Option<Arc<Host>>,
+    log: Arc<Path>,
+    root: Arc<Path>,
 }
 
 impl Cluster {
@@ -73,15 +88,16 @@ impl Cluster {
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        Self::start_under(Supervisor::start()?, recipe, bases, log_dir, waits, progress)
+        Self::start_under(Supervisor::start()?, Limits::default(), recipe, bases, log_dir, waits, progress)
     }
 
-    /// The same, with its nodes under a supervisor that runs already.
+    /// The same, with its nodes under a supervisor that runs already, and with limits for each of them.
     ///
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start_under(
         supervisor: Supervisor,
+        limits: Limits,
         recipe: Box<dyn Recipe>,
         bases: &[PathBuf],
         log_dir: &Path,
@@ -89,22 +105,23 @@ impl Cluster {
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let spec = recipe.spec();
-        fits(spec)?;
+        provisions::fits(spec)?;
         progress(&format!("starting a private {}", spec.name));
         let network = (spec.hosts > 0).then(Network::shared).transpose()?;
         let running = Arc::new(Running {
             user: ServerUser::caller_or(spec.user, spec.package)?,
             supervisor,
+            limits,
             bases: bases.to_owned(),
             log_dir: log_dir.to_owned(),
-            secret: secret()?,
+            secret: provisions::secret()?,
             members: RwLock::default(),
             waits: waits.clone(),
             network,
             recipe,
             spec,
         });
-        let ports = if spec.hosts == 0 { free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
+        let ports = if spec.hosts == 0 { provisions::free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
         for number in 0..spec.nodes {
             running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
@@ -146,7 +163,8 @@ impl ClusterHandle {
     /// # Errors
     /// `Usage` where there is no such node.
     pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
-        self.0.on(number, |server| Ok((server.log().to_owned(), server.root_dir().to_owned())))
+        let made = self.0.find(number)?;
+        Ok((made.log.to_path_buf(), made.root.to_path_buf()))
     }
 
     /// The host that operations are sent from, where the nodes have hosts of their own.
@@ -166,20 +184,18 @@ impl ClusterHandle {
         host.set_link(link)
     }
 
-    /// How a node's server ended that should run; `None` while it runs, or was stopped here.
+    /// A node's server as it is just now; `None` while something is being done to it.
     ///
     /// # Errors
     /// `Usage` where there is no such node.
-    pub fn ended(&self, number: usize) -> Result<Option<(Ending, StoreError)>, StoreError> {
-        self.0.on(number, |server| Ok(server.ended()))
-    }
-
-    /// The id of a node's process.
-    ///
-    /// # Errors
-    /// `Usage` where there is no such node.
-    pub fn pid(&self, number: usize) -> Result<Option<u32>, StoreError> {
-        self.0.on(number, |server| Ok(server.pid()))
+    pub fn seen(&self, number: usize) -> Result<Option<Seen>, StoreError> {
+        let made = self.0.find(number)?;
+        let mut server = match made.server.try_lock() {
+            Ok(server) => server,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        Ok(Some(Seen { ended: server.ended(), pid: server.pid() }))
     }
 
     /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
@@ -207,7 +223,8 @@ impl ClusterHandle {
         let running = &self.0;
         running.recipe.takes_more()?;
         let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
-        let ports = if running.spec.hosts == 0 { free_ports(running.spec.ports.len())? } else { Vec::new() };
+        let ports =
+            if running.spec.hosts == 0 { provisions::free_ports(running.spec.ports.len())? } else { Vec::new() };
         running.add_member(number, ports.into_iter())?;
         let joined = running.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
             let (nodes, _there) = (running.nodes(), running.enter()?);
@@ -262,7 +279,7 @@ fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
 }
 
 impl Running {
-    fn members(&self) -> Vec<Member> {
+    fn members(&self) -> Vec<Made> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -270,7 +287,7 @@ impl Running {
         self.network.as_ref().map(|network| network.enter()).transpose()
     }
 
-    fn find(&self, number: usize) -> Result<Member, StoreError> {
+    fn find(&self, number: usize) -> Result<Made, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
         found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
     }
@@ -294,6 +311,7 @@ impl Running {
             &self.log_dir,
             &self.waits,
         )?;
+        server.limit(&self.limits)?;
         let host = match &self.network {
             None => None,
             Some(network) => Some(self.host_of(number, network)?),
@@ -310,7 +328,8 @@ impl Running {
             },
             secret: self.secret.clone(),
         };
-        let member = Member { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host };
+        let (log, root) = (Arc::from(server.log()), Arc::from(server.root_dir()));
+        let member = Made { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host, log, root };
         self.members.write().unwrap_or_else(PoisonError::into_inner).push(member);
         Ok(())
     }
@@ -318,7 +337,7 @@ impl Running {
     /// The host of a node: another's, where the recipe says so, or a new one.
     fn host_of(&self, number: usize, network: &Arc<Network>) -> Result<Arc<Host>, StoreError> {
         let host = self.recipe.host(number);
-        let shares = |member: &Member| self.recipe.host(member.node.number) == host;
+        let shares = |member: &Made| self.recipe.host(member.node.number) == host;
         match self.members().into_iter().find(shares).and_then(|member| member.host) {
             Some(host) => Ok(host),
             None => network.add_host().map(Arc::new),
@@ -358,19 +377,14 @@ impl Running {
         }
     }
 
-    fn member<'a>(
-        &self,
-        nodes: &'a [Arc<Node>],
-        number: usize,
-        is_first: bool,
-    ) -> Result<plimsoll_core::Member<'a>, StoreError> {
+    fn member<'a>(&self, nodes: &'a [Arc<Node>], number: usize, is_first: bool) -> Result<Member<'a>, StoreError> {
         let node = nodes.iter().find(|node| node.number == number);
         let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))?;
-        Ok(plimsoll_core::Member { nodes, node, is_first })
+        Ok(Member { nodes, node, is_first })
     }
 
     /// What a node needs before its first start.
-    fn set_up(&self, node: plimsoll_core::Member<'_>) -> Result<(), StoreError> {
+    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
         self.on(node.number, |server| {
             files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
@@ -468,44 +482,4 @@ impl Servers for Running {
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
         self.on(node, |server| server.run(launch, bound))
     }
-}
-
-/// Says no to more nodes than there is memory for.
-fn fits(spec: ServerSpec) -> Result<(), StoreError> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available_kib = available.and_then(|words| words.split_whitespace().next()?.parse::<u64>().ok());
-    let Some(available) = available_kib.map(|kib| kib << 10).filter(|_| spec.memory_bytes > 0) else { return Ok(()) };
-    let wanted = spec.nodes as u64 * spec.memory_bytes;
-    if wanted <= available {
-        return Ok(());
-    }
-    let mib = |bytes: u64| bytes >> 20;
-    let what = format!(
-        "{} servers of {} take {} MiB before they have any data, and {} MiB of memory are available",
-        spec.nodes,
-        spec.name,
-        mib(wanted),
-        mib(available)
-    );
-    let fitting = available / spec.memory_bytes;
-    Err(StoreError::new(StoreErrorKind::Exhausted, what)
-        .next(format!("ask for {fitting} of them at most, or free memory")))
-}
-
-/// Ports of the loopback interface that nobody listens on.
-fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
-    // All are held until all are known, so that none is found twice.
-    let find = || {
-        let all = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<std::io::Result<Vec<_>>>()?;
-        all.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<_>>()
-    };
-    find().map_err(|error| StoreError::io("looking for free ports of 127.0.0.1", &error))
-}
-
-fn secret() -> Result<String, StoreError> {
-    let mut bytes = [0; SECRET_BYTES];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("no random bytes to be had: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::limits;
 use crate::place::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
 
 /// How long processes that were sent SIGKILL may take to be gone.
@@ -113,6 +114,7 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
 }
 
 fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
+    limits::remove_groups(root)?;
     let data = root.join("data");
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(&data))?;
     // The mark goes with the last of them: by it a sweep finds what is left where whoever does this is killed.

@@ -11,6 +11,7 @@ use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
+use crate::limits::Limits;
 use crate::orphans;
 use crate::place::{self, NAME_PREFIX, Place};
 use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
@@ -102,6 +103,14 @@ impl PrivateServer {
     /// Has what is started from now on in this network namespace.
     pub fn live_on(&mut self, network: PathBuf) {
         self.network = Some(network);
+    }
+
+    /// Has what is started from now on have no more than this.
+    ///
+    /// # Errors
+    /// As [`Limits::apply`].
+    pub(crate) fn limit(&mut self, limits: &Limits) -> Result<(), StoreError> {
+        limits.apply(&self.place.root).map(drop)
     }
 
     /// The directory for the server's data: its user's, 0700, empty at first.

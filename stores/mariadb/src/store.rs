@@ -278,7 +278,9 @@ fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Re
     let mut settings = control::settings(connection, flavor, if is_private { &OURS } else { &[] })?;
     if is_private {
         // Where it keeps its files is another place each time, and no setting that anybody chose.
-        settings.retain(|setting| !matches!(setting.name.as_str(), "datadir" | "pid_file" | "socket" | "tmpdir"));
+        settings.retain(|setting| {
+            !matches!(setting.name.as_str(), "datadir" | "init_file" | "pid_file" | "socket" | "tmpdir")
+        });
     }
     // Decides what the figures are of; shown even where it is as the server's makers left it.
     if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {

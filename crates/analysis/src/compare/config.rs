@@ -22,10 +22,18 @@ const OF_THE_MOMENT: [&str; 7] = [
 ];
 
 /// Settings that only say where a server stands.
-const OF_THE_PLACE: [&str; 8] = [
+const OF_THE_PLACE: [&str; 16] = [
+    "bind_address",
+    "init_file",
+    "listen_addresses",
+    "wsrep_cluster_address",
+    "wsrep_node_address",
+    "wsrep_node_incoming_address",
+    "wsrep_sst_receive_address",
     "port",
     "socket",
     "unixsocket",
+    "hba_file",
     "unix_socket_directories",
     "pid_file",
     "pidfile",

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use plimsoll_core::{Catalogue, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
-use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
+use plimsoll_lab::{Cluster, FALLBACK_BASES, Limits, Supervisor};
 use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
 use plimsoll_report::document::{Cell, Table, numbers, words};
@@ -88,7 +88,8 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
 /// A quantity as plans write it.
 fn read(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
     plimsoll_plan::parse_quantity(given, dimension).map_err(|(why, next)| {
-        let next = next.unwrap_or_else(|| "write 20ms, or 1s".to_owned());
+        let example = if dimension == Dimension::Size { "write 1GiB, or 512MiB" } else { "write 20ms, or 1s" };
+        let next = next.unwrap_or_else(|| example.to_owned());
         TrialError::usage(format!("{option} {given}: {why}")).next(next)
     })
 }
@@ -264,6 +265,9 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
             .next("name a store with servers: plimsoll list stores"));
     };
     kind.installed()?;
+    let memory = args.memory.as_ref().map(|given| read("--memory", given, Dimension::Size)).transpose()?;
+    let limits = Limits { processors: args.processors, memory_bytes: memory.map(|bytes| bytes as u64) };
+    limits.check()?;
     let stop = interrupt::of_run();
     if args.held {
         // What ends the terminal, or is typed there, is not meant for it.
@@ -278,7 +282,8 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     };
     let waits = Waits::new(plimsoll_core::waits::ANSWER, plimsoll_core::waits::WORK, Arc::clone(&stop));
     let say = &mut |text: &str| crate::say(text);
-    let cluster = Cluster::start_under(supervisor, recipe, &bases, &labs.with_file_name("lab-logs"), &waits, say)?;
+    let cluster =
+        Cluster::start_under(supervisor, limits, recipe, &bases, &labs.with_file_name("lab-logs"), &waits, say)?;
     let (servers, _there) = (cluster.handle().servers(), cluster.handle().enter()?);
     let options = OpenOptions {
         target: Target::Servers(Arc::clone(&servers)),

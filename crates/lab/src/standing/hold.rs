@@ -15,7 +15,7 @@ use rustix::process::Pid;
 
 use super::request::{Act, Answer, HostStatus, LabStatus, NodeState, NodeStatus, Request};
 use super::{ANSWER_BOUND, Entry};
-use crate::cluster::{Cluster, ClusterHandle};
+use crate::cluster::{Cluster, ClusterHandle, Seen};
 use crate::orphans::works_in;
 
 /// Between two looks at the nodes, and at who wants something.
@@ -226,13 +226,14 @@ impl Holder {
     fn look_after(self: &Arc<Self>) {
         for node in self.cluster.nodes() {
             let number = node.number;
+            // A node that something is being done to is looked at next time.
+            let Ok(Some(Seen { ended: Some((ending, error)), .. })) = self.cluster.seen(number) else { continue };
             // Held to the end: who is started says that it has been only afterwards.
             let mut kept = self.kept();
             let entry = kept.entry(number).or_default();
             if entry.by_command.is_some() || entry.given_up.is_some() || entry.starts {
                 continue;
             }
-            let Ok(Some((ending, error))) = self.cluster.ended(number) else { continue };
             let now = Instant::now();
             let is_wanted = match self.about.restart {
                 Restart::Never => false,
@@ -290,7 +291,9 @@ impl Holder {
     fn node(&self, node: &Node) -> Result<NodeStatus, StoreError> {
         let number = node.number;
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
-        let ended = self.cluster.ended(number)?.map(|(_, error)| error.to_string());
+        let seen = self.cluster.seen(number)?;
+        let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
+        let ended = ended.map(|(_, error)| error.to_string());
         let state = match (&kept, &ended) {
             (Kept { by_command: Some(state), .. }, _) => *state,
             (Kept { given_up: Some(_), .. }, _) => NodeState::Maintenance,
@@ -308,7 +311,7 @@ impl Holder {
             log,
             directory,
             socket_dir: node.socket_dir.clone(),
-            process: self.cluster.pid(number)?,
+            process,
             state,
             reason: kept.given_up.or(ended),
             restarts: kept.restart_count,

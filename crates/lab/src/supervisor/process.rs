@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{REQUEST_BYTES_MAX, readable};
 use crate::hosts;
+use crate::limits::Joined;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::place::MARK_FILE;
@@ -148,6 +149,7 @@ impl Guard {
                 let leave = number(leave).and_then(Signal::from_named_raw).ok_or(Errno::INVAL)?;
                 let network = (network != b"-").then(|| File::open(path(network))).transpose()?;
                 let _there = network.map(|network| There::go(&network)).transpose()?;
+                let _limited = Joined::go(path(root))?;
                 self.start(path(root), leave, number(uid).zip(number(gid)), command)
             }
             [b"end", root] => self.end(path(root)),
