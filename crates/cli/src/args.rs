@@ -287,12 +287,6 @@ pub struct LabUp {
     /// When a node is started again that has ended by itself: never, on-failure, always.
     #[arg(long, value_name = "WHEN", default_value = "on-failure")]
     pub restart: String,
-    /// Processors that each server may use: 0.5 is half the time of one.
-    #[arg(long, value_name = "N")]
-    pub processors: Option<f64>,
-    /// Memory that each server may use, page cache included: 1GiB.
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<String>,
     /// Where the servers keep their data; without it, in /var/tmp.
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,

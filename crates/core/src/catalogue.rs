@@ -33,7 +33,7 @@ pub enum ParamType {
 }
 
 /// A parameter that a store, workload or sampler takes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ParamSpec {
     /// Its key in a plan.
     pub name: &'static str,

@@ -42,6 +42,7 @@ pub mod http;
 pub mod kv;
 pub mod layout;
 pub mod ldap;
+pub mod limits;
 pub mod nearest;
 pub mod observer;
 pub mod op;
@@ -75,6 +76,7 @@ pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Te
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
 pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
+pub use limits::{Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use parameters::parameters;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
+use crate::limits::Limits;
 use crate::waits::Waits;
 
 /// A signal that asks a server to stop.
@@ -81,6 +82,8 @@ pub struct Node {
     pub ports: Vec<u16>,
     /// What nobody else knows, the same for all nodes: a password for what listens on ports.
     pub secret: String,
+    /// What it may have of the machine.
+    pub limits: Limits,
 }
 
 impl Node {

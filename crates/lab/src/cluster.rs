@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+    Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::ending::Ending;
 use crate::hosts::{Entered, Host, Link, Network};
-use crate::limits::Limits;
+use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
@@ -311,7 +311,7 @@ impl Running {
             &self.log_dir,
             &self.waits,
         )?;
-        server.limit(&self.limits)?;
+        limits::apply(&self.limits, server.root_dir())?;
         let host = match &self.network {
             None => None,
             Some(network) => Some(self.host_of(number, network)?),
@@ -327,6 +327,7 @@ impl Running {
                 None => free_ports.take(self.spec.ports.len()).collect(),
             },
             secret: self.secret.clone(),
+            limits: self.limits.clone(),
         };
         let (log, root) = (Arc::from(server.log()), Arc::from(server.root_dir()));
         let member = Made { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host, log, root };

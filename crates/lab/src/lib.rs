@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
-//! | [`limits`] | [`Limits`]: processors and memory of a server, by control groups |
+//! | `limits` | what a server may have of the machine, by control groups |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
@@ -25,7 +25,7 @@
 pub mod cluster;
 pub mod ending;
 pub mod hosts;
-pub mod limits;
+mod limits;
 mod open_store;
 pub mod orphans;
 pub mod packages;
@@ -39,7 +39,6 @@ pub mod user;
 
 pub use cluster::{Cluster, ClusterHandle};
 pub use ending::Ending;
-pub use limits::Limits;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;

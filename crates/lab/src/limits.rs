@@ -5,11 +5,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{Limits, StoreError, StoreErrorKind};
 
 /// The file in a place that names its groups, one a line.
 const GROUPS_FILE: &str = "groups";
@@ -18,95 +18,138 @@ const PERIOD_US: u64 = 100_000;
 /// Less memory is too little for any server.
 const MEMORY_BYTES_MIN: u64 = 4 << 20;
 /// Less of a processor is too little for any server.
-const PROCESSORS_MIN: f64 = 0.01;
+const CPUS_MIN: f64 = 0.01;
 /// How long a group may be in use still whose processes have been killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 
-/// What each server of a cluster may have at most. By default all there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Limits {
-    /// Processors: 0.5 is half the time of one, 2 all the time of two.
-    pub processors: Option<f64>,
-    /// Bytes of memory, page cache included.
-    pub memory_bytes: Option<u64>,
+/// A controller, and what is written into which of its files: of version 1, and of version 2.
+struct Limit {
+    controller: &'static str,
+    first: Vec<(&'static str, String)>,
+    second: Vec<(&'static str, String)>,
 }
 
-impl Limits {
-    /// Refuses what no server could live with, and what this machine has not.
-    ///
-    /// # Errors
-    /// `Usage`.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let there = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        if let Some(processors) = self.processors.filter(|wanted| !(PROCESSORS_MIN..=there).contains(wanted)) {
-            let what = format!("a server cannot have {processors} processors");
-            return Err(StoreError::usage(what).next(format!("{PROCESSORS_MIN} to {there} are there for each")));
-        }
-        if let Some(bytes) = self.memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
-            let what = format!("a server cannot live with {bytes} bytes of memory");
-            return Err(StoreError::usage(what).next("give it 4 MiB at least"));
-        }
-        Ok(())
-    }
+/// Makes groups with these limits for the server that has its files in the place `root`.
+///
+/// # Errors
+/// `Usage` of what no server could live with, or this machine has not; `Missing` where the kernel has no such controller;
+/// `Permission` where groups may not be made.
+pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
+    check(limits)?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    wanted(limits, root)?.iter().try_for_each(|limit| set(limit, root, &mounts, &own))
+}
 
-    /// Makes groups with these limits for the server in the place `root`; their directories.
-    ///
-    /// # Errors
-    /// `Missing` where the kernel has no such controller, `Permission` where groups may not be made.
-    pub(crate) fn apply(&self, root: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        self.check()?;
-        let mut wanted = Vec::new();
-        if let Some(processors) = self.processors {
-            let quota = (processors * PERIOD_US as f64) as u64;
-            let first = [("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())];
-            wanted.push(("cpu", first.to_vec(), ("cpu.max", format!("{quota} {PERIOD_US}"))));
-        }
-        if let Some(bytes) = self.memory_bytes {
-            let first = vec![("memory.limit_in_bytes", bytes.to_string())];
-            wanted.push(("memory", first, ("memory.max", bytes.to_string())));
-        }
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let name = root.file_name().unwrap_or_default();
-        let mut groups = Vec::new();
-        for (controller, first, second) in wanted {
-            let Some(parent) = parent_of(controller, &mounts, &own) else {
-                let what = format!("this machine has no control groups for `{controller}`");
-                return Err(StoreError::new(StoreErrorKind::Missing, what)
-                    .detail("looked for version 1 and 2 in /proc/self/mountinfo")
-                    .next(format!("leave the limit of {controller} out, or mount /sys/fs/cgroup/{controller}")));
-            };
-            let (group, settings) = match parent {
-                Parent::First(parent) => (parent.join(name), first),
-                Parent::Second(parent) => {
-                    // Where it is given to children already there is nothing to do; where it cannot be, the next write says so.
-                    let _ = fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"));
-                    (parent.join(name), vec![second])
-                }
-            };
-            let refused = |error: io::Error| {
-                let kind = if error.kind() == io::ErrorKind::PermissionDenied {
-                    StoreErrorKind::Permission
-                } else {
-                    StoreErrorKind::Broken
-                };
-                StoreError::new(kind, format!("a limit of {controller} cannot be set"))
-                    .detail(format!("{}: {error}", group.display()))
-                    .next("run as root, or where control groups are delegated to you; or leave the limit out")
-            };
-            if !groups.contains(&group) {
-                note(root, &group).map_err(|error| StoreError::io(root.display(), &error))?;
-                match fs::create_dir(&group) {
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
-                    _ => groups.push(group.clone()),
-                }
-            }
-            for (file, value) in settings {
-                fs::write(group.join(file), value).map_err(refused)?;
-            }
-        }
-        Ok(groups)
+fn check(limits: &Limits) -> Result<(), StoreError> {
+    let there = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    if let Some(cpus) = limits.cpus.filter(|wanted| !(CPUS_MIN..=there).contains(wanted)) {
+        let what = format!("cpus = {cpus}: a server cannot have so many processors");
+        return Err(StoreError::usage(what).next(format!("from {CPUS_MIN} to {there} can be had here")));
     }
+    if let Some(bytes) = limits.memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
+        let what = format!("memory = {bytes}B: a server cannot live with so little");
+        return Err(StoreError::usage(what).next("give it 4MiB at least"));
+    }
+    Ok(())
+}
+
+fn wanted(limits: &Limits, root: &Path) -> Result<Vec<Limit>, StoreError> {
+    let mut wanted = Vec::new();
+    if let Some(cpus) = limits.cpus {
+        let quota = (cpus * PERIOD_US as f64) as u64;
+        wanted.push(Limit {
+            controller: "cpu",
+            first: vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())],
+            second: vec![("cpu.max", format!("{quota} {PERIOD_US}"))],
+        });
+    }
+    if let Some(cpuset) = &limits.cpuset {
+        let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_else(|_| "0".to_owned());
+        let cpus = ("cpuset.cpus", cpuset.clone());
+        let first = vec![cpus.clone(), ("cpuset.mems", nodes.trim().to_owned())];
+        wanted.push(Limit { controller: "cpuset", first, second: vec![cpus] });
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        let limit = |file| vec![(file, bytes.to_string())];
+        wanted.push(Limit { controller: "memory", first: limit("memory.limit_in_bytes"), second: limit("memory.max") });
+    }
+    if limits.disk.iter().any(Option::is_some) {
+        let disk = disk_of(root)?;
+        let named = |names: [&'static str; 4]| {
+            names.into_iter().zip(limits.disk).filter_map(|(name, limit)| Some((name, limit?)))
+        };
+        let first = named([
+            "blkio.throttle.read_bps_device",
+            "blkio.throttle.write_bps_device",
+            "blkio.throttle.read_iops_device",
+            "blkio.throttle.write_iops_device",
+        ]);
+        let second = named(["rbps", "wbps", "riops", "wiops"]);
+        wanted.push(Limit {
+            controller: "blkio",
+            first: first.map(|(file, limit)| (file, format!("{disk} {limit}"))).collect(),
+            second: second.map(|(key, limit)| ("io.max", format!("{disk} {key}={limit}"))).collect(),
+        });
+    }
+    Ok(wanted)
+}
+
+/// The disk that has the file system of `root`, as `major:minor`: limits are a disk's, not a partition's.
+fn disk_of(root: &Path) -> Result<String, StoreError> {
+    let device = fs::metadata(root).map_err(|error| StoreError::io(root.display(), &error))?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let block = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let of_disk = if block.join("partition").exists() { block.join("../dev") } else { block.join("dev") };
+    match fs::read_to_string(of_disk) {
+        Ok(disk) => Ok(disk.trim().to_owned()),
+        Err(_) => Err(StoreError::usage(format!("{} is on no disk that could be limited", root.display()))
+            .detail(format!("its file system is on device {major}:{minor}"))
+            .next("have its files on a disk: --dir DIRECTORY, or leave the limits of reads and writes out")),
+    }
+}
+
+/// Makes the group of one controller, or finds it made for another, and sets its limits.
+fn set(limit: &Limit, root: &Path, mounts: &str, own: &str) -> Result<(), StoreError> {
+    let controller = limit.controller;
+    let Some(parent) = parent_of(controller, mounts, own) else {
+        let what = format!("this machine has no control groups for `{controller}`");
+        return Err(StoreError::new(StoreErrorKind::Missing, what)
+            .detail("looked for version 1 and 2 in /proc/self/mountinfo")
+            .next(format!("leave this limit out, or mount /sys/fs/cgroup/{controller}")));
+    };
+    let name = root.file_name().unwrap_or_default();
+    let (group, settings) = match &parent {
+        Parent::First(parent) => (parent.join(name), &limit.first),
+        Parent::Second(parent) => {
+            let controller = if controller == "blkio" { "io" } else { controller };
+            // Where it is given to children already there is nothing to do; where it cannot be, the next write says so.
+            let _ = fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"));
+            (parent.join(name), &limit.second)
+        }
+    };
+    note(root, &group).map_err(|error| StoreError::io(root.display(), &error))?;
+    let made = fs::create_dir(&group).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Ok(()),
+        _ => Err(error),
+    });
+    made.map_err(|error| refused(controller, group.display().to_string(), &error))?;
+    settings.iter().try_for_each(|(file, value)| {
+        let failed = |error| refused(controller, format!("{value} > {}", group.join(file).display()), &error);
+        fs::write(group.join(file), value).map_err(failed)
+    })
+}
+
+fn refused(controller: &str, what: String, error: &io::Error) -> StoreError {
+    let (kind, next) = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            (StoreErrorKind::Permission, "run as root, or where control groups are delegated to you; or leave it out")
+        }
+        _ => (StoreErrorKind::Usage, "change this limit, or leave it out"),
+    };
+    StoreError::new(kind, format!("a limit of `{controller}` cannot be set"))
+        .detail(format!("{what}: {error}"))
+        .next(next)
 }
 
 /// Where groups of a controller are made.
@@ -132,6 +175,7 @@ fn parent_of(controller: &str, mounts: &str, own: &str) -> Option<Parent> {
         let path = path_of(&|controllers| has(controllers)).unwrap_or_default();
         return Some(Parent::First(below(mount.clone(), path).unwrap_or(mount)));
     }
+    let controller = if controller == "blkio" { "io" } else { controller };
     mounted(mounts, "cgroup2").find_map(|(mount, _)| {
         let path = path_of(&|controllers| controllers.is_empty()).unwrap_or_default();
         let own = below(mount.clone(), path).unwrap_or_else(|| mount.clone());
@@ -192,6 +236,53 @@ impl Drop for Joined {
     }
 }
 
+/// What of their limits the programs of a place have met so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Met {
+    /// The most memory that they may have, in bytes, where that is limited.
+    pub(crate) memory_bytes: Option<u64>,
+    /// How many the kernel has killed for more.
+    pub(crate) memory_kills: u64,
+    /// For how long they had to wait for a processor that was there, in seconds.
+    pub(crate) throttled_s: f64,
+}
+
+impl Met {
+    /// In the groups of the place `root`; nothing where it has none.
+    pub(crate) fn of(root: &Path) -> Self {
+        let mut met = Self::default();
+        for group in fs::read_to_string(root.join(GROUPS_FILE)).unwrap_or_default().lines().map(Path::new) {
+            let read = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
+            let number = |file: &str, key: &str| {
+                let value = |line: &str| line.strip_prefix(key)?.trim().parse::<u64>().ok();
+                read(file).lines().find_map(value)
+            };
+            let either = |first: (&str, &str), second: (&str, &str)| {
+                number(first.0, first.1).or_else(|| number(second.0, second.1))
+            };
+            met.memory_bytes = met.memory_bytes.or(either(("memory.limit_in_bytes", ""), ("memory.max", "")));
+            let kills = either(("memory.oom_control", "oom_kill "), ("memory.events", "oom_kill "));
+            met.memory_kills = met.memory_kills.max(kills.unwrap_or(0));
+            let of_first = number("cpu.stat", "throttled_time ").map(|ns| ns as f64 / 1e9);
+            let of_second = || number("cpu.stat", "throttled_usec ").map(|us| us as f64 / 1e6);
+            met.throttled_s = met.throttled_s.max(of_first.or_else(of_second).unwrap_or(0.0));
+        }
+        met
+    }
+
+    /// The error of a program that the kernel killed, where it did so for memory.
+    pub(crate) fn explain(&self, error: StoreError, killed_before: u64) -> StoreError {
+        match self.memory_bytes {
+            Some(bytes) if self.memory_kills > killed_before => {
+                let why = format!("it wanted more memory than the {} MiB that it may have", bytes >> 20);
+                let detail = error.detail.map_or_else(|| why.clone(), |said| format!("{why}; {said}"));
+                StoreError::new(StoreErrorKind::Exhausted, error.what).detail(detail).next("raise its limit: memory")
+            }
+            _ => error,
+        }
+    }
+}
+
 /// Removes the groups of the place `root`, in which nothing runs any more.
 pub(crate) fn remove_groups(root: &Path) -> io::Result<()> {
     let name = root.file_name().unwrap_or_default();
@@ -245,11 +336,12 @@ mod tests {
 
     #[test]
     fn what_no_server_can_live_with_is_refused() {
-        let wrong = |processors, memory_bytes| Limits { processors, memory_bytes }.check().unwrap_err().what;
-        assert!(wrong(Some(4096.0), None).contains("cannot have 4096 processors"));
-        assert!(wrong(Some(0.0), None).contains("0 processors"));
-        assert!(wrong(Some(f64::NAN), None).contains("NaN"));
-        assert!(wrong(None, Some(1 << 20)).contains("1048576 bytes"));
-        Limits { processors: Some(0.5), memory_bytes: Some(64 << 20) }.check().unwrap();
+        let wrong = |limits: Limits| check(&limits).unwrap_err().what;
+        let cpus = |cpus| Limits { cpus: Some(cpus), ..Limits::default() };
+        assert!(wrong(cpus(4096.0)).starts_with("cpus = 4096: "));
+        assert!(wrong(cpus(0.0)).starts_with("cpus = 0: "));
+        assert!(wrong(cpus(f64::NAN)).starts_with("cpus = NaN: "));
+        assert!(wrong(Limits { memory_bytes: Some(1 << 20), ..cpus(1.0) }).starts_with("memory = 1048576B: "));
+        check(&Limits { memory_bytes: Some(64 << 20), ..cpus(0.5) }).unwrap();
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Cold, Layout, Nodes, OpenOptions, Servers, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
+    Cold, Layout, Limits, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind, StoreKind,
+    StoreSpec, Target,
 };
 
 use crate::cluster::Cluster;
@@ -14,6 +15,7 @@ use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
 use crate::standing::Lab;
+use crate::supervisor::Supervisor;
 
 /// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
 /// has ended.
@@ -62,7 +64,10 @@ pub fn open(
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
                 let bases = bases(data_dir, *said);
-                let cluster = Cluster::start(recipe, &bases, log_dir, &options.waits, progress)?;
+                let limits = Limits::of(&options.params)?;
+                let supervisor = Supervisor::start()?;
+                let cluster =
+                    Cluster::start_under(supervisor, limits, recipe, &bases, log_dir, &options.waits, progress)?;
                 options.target = Target::Servers(cluster.handle().servers());
                 Place::Cluster { _there: cluster.handle().enter()?, cluster }
             }
@@ -116,6 +121,15 @@ impl OpenStore {
         match &self.place {
             Place::Cluster { cluster, .. } => cluster.pids(),
             Place::Lab { servers, .. } => servers.pids(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What its servers may have of the machine, as settings of theirs: what limits the first limits all.
+    pub fn limits(&self) -> Vec<Setting> {
+        match &self.place {
+            Place::Cluster { cluster, .. } => cluster.first().limits.settings(),
+            Place::Lab { servers, .. } => servers.first().limits.settings(),
             _ => Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
-use crate::limits::Limits;
+use crate::limits::Met;
 use crate::orphans;
 use crate::place::{self, NAME_PREFIX, Place};
 use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
@@ -35,6 +35,8 @@ struct Running {
     handle: OwnedFd,
     /// Where its part of the log begins.
     log_start: u64,
+    /// How many the kernel had killed for their memory before.
+    memory_kills: u64,
 }
 
 /// The directories of a private server, the supervisor that guards them, and at most one program running in them.
@@ -105,14 +107,6 @@ impl PrivateServer {
         self.network = Some(network);
     }
 
-    /// Has what is started from now on have no more than this.
-    ///
-    /// # Errors
-    /// As [`Limits::apply`].
-    pub(crate) fn limit(&mut self, limits: &Limits) -> Result<(), StoreError> {
-        limits.apply(&self.place.root).map(drop)
-    }
-
     /// The directory for the server's data: its user's, 0700, empty at first.
     pub fn data_dir(&self) -> &Path {
         &self.place.data
@@ -161,7 +155,8 @@ impl PrivateServer {
             .map_err(|error| StoreError::io(format_args!("process {pid}"), &error.into()))?;
         let pid = pid.unsigned_abs();
         self.ended = None;
-        self.running = Some(Running { name: launch.name, pid, handle, log_start });
+        let memory_kills = Met::of(&self.place.root).memory_kills;
+        self.running = Some(Running { name: launch.name, pid, handle, log_start, memory_kills });
         Ok(pid)
     }
 
@@ -305,6 +300,7 @@ impl PrivateServer {
         };
         let log = ending::log_of(&self.place.log, running.log_start);
         let error = ending::error_of(running.name, ending, &log, &self.place.root);
+        let error = Met::of(&self.place.root).explain(error, running.memory_kills);
         let error = match (ending.is_success(), error.kind) {
             (true, _) => error,
             (_, StoreErrorKind::DiskFull) => {

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target,
+    StoreKind, StoreSpec, Target, with_limits,
 };
 use plimsoll_endpoint::Environment;
 
@@ -10,7 +10,7 @@ use crate::endpoint;
 use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: &[ParamSpec] = &[
+const PARAMS: [ParamSpec; 9] = with_limits([
     ParamSpec::int(
         "nodes",
         1..=15,
@@ -22,7 +22,7 @@ const PARAMS: &[ParamSpec] = &[
         "8GiB",
         "size of a private server's data beyond which it takes no writes (quota-backend-bytes)",
     ),
-];
+]);
 
 static SPEC: StoreSpec = StoreSpec {
     name: "etcd",
@@ -31,7 +31,7 @@ static SPEC: StoreSpec = StoreSpec {
     interfaces: &[Interface::Kv, Interface::KvScan],
     durabilities: &[Durability::Durable],
     sessions: SessionSpec::new(SessionShape::Async, 48 << 10),
-    params: PARAMS,
+    params: &PARAMS,
     packages: &["etcd-server"],
     password_places: "ETCDCTL_PASSWORD or --password-file",
     ..StoreSpec::PLAIN

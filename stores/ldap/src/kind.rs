@@ -2,14 +2,14 @@
 
 use plimsoll_core::{
     Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target,
+    StoreSpec, Target, with_limits,
 };
 
 use crate::endpoint;
 use crate::server::{SLAPD, SlapdRecipe};
 use crate::store::{LdapStore, unit_of};
 
-const PARAMS: &[ParamSpec] = &[
+const PARAMS: [ParamSpec; 12] = with_limits([
     ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations"),
     ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused"),
     ParamSpec::text(
@@ -27,7 +27,7 @@ const PARAMS: &[ParamSpec] = &[
         &["ask", "yes", "no"],
         "whether an attached server syncs a write before it answers: asked of OpenLDAP's cn=config, or said here",
     ),
-];
+]);
 
 static SPEC: StoreSpec = StoreSpec {
     name: "ldap",
@@ -36,7 +36,7 @@ static SPEC: StoreSpec = StoreSpec {
     schemes: &["ldap", "ldaps", "ldapi"],
     interfaces: &[Interface::Ldap],
     sessions: SessionSpec::new(SessionShape::Wire, 48 << 10),
-    params: PARAMS,
+    params: &PARAMS,
     packages: &["slapd"],
     ..StoreSpec::PLAIN
 };

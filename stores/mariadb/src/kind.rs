@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape, SessionSpec,
-    Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target,
+    Dialect, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
+    SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
 
 use crate::connection::connect;
@@ -19,7 +19,7 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: &[ParamSpec] = &[
+const PARAMS: [ParamSpec; 13] = with_limits([
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
@@ -39,7 +39,7 @@ const PARAMS: &[ParamSpec] = &[
         "",
         "any other settings of a private server: \"innodb_io_capacity=2000 innodb_doublewrite=OFF\"",
     ),
-];
+]);
 
 /// What several private servers are together, as the parameter `topology` says it.
 const TOPOLOGIES: &[&str] = &["alone", "galera", "replicas"];
@@ -56,7 +56,7 @@ static SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Mysql),
     index_modes: &[IndexMode::None, IndexMode::Own],
     sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
-    params: PARAMS,
+    params: &PARAMS,
     presets: &[
         StorePreset {
             name: "galera",
@@ -174,12 +174,11 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
         galera::installed()?;
     }
     // What is not given is at the server's own default.
-    let given = |name: &str, setting: &str| match params.int(name) {
-        0 => None,
-        value => Some((setting.to_owned(), value.to_string())),
-    };
+    let set = |setting: &str, value: i64| Some((setting.to_owned(), value.to_string())).filter(|_| value > 0);
+    let given = |name: &str, setting: &str| set(setting, params.int(name));
     let settings = [
-        given("buffer_pool", "innodb-buffer-pool-size"),
+        // Half of what it may have: the rest is for its sessions, and the page cache of its logs.
+        set("innodb-buffer-pool-size", Limits::sized(params, "buffer_pool", 128 << 20, 0.5)),
         // MySQL's redo log has another name for its size since 8.0.30.
         given("log_file", "loose-innodb-log-file-size"),
         given("log_file", "loose-innodb-redo-log-capacity"),

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
-    SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target,
+    Dialect, Durability, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe,
+    SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
 
 use crate::conninfo::{self, Environment};
@@ -19,7 +19,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: &[ParamSpec] = &[
+const PARAMS: [ParamSpec; 15] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -37,7 +37,7 @@ const PARAMS: &[ParamSpec] = &[
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own"),
     ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for"),
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\""),
-];
+]);
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.
 const NOT_TO_BE_SET: [&str; 8] = [
@@ -66,7 +66,7 @@ static SPEC: StoreSpec = StoreSpec {
         bounded_by: Some("max_connections"),
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
-    params: PARAMS,
+    params: &PARAMS,
     presets: &[StorePreset {
         name: "postgres-replicas",
         summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
@@ -180,12 +180,12 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.
 fn server_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
-    let given = |name: &str, unit: &str, factor: i64| match params.int(name) / factor {
-        0 => None,
-        value => Some((name.to_owned(), format!("{value}{unit}"))),
-    };
+    let set =
+        |name: &str, unit: &str, value: i64| Some((name.to_owned(), format!("{value}{unit}"))).filter(|_| value > 0);
+    let given = |name: &str, unit: &str, factor: i64| set(name, unit, params.int(name) / factor);
     let mut settings: Vec<(String, String)> = [
-        given("shared_buffers", "kB", 1024),
+        // A quarter of what it may have, as its manual advises: it counts on the page cache, too.
+        set("shared_buffers", "kB", Limits::sized(params, "shared_buffers", 128 << 20, 0.25) / 1024),
         given("max_connections", "", 1),
         given("max_wal_size", "MB", 1 << 20),
         given("checkpoint_timeout", "s", 1_000_000_000),

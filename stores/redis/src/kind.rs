@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StorePreset, StoreSpec, Target,
+    Interface, Limits, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StorePreset, StoreSpec, Target, with_limits,
 };
 use plimsoll_endpoint::Environment;
 
@@ -11,7 +11,7 @@ use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
-const PARAMS: &[ParamSpec] = &[
+const PARAMS: [ParamSpec; 16] = with_limits([
     ParamSpec::one_of(
         "server",
         &["any", "redis", "valkey"],
@@ -38,7 +38,7 @@ const PARAMS: &[ParamSpec] = &[
     ParamSpec::int("replicas", 0..=5, "0", "replicas of each private master, all on hosts of their own"),
     ParamSpec::int("sentinels", 0..=31, "0", "Sentinels that watch a private master and its replicas"),
     ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
-];
+]);
 
 static SPEC: StoreSpec = StoreSpec {
     name: "redis",
@@ -51,7 +51,7 @@ static SPEC: StoreSpec = StoreSpec {
         bounded_by: Some("maxclients"),
         ..SessionSpec::new(SessionShape::Wire, 16 << 10)
     },
-    params: PARAMS,
+    params: &PARAMS,
     presets: &[
         StorePreset {
             name: "redis-cluster",
@@ -142,12 +142,13 @@ fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
 
 /// What is set on a private server's command line. What is not given is at the server's own default.
 fn settings(params: &Params) -> Vec<(String, String)> {
-    let given = |name: &str, setting: &str, default: i64| match params.int(name) {
-        value if value > default => Some((setting.to_owned(), value.to_string())),
-        _ => None,
+    let set = |setting: &str, value: i64, default: i64| {
+        Some((setting.to_owned(), value.to_string())).filter(|_| value > default)
     };
+    let given = |name: &str, setting: &str, default: i64| set(setting, params.int(name), default);
     let all = [
-        given("maxmemory", "maxmemory", 0),
+        // Half of what it may have: who rewrites its file copies the pages that are written meanwhile.
+        set("maxmemory", Limits::sized(params, "maxmemory", 0, 0.5), 0),
         given("maxclients", "maxclients", 0),
         given("io_threads", "io-threads", 1),
         given("aof_rewrite_min_size", "auto-aof-rewrite-min-size", 0),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::{Catalogue, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
+use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
-use plimsoll_lab::{Cluster, FALLBACK_BASES, Limits, Supervisor};
+use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
 use plimsoll_report::document::{Cell, Table, numbers, words};
@@ -88,8 +88,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
 /// A quantity as plans write it.
 fn read(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
     plimsoll_plan::parse_quantity(given, dimension).map_err(|(why, next)| {
-        let example = if dimension == Dimension::Size { "write 1GiB, or 512MiB" } else { "write 20ms, or 1s" };
-        let next = next.unwrap_or_else(|| example.to_owned());
+        let next = next.unwrap_or_else(|| "write 20ms, or 1s".to_owned());
         TrialError::usage(format!("{option} {given}: {why}")).next(next)
     })
 }
@@ -265,9 +264,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
             .next("name a store with servers: plimsoll list stores"));
     };
     kind.installed()?;
-    let memory = args.memory.as_ref().map(|given| read("--memory", given, Dimension::Size)).transpose()?;
-    let limits = Limits { processors: args.processors, memory_bytes: memory.map(|bytes| bytes as u64) };
-    limits.check()?;
+    let limits = Limits::of(&store.params)?;
     let stop = interrupt::of_run();
     if args.held {
         // What ends the terminal, or is typed there, is not meant for it.
@@ -376,8 +373,14 @@ fn table(status: &LabStatus) -> Table {
             Cell::from(node.role.clone()),
             Cell::from(listens_at(node)),
             Cell::from(node.state.name()),
-            Cell::from(format!("{:.1} s", node.processor_s)),
-            Cell::from(format!("{} MiB", node.memory_bytes >> 20)),
+            Cell::from(match node.limits.cpus {
+                Some(cpus) => format!("{:.1} s, throttled {:.1} s at {cpus}", node.processor_s, node.throttled_s),
+                None => format!("{:.1} s", node.processor_s),
+            }),
+            Cell::from(match node.limits.memory_bytes {
+                Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
+                None => format!("{} MiB", node.memory_bytes >> 20),
+            }),
             Cell::from(node.restarts.to_string()),
             Cell::from(node.reason.clone().filter(|_| node.state != NodeState::Running).unwrap_or_default()),
         ]);

@@ -1,6 +1,6 @@
 //! Clusters on hosts of their own: made, driven, changed, killed, and gone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -214,6 +214,27 @@ fn one_for_the_run_alone_goes_with_it() {
     place.run(&["lab", "status"]).expect(0).says("no lab stands");
 }
 
+/// The control groups of the servers below `base`.
+fn groups_of(base: &Path) -> Vec<PathBuf> {
+    let places = std::fs::read_dir(base).unwrap().flatten();
+    let noted = places.filter_map(|place| std::fs::read_to_string(place.path().join("groups")).ok());
+    noted.flat_map(|noted| noted.lines().map(PathBuf::from).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
+    let place = Place::new();
+    let base = Lab::base();
+    let dir = base.path().to_str().unwrap();
+    let limits = ["--set", "postgres.cpus=0.5", "--set", "postgres.memory=256MiB"];
+    let drive = ["drive", "select", "--on", "postgres", "--clients", "4", "--for", "2s", "--set", "scale=1"];
+    let ran = place.run(&[&drive, &limits[..]].concat()).expect(0);
+    ran.says("limit cpus = 0.5 (not none)").says("limit memory = 268435456 (not none)").says("shared_buffers = 8192");
+    let up = place.run(&["lab", "up", "redis", "--keep", "--dir", dir, "--set", "cpus=0.5", "--set", "memory=64MiB"]);
+    up.expect(0).says(" of 64 MiB").says(" at 0.5");
+    place.run(&["lab", "down"]).expect(0);
+}
+
 #[test]
 fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
     use std::hash::{BuildHasher, RandomState};
@@ -221,7 +242,9 @@ fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
     for kill in 0..30 {
         let base = Lab::base();
         let dir = base.path().to_str().unwrap().to_owned();
-        let holder = place.command(&["lab", "up", "redis-sentinel", "--dir", &dir]).spawn().unwrap();
+        let limited = ["--set", "memory=256MiB", "--set", "cpus=1"];
+        let up = ["lab", "up", "redis-sentinel", "--dir", &dir, "--set", "memory=256MiB", "--set", "cpus=1"];
+        let holder = place.command(&up).spawn().unwrap();
         let mut holder = Guarded(holder);
         let moment = RandomState::new().hash_one(Instant::now()) % 2_500;
         std::thread::sleep(Duration::from_millis(moment));
@@ -229,9 +252,11 @@ fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
         if down.is_some() {
             std::thread::sleep(Duration::from_millis(moment % 40));
         }
+        let groups = groups_of(base.path());
         holder.0.kill().unwrap();
         holder.0.wait().unwrap();
         assert_nothing_is_in(base.path());
+        assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
         if let Some(down) = &mut down {
             assert!(down.0.wait().unwrap().code().is_some());
         }

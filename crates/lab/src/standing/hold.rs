@@ -16,6 +16,7 @@ use rustix::process::Pid;
 use super::request::{Act, Answer, HostStatus, LabStatus, NodeState, NodeStatus, Request};
 use super::{ANSWER_BOUND, Entry};
 use crate::cluster::{Cluster, ClusterHandle, Seen};
+use crate::limits::Met;
 use crate::orphans::works_in;
 
 /// Between two looks at the nodes, and at who wants something.
@@ -309,7 +310,7 @@ impl Holder {
             ports: node.ports.clone(),
             namespace: self.cluster.namespace(number)?,
             log,
-            directory,
+            directory: directory.clone(),
             socket_dir: node.socket_dir.clone(),
             process,
             state,
@@ -317,6 +318,8 @@ impl Holder {
             restarts: kept.restart_count,
             processor_s,
             memory_bytes,
+            limits: node.limits.clone(),
+            throttled_s: Met::of(&directory).throttled_s,
         })
     }
 }

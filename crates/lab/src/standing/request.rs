@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{Node, ParamValue, StoreError, StoreErrorKind};
+use plimsoll_core::{Limits, Node, ParamValue, StoreError, StoreErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
@@ -138,6 +138,10 @@ pub struct NodeStatus {
     pub processor_s: f64,
     /// Memory that they have resident, in bytes; what they share is counted for each.
     pub memory_bytes: u64,
+    /// What it may have of the machine.
+    pub limits: Limits,
+    /// For how long it had to wait for its share of the processors, in seconds.
+    pub throttled_s: f64,
 }
 
 plimsoll_core::words! {

@@ -5,6 +5,7 @@
 mod cluster;
 mod death;
 mod hosts;
+mod limits;
 mod page_cache;
 mod private_server;
 mod standing;
