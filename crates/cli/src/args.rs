@@ -223,6 +223,8 @@ pub enum LabAction {
     Start(LabNode),
     /// Stop nodes in good order and start them again.
     Restart(LabNode),
+    /// Have nodes read their settings again, where their servers can.
+    Reload(LabNode),
     /// Kill nodes, as a crash would; they stay away.
     Kill(LabNode),
     /// Have nodes stand still.
@@ -269,7 +271,7 @@ pub struct LabNode {
 #[derive(Debug, Args)]
 pub struct LabUp {
     /// The store: galera, mariadb-replicas, postgres-replicas, redis-cluster, redis-sentinel, or any other that can be
-    /// started here (see `plimsoll list stores`).
+    /// started here (see `plimsoll list stores`); or a plan (FILE.toml) whose store is meant.
     #[arg(value_name = "STORE")]
     pub store: String,
     /// How many nodes, as nodes=N in --set.

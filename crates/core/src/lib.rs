@@ -83,7 +83,7 @@ pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
-pub use server::{Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
+pub use server::{Described, Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, Done, Pending, SessionShape, SessionSpec,
     Sessions, WireClient, WireSession, WireState, Wish,

@@ -3,6 +3,7 @@
 //! A store's [`Recipe`] is as pure as it can be: values in, what is to be written and executed out. Who does it is `lab`;
 //! what runs then is a cluster, of one node or more, that its [`Servers`] act on.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct ServerSpec {
     pub package: &'static str,
     /// On this signal it stops in good order.
     pub stop: StopSignal,
+    /// On SIGHUP it reads its settings again.
+    pub reloads: bool,
     /// On this one it ends soonest: nobody wants its data any more.
     pub leave: StopSignal,
     /// How many there are.
@@ -59,6 +62,7 @@ impl ServerSpec {
             package,
             stop: StopSignal::Term,
             leave: StopSignal::Term,
+            reloads: false,
             nodes: 1,
             ports: &[],
             memory_bytes: 0,
@@ -229,6 +233,26 @@ pub trait Recipe: Send + Sync {
     }
 }
 
+/// A server that a user describes in a plan; the store of its URL speaks its protocol. In commands, in the texts of files
+/// and in the URL `{data}`, `{sockets}` and `{port}` stand for where it has its files and listens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// What starts it: a command of the shell, which stays in the foreground.
+    pub command: String,
+    /// What makes its data directory before the first start; nothing where it is empty.
+    #[serde(default)]
+    pub set_up: String,
+    /// What ends with exit status 0 when it is ready; where it is empty, it is when it listens.
+    #[serde(default)]
+    pub ready: String,
+    /// Its files below the data directory, by their names, before the first start.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Where it is reached, with `{port}` or `{sockets}`.
+    #[serde(default)]
+    pub url: String,
+}
+
 /// Which nodes of a cluster are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
@@ -308,6 +332,12 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// `Broken` when one of them goes on.
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Has them read their settings again.
+    ///
+    /// # Errors
+    /// `Usage` of servers that cannot while they run; as the operating system says.
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
     /// Has them go on (SIGCONT).
     ///

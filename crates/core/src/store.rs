@@ -12,7 +12,7 @@ use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
 use crate::production::{Logged, Production};
 use crate::sampler::Reading;
-use crate::server::{Recipe, Servers};
+use crate::server::{Described, Recipe, Servers};
 use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
@@ -183,6 +183,15 @@ pub enum Target {
         /// its files in `/var/tmp`.
         said: bool,
         /// A directory in which a server's log is kept when something fails.
+        log_dir: PathBuf,
+    },
+    /// A server that the user describes, which is started for this run; otherwise as `Private`.
+    Described {
+        /// How it is made.
+        server: Described,
+        /// As `Private` has it.
+        data_dir: PathBuf,
+        /// As `Private` has it.
         log_dir: PathBuf,
     },
     /// Servers of our own, which run.

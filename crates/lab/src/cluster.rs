@@ -476,6 +476,14 @@ impl Servers for Running {
         self.each(nodes, |server| server.pause(true))
     }
 
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        if !self.spec.reloads {
+            let what = format!("{} reads its settings at its start only", self.spec.name);
+            return Err(StoreError::usage(what).next("restart it: plimsoll lab restart"));
+        }
+        self.each(nodes, |server| server.reload())
+    }
+
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.each(nodes, |server| server.pause(false))
     }

@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
+//! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `limits` | what a server may have of the machine, by control groups |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
@@ -23,6 +24,7 @@
 //! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, counts what stayed |
 
 pub mod cluster;
+pub mod described;
 pub mod ending;
 pub mod hosts;
 mod limits;

@@ -11,6 +11,7 @@ use plimsoll_core::{
 };
 
 use crate::cluster::Cluster;
+use crate::described::{self, DescribedServer};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
@@ -73,11 +74,24 @@ pub fn open(
             }
             None => Place::Embedded(data_dir.clone()),
         },
+        Target::Described { server, data_dir, log_dir } => {
+            let bases = bases(data_dir, false);
+            let recipe = Box::new(DescribedServer(server.clone()));
+            let limits = Limits::of(&options.params)?;
+            let supervisor = Supervisor::start()?;
+            let cluster = Cluster::start_under(supervisor, limits, recipe, &bases, log_dir, &options.waits, progress)?;
+            let url = described::filled(&server.url, &cluster.first());
+            options.target = Target::Attach { url, password: None };
+            Place::Cluster { _there: None, cluster }
+        }
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
-            let there = lab.enter()?;
+            let (there, url) = (lab.enter()?, lab.status()?.url);
             let servers: Arc<dyn Servers> = Arc::new(lab);
-            options.target = Target::Servers(Arc::clone(&servers));
+            options.target = match url {
+                Some(url) => Target::Attach { url, password: None },
+                None => Target::Servers(Arc::clone(&servers)),
+            };
             Place::Lab { servers, _there: there }
         }
         _ => Place::Attached,

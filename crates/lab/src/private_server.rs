@@ -217,6 +217,17 @@ impl PrivateServer {
         Err(self.broken(format!("{name} did not stop within {} s and was killed", bound.as_secs())))
     }
 
+    /// Sends the program SIGHUP.
+    ///
+    /// # Errors
+    /// As [`PrivateServer::check`]; as the operating system says.
+    pub(crate) fn reload(&mut self) -> Result<(), StoreError> {
+        self.check()?;
+        let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
+        let sent = rustix::process::pidfd_send_signal(handle, Signal::HUP);
+        sent.map_err(|error| StoreError::io(name, &error.into()))
+    }
+
     /// Kills the program and all its descendants at once, as a crash would. No error when none runs.
     ///
     /// # Errors

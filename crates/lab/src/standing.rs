@@ -359,6 +359,10 @@ impl Servers for Lab {
         self.act(Act::Pause, nodes)
     }
 
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(Act::Reload, nodes)
+    }
+
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(Act::Resume, nodes)
     }

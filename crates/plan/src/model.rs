@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::catalogue::LAB;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{Durability, Mix, Params, Script};
+use plimsoll_core::{Described, Durability, Mix, Params, Script};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -117,7 +117,7 @@ impl Trial {
 
     /// Whether it works on what somebody else has made: in a store that it attaches to, as it is.
     pub fn takes_as_is(&self, start: Start) -> bool {
-        self.store.url.is_some() && start == Start::AsIs && !self.loads()
+        !self.store.is_private() && start == Start::AsIs && !self.loads()
     }
 
     /// Whether `other` works on the same data: the same store, workload and seed.
@@ -137,6 +137,9 @@ pub struct StoreUse {
     pub url: Option<String>,
     /// Its parameters, defaults filled in.
     pub params: Params,
+    /// How its server is made, where the plan describes that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Described>,
 }
 
 impl StoreUse {
@@ -147,7 +150,12 @@ impl StoreUse {
 
     /// Its servers are our own: nobody else has data there.
     pub fn is_ours(&self) -> bool {
-        self.url.is_none() || self.lab().is_some()
+        self.is_private() || self.lab().is_some()
+    }
+
+    /// Its servers are started for the run, and end with it.
+    pub fn is_private(&self) -> bool {
+        self.url.is_none() || self.server.is_some()
     }
 }
 

@@ -111,6 +111,17 @@ fn stores(catalogue: &Catalogue) -> Value {
         params.insert(spec.name.to_owned(), param(spec));
     }
     params.insert("store".to_owned(), name.clone());
+    for (key, text) in [
+        (
+            "command",
+            "Starts a server of your own, a command of the shell: {port}, {data} and {sockets} stand for its own",
+        ),
+        ("set_up", "Makes its data directory before the first start"),
+        ("ready", "Ends with exit status 0 when it is ready; without it, it is when it listens"),
+    ] {
+        params.insert(key.to_owned(), said(json!({ "type": "string" }), text));
+    }
+    params.insert("files".to_owned(), said(texts(), "Its files, by names below its data directory"));
     let table = json!({
         "type": "object",
         "required": ["store"],

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use plimsoll_core::catalogue::LAB;
-use plimsoll_core::{Interface, ParamValue, StoreKind};
+use plimsoll_core::{Described, Interface, ParamValue, StoreKind};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::error::Source;
@@ -14,6 +14,9 @@ use crate::nearest;
 use crate::params::defaults_but;
 use crate::sweep::TRIALS_MAX;
 use crate::url;
+
+/// Keys of a server that is started here, beside its URL.
+const SERVER: [&str; 4] = ["command", "set_up", "ready", "files"];
 
 /// A store with one value for each of its parameters.
 #[derive(Clone)]
@@ -88,7 +91,13 @@ impl<'c> Reading<'c> {
                 return refuse(format!("there is no lab `{}`", short(lab)), help);
             };
             let (kind_name, label) = (kind.spec().name.to_owned(), lab.to_owned());
-            let store = StoreUse { kind: kind_name, label, url: Some(name.to_owned()), params: entry.params.clone() };
+            let store = StoreUse {
+                kind: kind_name,
+                label,
+                url: Some(name.to_owned()),
+                params: entry.params.clone(),
+                server: None,
+            };
             return Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span });
         }
         let specs = self.catalogue.stores.iter().map(|kind| kind.spec());
@@ -122,7 +131,7 @@ impl<'c> Reading<'c> {
         let own = || preset.map_or(spec.name, |preset| preset.name).to_owned();
         let label = url.as_deref().and_then(|url| url::place(url, has_databases)).unwrap_or_else(own);
         let params = defaults_but(spec.params, preset.map_or(&[], |preset| preset.params));
-        let store = StoreUse { kind: spec.name.to_owned(), label, url, params };
+        let store = StoreUse { kind: spec.name.to_owned(), label, url, params, server: None };
         Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
     }
 
@@ -131,9 +140,13 @@ impl<'c> Reading<'c> {
         let section = self.table(node, "a store")?;
         let example = format!("`store = \"{}\"`, or a URL", self.a_store());
         let name = self.required(&section, "store", &example)?;
-        let base = self.store(&self.source, name.span.clone(), self.text(&name)?)?;
+        let mut base = self.store(&self.source, name.span.clone(), self.text(&name)?)?;
         let spec = base.kind.spec();
         let mut known = vec!["store"];
+        if base.store.url.is_some() && base.store.lab().is_none() {
+            known.extend(SERVER);
+            self.described(&section, &mut base.store)?;
+        }
         known.extend(spec.params.iter().map(|param| param.name));
         let section = Section { what: format!("the store `{}`", spec.name), ..section };
         self.known_names(&section, &known, &|_| None);
@@ -163,6 +176,45 @@ impl<'c> Reading<'c> {
                 .collect();
         }
         Some(drafts)
+    }
+
+    /// How the server of a URL is made, where the plan says so.
+    fn described(&self, section: &Section<'_>, store: &mut StoreUse) -> Option<()> {
+        let text = |key: &str| match section.get(key) {
+            None => Some(String::new()),
+            Some(node) => Some(self.text(&node)?.trim().to_owned()),
+        };
+        let [command, set_up, ready] = [text("command")?, text("set_up")?, text("ready")?];
+        let mut files = BTreeMap::new();
+        if let Some(node) = section.get("files") {
+            for entry in self.table(&node, "files of a server")?.entries() {
+                let is_below = !entry.key.starts_with('/') && !entry.key.split('/').any(|part| part == "..");
+                if !is_below || entry.key.is_empty() {
+                    let help = Some("name files below the server's data directory".to_owned());
+                    return self.refuse(entry.span.clone(), format!("`{}` is no such name", short(entry.key)), help);
+                }
+                files.insert(entry.key.to_owned(), self.text(&entry)?.to_owned());
+            }
+        }
+        if command.is_empty() {
+            let Some(first) = SERVER[1..].iter().find_map(|key| section.get(key)) else { return Some(()) };
+            let help = Some("say what starts it: command = \"PROGRAM --port {port}\"".to_owned());
+            return self.refuse(
+                first.span.clone(),
+                format!("`{}` is of a server that is started here", first.key),
+                help,
+            );
+        }
+        let url = store.url.clone().unwrap_or_default();
+        if !url.contains("{port}") && !url.contains("{sockets}") {
+            let help = Some("write {port} for its port, or {sockets} for the directory of its sockets".to_owned());
+            let what = "the URL of a server that is started here says neither {port} nor {sockets}";
+            return self.refuse(section.key_span("store"), what, help);
+        }
+        let program = command.split_whitespace().next().unwrap_or_default();
+        store.label = program.rsplit('/').next().unwrap_or(program).to_owned();
+        store.server = Some(Described { command, set_up, ready, files, url });
+        Some(())
     }
 
     /// The name of a store, for examples.

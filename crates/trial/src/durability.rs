@@ -20,7 +20,7 @@ pub fn found(
     trial: &Trial,
     workload: &dyn Workload,
 ) -> Result<Option<Trial>, TrialError> {
-    if trial.store.is_ours() {
+    if trial.store.is_ours() && trial.store.server.is_none() {
         return Ok(None);
     }
     let mut found = trial.clone();

@@ -61,6 +61,9 @@ pub fn announce(
         if trial.store.lab().is_some() {
             continue;
         }
+        if trial.store.server.is_some() {
+            continue;
+        }
         if trial.store.url.is_none() {
             // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
             kind.installed()?;
@@ -96,7 +99,7 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     let (setup, work) = (Duration::from_nanos(limits.setup_ns), Duration::from_nanos(limits.work_ns));
     let waits = Waits::new(setup, work, Arc::clone(context.spec.stop));
     let options = OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
-    if let Target::Private { data_dir, .. } = &options.target {
+    if let Target::Private { data_dir, .. } | Target::Described { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir)
             .and_then(|()| data::let_others_through(data_dir))
             .map_err(|error| TrialError::writing(data_dir.display(), &error))?;
@@ -116,6 +119,11 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
             labs: plimsoll_lab::standing::beside(spec.runs_dir),
             name: store_use.lab().unwrap_or_default().to_owned(),
         },
+        _ if store_use.server.is_some() => Target::Described {
+            server: store_use.server.clone().unwrap_or_default(),
+            data_dir: directory.join("data").join(&store_use.label),
+            log_dir: directory.to_owned(),
+        },
         Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
         None => {
             let data = directory.join("data");
@@ -132,7 +140,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
     let Open { store_use, store, waits } = open;
     waits.leave(failed);
-    if failed && store_use.url.is_none() {
+    if failed && store_use.is_private() {
         // One that is not closed but dropped knows that something failed, and keeps its server's log.
         drop(store);
         return Ok(());

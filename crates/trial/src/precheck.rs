@@ -17,13 +17,13 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
         let what = format!("`dir`: there is no directory {dir}");
         return Err(TrialError::usage(what).next("make it, or name another"));
     }
-    if plan.dir.is_some() && plan.trials.iter().all(|trial| trial.store.url.is_some()) {
+    if plan.dir.is_some() && plan.trials.iter().all(|trial| !trial.store.is_private()) {
         let what = "`dir` is for stores that are started here, and all of these run already";
         return Err(TrialError::usage(what).next("leave `dir` out: the data is where those servers keep it"));
     }
     for trial in &plan.trials {
         trial.drives().try_for_each(|(_, drive)| processors("pin", &drive.pin))?;
-        if !plan.server_pin.is_empty() && trial.store.url.is_some() {
+        if !plan.server_pin.is_empty() && !trial.store.is_private() {
             let what =
                 format!("`server_pin` is for servers that are started here, and {} runs already", trial.store.label);
             return Err(TrialError::usage(what).next("leave `server_pin` out, and bind that server where it runs"));
@@ -37,7 +37,7 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
 /// # Errors
 /// Which it is, and what to write instead.
 pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
-    let starts_empty = trial.store.url.is_none() && store.keeps_data;
+    let starts_empty = trial.store.is_private() && store.keeps_data;
     if starts_empty && plan.start == Start::AsIs && !trial.loads() {
         let what = format!("nothing is loaded, and a {} of this run's own starts empty", trial.store.label);
         return Err(TrialError::usage(what).next(

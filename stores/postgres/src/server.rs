@@ -92,7 +92,7 @@ impl Recipe for PostgresRecipe {
     fn spec(&self) -> ServerSpec {
         // SIGQUIT is PostgreSQL's immediate shutdown: no checkpoint, but shared memory is given back.
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
-        let spec = ServerSpec { stop, leave, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
+        let spec = ServerSpec { stop, leave, reloads: true, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
         match self.nodes {
             1 => spec,
             nodes => ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec },

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Servers, StoreError, Target, Waits};
+use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Recipe, Servers, StoreError, Target, Waits};
+use plimsoll_lab::described::{self, DescribedServer};
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
@@ -64,6 +65,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
         LabAction::Pause(of) => act(of, "standing still", |lab, nodes| lab.pause(nodes)),
+        LabAction::Reload(of) => act(of, "reading its settings", |lab, nodes| lab.reload(nodes)),
         LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
         LabAction::Link { of, delay, jitter, loss, rate } => {
             let time = |option: &str, given: &Option<String>| {
@@ -235,6 +237,12 @@ fn up_and_away() -> Result<u8, TrialError> {
 fn asked(catalogue: &Catalogue, args: &LabUp) -> Result<StoreUse, TrialError> {
     let mut plan = PlanText { name: args.store.clone(), ..PlanText::default() };
     let on = [args.store.clone()];
+    if args.store.ends_with(".toml") {
+        if !args.set.is_empty() || args.nodes.is_some() {
+            return Err(TrialError::usage("the plan says what the store is").next("write its parameters there"));
+        }
+        return one_of(args, plans::read_stores(catalogue, &plans::read(&args.store)?)?);
+    }
     let own = |(key, value): (String, String)| match key.contains('.') {
         true => (key, value),
         false => (format!("{}.{key}", args.store), value),
@@ -242,9 +250,13 @@ fn asked(catalogue: &Catalogue, args: &LabUp) -> Result<StoreUse, TrialError> {
     let mut settings: Vec<_> = drive::settings(&args.set)?.into_iter().map(own).collect();
     settings.extend(drive::nodes(catalogue, &on, args.nodes)?);
     drive::push_stores(catalogue, &mut plan, &on, &settings)?;
-    let mut stores = plans::read_stores(catalogue, &plan)?;
+    one_of(args, plans::read_stores(catalogue, &plan)?)
+}
+
+/// The only store of those that were read, which is to be started here.
+fn one_of(args: &LabUp, mut stores: Vec<StoreUse>) -> Result<StoreUse, TrialError> {
     match (stores.pop(), &stores[..]) {
-        (Some(store), []) if store.url.is_none() => Ok(store),
+        (Some(store), []) if store.is_private() => Ok(store),
         (Some(_), []) => Err(TrialError::usage(format!("{} runs already", args.store))
             .next("name a store that can be started here: plimsoll list stores")),
         _ => Err(TrialError::usage("a lab is one store with one value for each parameter").next("name one")),
@@ -259,11 +271,19 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     })?;
     let store = asked(catalogue, args)?;
     let kind = catalogue.store(&store.kind).ok_or_else(|| TrialError::usage("there is no such store"))?;
-    let Some(recipe) = kind.recipe(&store.params)? else {
+    let described = store.server.clone().map(|server| Box::new(DescribedServer(server)) as Box<dyn Recipe>);
+    let is_described = described.is_some();
+    let recipe = match described {
+        Some(recipe) => Some(recipe),
+        None => kind.recipe(&store.params)?,
+    };
+    let Some(recipe) = recipe else {
         return Err(TrialError::usage(format!("{} runs inside Plimsoll: there is no server to start", store.kind))
             .next("name a store with servers: plimsoll list stores"));
     };
-    kind.installed()?;
+    if !is_described {
+        kind.installed()?;
+    }
     let limits = Limits::of(&store.params)?;
     let stop = interrupt::of_run();
     if args.held {
@@ -282,8 +302,12 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let cluster =
         Cluster::start_under(supervisor, limits, recipe, &bases, &labs.with_file_name("lab-logs"), &waits, say)?;
     let (servers, _there) = (cluster.handle().servers(), cluster.handle().enter()?);
+    let url = store.server.as_ref().map(|server| described::filled(&server.url, &servers.first()));
     let options = OpenOptions {
-        target: Target::Servers(Arc::clone(&servers)),
+        target: match &url {
+            Some(url) => Target::Attach { url: url.clone(), password: None },
+            None => Target::Servers(Arc::clone(&servers)),
+        },
         params: store.params.clone(),
         run_id: String::new(),
         waits: waits.clone(),
@@ -291,7 +315,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let version = kind.open(options, &mut |_| {})?.describe()?.version;
     let name = entry.name().to_owned();
     let (made_as, params) = (store.label.clone(), store.params.0.clone());
-    let about = About { store: store.kind.clone(), made_as, params, version, restart };
+    let about = About { store: store.kind.clone(), made_as, params, version, restart, url };
     let held = args.held;
     standing::hold(cluster, entry, about, &stop, |status| {
         let _ = shown(std::slice::from_ref(status));

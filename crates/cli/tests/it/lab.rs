@@ -242,7 +242,6 @@ fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
     for kill in 0..30 {
         let base = Lab::base();
         let dir = base.path().to_str().unwrap().to_owned();
-        let limited = ["--set", "memory=256MiB", "--set", "cpus=1"];
         let up = ["lab", "up", "redis-sentinel", "--dir", &dir, "--set", "memory=256MiB", "--set", "cpus=1"];
         let holder = place.command(&up).spawn().unwrap();
         let mut holder = Guarded(holder);

@@ -16,6 +16,7 @@ mod connections;
 mod coupons;
 mod csv_values;
 mod damage;
+mod described;
 mod doctor;
 mod failures;
 mod interrupted;

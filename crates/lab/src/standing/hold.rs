@@ -54,6 +54,8 @@ pub struct About {
     pub version: String,
     /// When a node is started again.
     pub restart: Restart,
+    /// Where the server is reached, where a plan describes it.
+    pub url: Option<String>,
 }
 
 /// What is known of a node beside its server.
@@ -197,13 +199,14 @@ impl Holder {
             // Before it is done, so that nobody starts meanwhile what is to stay away.
             Act::Kill | Act::Stop => self.meant(nodes, Some(NodeState::Stopped)),
             Act::Pause => self.meant(nodes, Some(NodeState::Paused)),
-            Act::Start | Act::Resume => {}
+            Act::Start | Act::Resume | Act::Reload => {}
         }
         let done = match act {
             Act::Kill => self.cluster.kill(nodes),
             Act::Stop => self.cluster.stop(nodes),
             Act::Pause => self.cluster.pause(nodes),
             Act::Resume => self.cluster.resume(nodes),
+            Act::Reload => self.cluster.reload(nodes),
             Act::Start | Act::Check => self.cluster.start(nodes),
         };
         if matches!(act, Act::Start | Act::Resume) && done.is_ok() {
@@ -282,6 +285,7 @@ impl Holder {
             made_as: self.about.made_as.clone(),
             params: self.about.params.clone(),
             version: self.about.version.clone(),
+            url: self.about.url.clone(),
             process: std::process::id(),
             since_unix_ns: self.since_unix_ns,
             load: load.map(|load| HostStatus { address: load.address(), namespace: load.namespace() }),

@@ -41,6 +41,7 @@ pub(super) enum Act {
     Start,
     Pause,
     Resume,
+    Reload,
 }
 
 /// What is answered.
@@ -88,6 +89,8 @@ pub struct LabStatus {
     pub params: BTreeMap<String, ParamValue>,
     /// The servers' version, in their own words.
     pub version: String,
+    /// Where the server is reached, where a plan describes it.
+    pub url: Option<String>,
     /// The process that holds it.
     pub process: u32,
     /// When it was made, in nanoseconds since 1970.

@@ -33,6 +33,7 @@ impl Held {
                 params: Default::default(),
                 version: "1".to_owned(),
                 restart,
+                url: None,
             };
             standing::hold(cluster, entry, about, &stopped, |_| says.send(()).unwrap()).unwrap();
         });

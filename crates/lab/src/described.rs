@@ -1,0 +1,120 @@
+//! A server that a user describes in a plan: commands of the shell, files, and how it is seen that it is ready.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Described, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+
+/// Between two looks whether a command has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Bytes that are kept of what a command says.
+const SAID_BYTES_MAX: u64 = 2048;
+
+/// One, as a recipe.
+pub struct DescribedServer(pub Described);
+
+/// `text` with a node's own in place of `{data}`, `{sockets}` and `{port}`.
+pub fn filled(text: &str, node: &Node) -> String {
+    let path = |path: &PathBuf| path.display().to_string();
+    text.replace("{data}", &path(&node.data_dir))
+        .replace("{sockets}", &path(&node.socket_dir))
+        .replace("{port}", &node.listens_at(0).port().to_string())
+}
+
+fn shell(name: &'static str, command: &str, node: &Node) -> Launch {
+    Launch::new(name, "/bin/sh".into(), ["-c".to_owned(), filled(command, node)])
+}
+
+impl Recipe for DescribedServer {
+    fn spec(&self) -> ServerSpec {
+        ServerSpec { ports: &[0], reloads: true, ..ServerSpec::new("server", "nobody", "base-passwd") }
+    }
+
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+        for (name, text) in &self.0.files {
+            // Each directory before what is in it.
+            for (end, _) in name.match_indices('/') {
+                let directory = name[..=end].to_owned();
+                if !files.iter().any(|(name, _)| *name == directory) {
+                    files.push((directory, Vec::new()));
+                }
+            }
+            files.push((name.clone(), filled(text, &node).into_bytes()));
+        }
+        Ok(files)
+    }
+
+    fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        Ok(Some(&self.0.set_up).filter(|command| !command.is_empty()).map(|command| shell("set_up", command, &node)))
+    }
+
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        // In the shell's place, so that signals are the server's.
+        Ok(shell("the server", &format!("exec {}", self.0.command), &node))
+    }
+
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        match self.0.ready.is_empty() {
+            true => listens(&self.0, node),
+            false => succeeds(&filled(&self.0.ready, node), node, waits.answer()),
+        }
+    }
+}
+
+/// Whether it takes connections where its URL says.
+fn listens(server: &Described, node: &Node) -> Result<(), StoreError> {
+    let not_yet = |what: String| StoreError::new(StoreErrorKind::Unreachable, what);
+    if server.url.contains("{port}") {
+        let at = node.listens_at(0);
+        return TcpStream::connect(at).map(drop).map_err(|error| not_yet(format!("nothing listens at {at}: {error}")));
+    }
+    let sockets = std::fs::read_dir(&node.socket_dir).into_iter().flatten().flatten();
+    let takes = sockets.filter(|entry| UnixStream::connect(entry.path()).is_ok()).count();
+    (takes > 0)
+        .then_some(())
+        .ok_or_else(|| not_yet(format!("no socket in {} takes connections", node.socket_dir.display())))
+}
+
+/// Whether a command of the shell ends well within `bound`.
+fn succeeds(command: &str, node: &Node, bound: Duration) -> Result<(), StoreError> {
+    let failed = |error: std::io::Error| StoreError::io("/bin/sh", &error);
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .current_dir(&node.data_dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let until = Instant::now() + bound;
+    let ended = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break Some(status),
+            None if Instant::now() >= until => break None,
+            None => std::thread::sleep(LOOK_INTERVAL),
+        }
+    };
+    let Some(status) = ended else {
+        // It may have ended just now.
+        let _ = child.kill();
+        let _ = child.wait();
+        let what = format!("`ready` has not ended within {} s", bound.as_secs());
+        return Err(StoreError::new(StoreErrorKind::Unreachable, what));
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        // What it has left running may hold the other end. What cannot be read was not said.
+        let _ = rustix::io::ioctl_fionbio(&stderr, true);
+        let _ = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
+    }
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    Err(StoreError::new(StoreErrorKind::Unreachable, format!("`ready` says no ({status})")).detail(said))
+}
