@@ -165,7 +165,9 @@ only one lab stands. A node that fails is started again, after a while, unless -
     #[command(after_help = "Examples:
   plimsoll doctor
   plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
-  plimsoll doctor --honesty postgres       stops a private server for a second: is all of it seen?")]
+  plimsoll doctor --honesty postgres       stops a private server for a second: is all of it seen?
+  plimsoll doctor --for galera --install   what a cluster lacks here, and installs it
+  plimsoll doctor --holds 5432             which process listens there")]
     Doctor(DoctorArgs),
 }
 
@@ -249,6 +251,15 @@ pub enum LabAction {
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
     },
+    /// Have nodes answer on ports of this machine's loopback interface, too, until Ctrl-C.
+    Publish {
+        /// The lab and the node.
+        #[command(flatten)]
+        of: LabNode,
+        /// The port of the node, or of the first; the others get the next ones. Without it, free ones.
+        #[arg(long)]
+        port: Option<u16>,
+    },
     /// End a lab and remove all that it made.
     Down {
         /// The lab.
@@ -306,6 +317,15 @@ pub struct DoctorArgs {
     /// Stop a private server for a second under load, and hold what was measured against what it has to be.
     #[arg(long, value_name = "STORE")]
     pub honesty: Option<String>,
+    /// What this store, or this cluster, lacks here: galera, redis-cluster, postgres.
+    #[arg(long = "for", value_name = "STORE")]
+    pub store: Option<String>,
+    /// Install the packages that it needs, by apt-get.
+    #[arg(long, requires = "store")]
+    pub install: bool,
+    /// Who holds a port, a device or a directory: 5432, /dev/sdb, /var/lib/mysql.
+    #[arg(long, value_name = "PORT or PATH", conflicts_with_all = ["calibrate", "honesty", "store"])]
+    pub holds: Option<String>,
 }
 
 /// A plan and what is replaced in it.

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
+//! | [`holders`] | who holds a port, a device or a directory that is wanted |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `limits` | what a server may have of the machine, by control groups |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
@@ -26,6 +27,7 @@
 pub mod cluster;
 pub mod described;
 pub mod ending;
+pub mod holders;
 pub mod hosts;
 mod limits;
 mod open_store;

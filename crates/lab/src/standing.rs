@@ -12,6 +12,7 @@
 //! One request a connection: a line of JSON, and one of JSON as the answer.
 
 mod hold;
+mod publish;
 mod request;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -30,6 +31,7 @@ use rustix::fs::FlockOperation;
 use crate::hosts::{Entered, Link};
 use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
+pub use publish::{Published, publish};
 use request::{Act, Answer, Request};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus};
 

@@ -1,9 +1,11 @@
 //! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use plimsoll_core::{Catalogue, StoreKind, StorePreset};
+use plimsoll_core::{Catalogue, StoreError, StoreErrorKind, StoreKind, StorePreset};
 use plimsoll_drive::Io;
+use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, Tone, words};
@@ -47,6 +49,12 @@ impl Finding {
 
 /// Does what `args` ask for. The exit code says whether all is well.
 pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
+    if let Some(wanted) = &args.holds {
+        return holds(wanted);
+    }
+    if let Some(name) = &args.store {
+        return lacks(catalogue, name, args.install);
+    }
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let mut well = true;
     if args.calibrate {
@@ -79,6 +87,68 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
         crate::print(&format!("{}\n", refused(floors)))?;
     }
     Ok(code(well && refusal.is_none()))
+}
+
+/// Says who holds a port, a device or a directory.
+fn holds(wanted: &str) -> Result<u8, TrialError> {
+    let held = match wanted.parse() {
+        Ok(port) => holders::of_port(port),
+        Err(_) => holders::of_path(Path::new(wanted))?,
+    };
+    let name = plimsoll_core::shown::clean(wanted);
+    match &held[..] {
+        [] => crate::say(&format!("nobody that can be seen from here holds {name}")),
+        held => crate::print(&held.iter().map(|line| format!("{line}\n")).collect::<String>()).map(drop)?,
+    }
+    Ok(if held.is_empty() { exit::OK } else { exit::GOAL_MISSED })
+}
+
+/// Says what the store or cluster `name` lacks on this machine, after it was installed if that is wanted.
+fn lacks(catalogue: &Catalogue, name: &str, install: bool) -> Result<u8, TrialError> {
+    let Some(kind) = catalogue.store(name) else {
+        let known = catalogue.stores.iter().flat_map(|kind| kind.spec().names());
+        let next = format!("stores: {}", known.collect::<Vec<_>>().join(", "));
+        return Err(TrialError::usage(format!("unknown store `{}`", plimsoll_core::shown::clean(name))).next(next));
+    };
+    let preset = kind.spec().preset(name);
+    let params = plimsoll_plan::defaults_but(kind.spec().params, preset.map_or(&[], |preset| preset.params));
+    let found = || match kind.installed().and_then(|found| kind.recipe(&params).map(|recipe| (found, recipe))) {
+        Ok((found, recipe)) => {
+            let is_on_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
+            [Some(Finding::fine(format!("{name}: {found}"))), is_on_hosts.then(hosts)].into_iter().flatten().collect()
+        }
+        Err(error) => vec![Finding::missing(format!("{name}: {error}"), error.next)],
+    };
+    let is_well = |found: &[Finding]| found.iter().all(|finding| finding.grade == Grade::Fine);
+    let mut all: Vec<Finding> = found();
+    if install && !is_well(&all) {
+        let packages = [kind.spec().packages, preset.map_or(&[], |preset| preset.packages)].concat();
+        apt_get(&packages)?;
+        all = found();
+    }
+    let code = if is_well(&all) { exit::OK } else { exit::GOAL_MISSED };
+    report::print_tables(&[(name, "", graded(all))])?;
+    Ok(code)
+}
+
+/// Installs Debian packages.
+fn apt_get(packages: &[&str]) -> Result<(), TrialError> {
+    let advice = format!("install these by hand: {}", packages.join(" "));
+    crate::say(&format!("apt-get install {}", packages.join(" ")));
+    let status = Command::new("apt-get")
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            let what = format!("apt-get has not installed {} ({status})", packages.join(" "));
+            Err(StoreError::new(StoreErrorKind::Missing, what).next(advice).into())
+        }
+        Err(error) => Err(StoreError::new(StoreErrorKind::Missing, format!("apt-get: {error}")).next(advice).into()),
+    }
 }
 
 /// That noise floors are too high, and what follows from it.

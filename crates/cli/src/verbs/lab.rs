@@ -1,5 +1,7 @@
 //! `plimsoll lab`: clusters that stand until somebody ends them.
 
+mod status;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -8,23 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Recipe, Servers, StoreError, Target, Waits};
 use plimsoll_lab::described::{self, DescribedServer};
 use plimsoll_lab::hosts::Link;
-use plimsoll_lab::standing::{self, About, Entry, Lab, LabStatus, NodeState, NodeStatus, Restart};
+use plimsoll_lab::standing::{self, About, Entry, Lab, NodeStatus, Published, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
-use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::args::{LabAction, LabNode, LabUp};
 use crate::error::exit;
 use crate::interrupt;
 use crate::plans::{self, PlanText};
-use crate::verbs::{drive, report};
+use crate::verbs::drive;
 
 /// Between two looks at a log that is followed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
@@ -36,7 +37,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
     match action {
         LabAction::Up(args) if args.keep && !args.held => up_and_away(),
         LabAction::Up(args) => up(catalogue, args),
-        LabAction::Status { name, json } => status(name.as_deref(), *json),
+        LabAction::Status { name, json } => status::status(name.as_deref(), *json),
         LabAction::Add { name } => {
             let lab = one(name.as_deref())?;
             crate::say(&format!("lab {}: making one more node", lab.name()));
@@ -81,6 +82,17 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             lab.set_link(node.map_or(Nodes::All, Nodes::One), link)?;
             let who = node.map_or("all nodes".to_owned(), |node| format!("node {}", node + 1));
             crate::say(&format!("lab {}: {who}: {}", lab.name(), linked(&link)));
+            Ok(exit::OK)
+        }
+        LabAction::Publish { of, port } => {
+            let (lab, node) = node_of(&of.at)?;
+            let all = || lab.nodes().iter().map(|node| node.number).collect();
+            let numbers: Vec<usize> = node.map_or_else(all, |node| vec![node]);
+            standing::publish(&lab, &numbers, *port, &interrupt::of_run(), |published| {
+                for Published { node, inside, outside } in published {
+                    crate::say(&format!("{outside} is node {} of lab {} ({inside})", node + 1, lab.name()));
+                }
+            })?;
             Ok(exit::OK)
         }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
@@ -318,7 +330,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let about = About { store: store.kind.clone(), made_as, params, version, restart, url };
     let held = args.held;
     standing::hold(cluster, entry, about, &stop, |status| {
-        let _ = shown(std::slice::from_ref(status));
+        let _ = status::shown(std::slice::from_ref(status));
         crate::say(&match held {
             true => format!("drive it with --on lab:{name}; `plimsoll lab down {name}` ends it"),
             false => format!("drive it with --on lab:{name}; Ctrl-C, or `plimsoll lab down {name}`, ends it"),
@@ -338,85 +350,6 @@ fn be_silent() {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
-    }
-}
-
-fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
-    let labs = labs()?;
-    let names = match name {
-        Some(name) => vec![one(Some(name))?.name().to_owned()],
-        None => standing::names(&labs)?,
-    };
-    // One may end meanwhile.
-    let all: Vec<LabStatus> = names.iter().filter_map(|name| Lab::open(&labs, name).ok()?.status().ok()).collect();
-    if json {
-        let line = |status: &LabStatus| serde_json::to_string(status).unwrap_or_default() + "\n";
-        return crate::print(&all.iter().map(line).collect::<String>());
-    }
-    if all.is_empty() {
-        crate::say("no lab stands; make one with `plimsoll lab up STORE`");
-        return Ok(exit::OK);
-    }
-    shown(&all)
-}
-
-fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
-    let titles: Vec<(String, String)> = all.iter().map(titled).collect();
-    let tables = all.iter().zip(&titles).map(|(status, (title, how))| (title.as_str(), how.as_str(), table(status)));
-    report::print_tables(&tables.collect::<Vec<_>>())
-}
-
-fn titled(status: &LabStatus) -> (String, String) {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-    let seconds = since.saturating_sub(status.since_unix_ns) / 1_000_000_000;
-    let age = match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3_600),
-    };
-    let load = status.load.as_ref().map_or("here".to_owned(), |load| load.address.to_string());
-    let how = format!("{} · {} · up for {age} · driven from {load}", status.made_as, status.version);
-    (format!("Lab {}", status.name), how)
-}
-
-fn table(status: &LabStatus) -> Table {
-    let columns = vec![
-        words("node"),
-        words("role"),
-        words("address"),
-        words("state"),
-        numbers("CPU"),
-        numbers("memory"),
-        numbers("restarts"),
-        words(""),
-    ];
-    let mut table = Table::new("", columns);
-    for node in &status.nodes {
-        table.row(vec![
-            Cell::from((node.number + 1).to_string()),
-            Cell::from(node.role.clone()),
-            Cell::from(listens_at(node)),
-            Cell::from(node.state.name()),
-            Cell::from(match node.limits.cpus {
-                Some(cpus) => format!("{:.1} s, throttled {:.1} s at {cpus}", node.processor_s, node.throttled_s),
-                None => format!("{:.1} s", node.processor_s),
-            }),
-            Cell::from(match node.limits.memory_bytes {
-                Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
-                None => format!("{} MiB", node.memory_bytes >> 20),
-            }),
-            Cell::from(node.restarts.to_string()),
-            Cell::from(node.reason.clone().filter(|_| node.state != NodeState::Running).unwrap_or_default()),
-        ]);
-    }
-    table
-}
-
-/// Where a node listens to its clients.
-fn listens_at(node: &NodeStatus) -> String {
-    match node.ports.first() {
-        Some(port) => format!("{}:{port}", node.address),
-        None => format!("{}/", node.socket_dir.display()),
     }
 }
 

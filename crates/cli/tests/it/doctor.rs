@@ -96,3 +96,31 @@ fn the_doctor_says_how_sockets_are_driven_and_a_wrong_wish_is_refused() {
     with("epoll").expect(0);
     place.run(&["report", "latest", "--format", "json"]).expect(0).says("epoll, as asked for");
 }
+
+#[test]
+fn whoever_holds_a_port_or_a_directory_is_named() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let own = format!("process {} (", std::process::id());
+    place.run(&["doctor", "--holds", &port]).expect(1).says(&own);
+    drop(listener);
+    place.run(&["doctor", "--holds", &port]).expect(0).says("nobody");
+    let path = place.path().to_str().unwrap().to_owned();
+    let file = std::fs::File::create(place.path().join("held")).unwrap();
+    place.run(&["doctor", "--holds", &path]).expect(1).says(&own);
+    drop(file);
+    place.run(&["doctor", "--holds", "/no/such/place"]).expect(2).says("/no/such/place");
+}
+
+#[test]
+fn what_a_store_or_a_cluster_lacks_is_said() {
+    let place = Place::new();
+    place.run(&["doctor", "--for", "redis-sentinel"]).expect(0).says("hosts of their own");
+    place.run(&["doctor", "--for", "galera"]).expect(0).says("galera: ");
+    place.run(&["doctor", "--for", "sqlite"]).expect(0);
+    place.run(&["doctor", "--for", "galaxy"]).expect(2).says("unknown store `galaxy`");
+    // Where nothing is missing nothing is installed.
+    place.run(&["doctor", "--for", "redis", "--install"]).expect(0);
+    place.run(&["doctor", "--install"]).expect(2).says("--for");
+}

@@ -1,5 +1,7 @@
 //! Clusters on hosts of their own: made, driven, changed, killed, and gone.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -174,9 +176,25 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     assert!((19.0..30.0).contains(&slow) && plain < 10.0, "{plain} ms, then {slow} ms");
     place.run(&["lab", "link"]).expect(0).says("plain link");
     assert!(median() < 10.0);
+    // From outside of the lab it is reached at a port of this machine.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let published = Guarded(place.command(&["lab", "publish", "1", "--port", &port]).spawn().unwrap());
+    wait_for("an answer", Duration::from_secs(20), || answer(&port).is_some_and(|text| text.starts_with(['+', '-'])));
+    place.run(&["lab", "publish", "--port", &port]).expect(6).says(&port);
+    drop(published);
+    wait_for("the port to be free", GONE, || answer(&port).is_none());
     place.run(&["lab", "link", "1", "--loss", "150%"]).expect(2).says("a share from 0 to 1");
     place.run(&["lab", "link", "1", "--rate", "fast"]).expect(2).says("write 50Mbit");
     lab.down();
+}
+
+/// What a Redis at a port of the loopback interface says to PING.
+fn answer(port: &str) -> Option<String> {
+    let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).ok()?;
+    socket.write_all(b"PING\r\n").ok()?;
+    let mut text = [0; 64];
+    let read = socket.read(&mut text).ok().filter(|read| *read > 0)?;
+    Some(String::from_utf8_lossy(&text[..read]).into_owned())
 }
 
 /// Whoever is not root has hosts in a user namespace of his own.

@@ -1,0 +1,90 @@
+//! Labs as `plimsoll lab status` shows them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus};
+use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_trial::TrialError;
+
+use super::{labs, one};
+use crate::error::exit;
+use crate::verbs::report;
+
+pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
+    let labs = labs()?;
+    let names = match name {
+        Some(name) => vec![one(Some(name))?.name().to_owned()],
+        None => standing::names(&labs)?,
+    };
+    // One may end meanwhile.
+    let all: Vec<LabStatus> = names.iter().filter_map(|name| Lab::open(&labs, name).ok()?.status().ok()).collect();
+    if json {
+        let line = |status: &LabStatus| serde_json::to_string(status).unwrap_or_default() + "\n";
+        return crate::print(&all.iter().map(line).collect::<String>());
+    }
+    if all.is_empty() {
+        crate::say("no lab stands; make one with `plimsoll lab up STORE`");
+        return Ok(exit::OK);
+    }
+    shown(&all)
+}
+
+pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
+    let titles: Vec<(String, String)> = all.iter().map(titled).collect();
+    let tables = all.iter().zip(&titles).map(|(status, (title, how))| (title.as_str(), how.as_str(), table(status)));
+    report::print_tables(&tables.collect::<Vec<_>>())
+}
+
+fn titled(status: &LabStatus) -> (String, String) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
+    let seconds = since.saturating_sub(status.since_unix_ns) / 1_000_000_000;
+    let age = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3_600),
+    };
+    let load = status.load.as_ref().map_or("here".to_owned(), |load| load.address.to_string());
+    let how = format!("{} · {} · up for {age} · driven from {load}", status.made_as, status.version);
+    (format!("Lab {}", status.name), how)
+}
+
+fn table(status: &LabStatus) -> Table {
+    let columns = vec![
+        words("node"),
+        words("role"),
+        words("address"),
+        words("state"),
+        numbers("CPU"),
+        numbers("memory"),
+        numbers("restarts"),
+        words(""),
+    ];
+    let mut table = Table::new("", columns);
+    for node in &status.nodes {
+        table.row(vec![
+            Cell::from((node.number + 1).to_string()),
+            Cell::from(node.role.clone()),
+            Cell::from(listens_at(node)),
+            Cell::from(node.state.name()),
+            Cell::from(match node.limits.cpus {
+                Some(cpus) => format!("{:.1} s, throttled {:.1} s at {cpus}", node.processor_s, node.throttled_s),
+                None => format!("{:.1} s", node.processor_s),
+            }),
+            Cell::from(match node.limits.memory_bytes {
+                Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
+                None => format!("{} MiB", node.memory_bytes >> 20),
+            }),
+            Cell::from(node.restarts.to_string()),
+            Cell::from(node.reason.clone().filter(|_| node.state != NodeState::Running).unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// Where a node listens to its clients.
+fn listens_at(node: &NodeStatus) -> String {
+    match node.ports.first() {
+        Some(port) => format!("{}:{port}", node.address),
+        None => format!("{}/", node.socket_dir.display()),
+    }
+}
