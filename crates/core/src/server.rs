@@ -206,6 +206,19 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Before all nodes are started that were a cluster before: finds out which of them has the newest data, where that is not
+    /// known. `run` runs a program to its end on a node.
+    ///
+    /// # Errors
+    /// What such a program fails with; `Broken` where no node has data that could be begun with.
+    fn recover(
+        &self,
+        _nodes: &[Arc<Node>],
+        _run: &dyn Fn(&Node, &Launch) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Whether nodes can come later.
     ///
     /// # Errors

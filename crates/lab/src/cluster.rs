@@ -27,6 +27,8 @@ const SET_UP_BOUND: Duration = Duration::from_secs(180);
 const START_BOUND: Duration = Duration::from_secs(600);
 /// How long a stop may take: it writes all that is dirty in memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);
+/// How long a program may take that finds out what data a node has.
+const RECOVER_BOUND: Duration = Duration::from_secs(120);
 /// Between two looks whether a node is ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long one look may take.
@@ -396,6 +398,10 @@ impl Running {
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
     fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
         let (nodes, _there) = (self.nodes(), self.enter()?);
+        if meant == Nodes::All && !anew && self.pids().is_empty() {
+            let run = |node: &Node, launch: &Launch| self.on(node.number, |server| server.run(launch, RECOVER_BOUND));
+            self.recipe.recover(&nodes, &run)?;
+        }
         for (place, stage) in self.stages(meant)?.into_iter().enumerate() {
             if place > 0 {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));

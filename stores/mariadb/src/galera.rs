@@ -2,13 +2,13 @@
 //!
 //! The first begins the cluster; each other asks one that is in it for all its data (a state snapshot transfer, by rsync). Of
 //! a cluster that was stopped that node begins it again which went last: it has marked itself in `grastate.dat`. Where none
-//! has, since all were killed, Galera itself refuses to begin.
+//! has, since all were killed, each is asked how far its data go (`--wsrep-recover`), and the one that got furthest is marked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Launch, Member, Node, Recipe, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
 use plimsoll_lab::Program;
 
@@ -65,6 +65,43 @@ fn is_last_one(node: &Node) -> bool {
     state.lines().any(|line| line.split_whitespace().eq(["safe_to_bootstrap:", "1"]))
 }
 
+/// Marks the node that is to begin the cluster again, where none was the last one to be stopped: it has applied most.
+///
+/// # Errors
+/// As `run` says; `Broken` where no node has been a part of the cluster.
+pub(crate) fn recover(
+    recipe: &MariadbRecipe,
+    nodes: &[Arc<Node>],
+    run: &dyn Fn(&Node, &Launch) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if nodes.iter().any(|node| is_last_one(node)) {
+        return Ok(());
+    }
+    let mut furthest: Option<(i64, &Node)> = None;
+    for node in nodes {
+        let log = node.data_dir.join("recovered.log");
+        let mut launch = recipe.launch(Member { nodes, node, is_first: false })?;
+        launch.arguments.extend(["--wsrep-recover".to_owned(), format!("--log-error={}", log.display())]);
+        run(node, &launch)?;
+        let said = std::fs::read_to_string(&log).map_err(|error| StoreError::io(log.display(), &error))?;
+        if let Some(applied) = recovered(&said).filter(|applied| furthest.is_none_or(|(most, _)| *applied > most)) {
+            furthest = Some((applied, node));
+        }
+    }
+    let Some((applied, node)) = furthest else {
+        let what = "all nodes of the cluster were killed, and none has data that it could begin with";
+        return Err(StoreError::new(StoreErrorKind::Broken, what).next("make it anew: plimsoll lab down, lab up"));
+    };
+    let mark = format!("s/^seqno:.*/seqno: {applied}/; s/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/");
+    run(node, &Launch::new("sed", "/bin/sed".into(), ["-i", &mark, "db/grastate.dat"]))
+}
+
+/// The transaction up to which a node has applied all, of what `--wsrep-recover` says; `None` where it was in no cluster.
+fn recovered(said: &str) -> Option<i64> {
+    let position = said.lines().rev().find_map(|line| line.split_once("Recovered position: "))?.1;
+    position.trim().rsplit_once(':')?.1.parse().ok().filter(|applied| *applied >= 0)
+}
+
 /// What a node is started with.
 pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     let [clients, group, incremental, snapshot] = [0, 1, 2, 3].map(|at| node.listens_at(at));
@@ -114,4 +151,17 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
 fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
     let answer = connection.simple(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
     Ok(answer.row_iter().next().map(|row| text(row, 1).to_owned()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_a_node_got_is_read_of_what_it_says() {
+        let said = "2026-11-24 WSREP: Recovered position: 6f2c-11ee:1207\nmariadbd: ready\n";
+        assert_eq!(recovered(said), Some(1207));
+        assert_eq!(recovered("WSREP: Recovered position: 00000000-0000-0000-0000-000000000000:-1\n"), None);
+        assert_eq!(recovered("no such line"), None);
+    }
 }

@@ -201,7 +201,9 @@ impl Recipe for MariadbRecipe {
             arguments.push(format!("--port={}", listens_at.port()));
             arguments.push("--skip-name-resolve".to_owned());
             let init_file = node.data_dir.join(INIT_FILE);
-            arguments.extend(node.is_first.then(|| format!("--init-file={}", init_file.display())));
+            // Another node may begin the cluster anew, which has the account already.
+            let makes_account = node.is_first && init_file.exists();
+            arguments.extend(makes_account.then(|| format!("--init-file={}", init_file.display())));
         }
         match self.topology {
             Topology::Alone => arguments.push("--skip-log-bin".to_owned()),
@@ -222,6 +224,14 @@ impl Recipe for MariadbRecipe {
 
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
+    }
+
+    fn recover(
+        &self,
+        nodes: &[Arc<Node>],
+        run: &dyn Fn(&Node, &Launch) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.topology == Topology::Galera { galera::recover(self, nodes, run) } else { Ok(()) }
     }
 
     fn takes_more(&self) -> Result<(), StoreError> {
