@@ -26,6 +26,7 @@ mod control;
 mod counters;
 mod kv;
 mod log;
+mod pooler;
 mod production;
 mod reach;
 pub mod server;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
 
+use crate::pooler;
 use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::wire::Login;
@@ -31,7 +32,7 @@ const HBA_FILE: &str = "pg_hba.conf";
 const PASSWORD_FILE: &str = "password";
 const PASS_FILE: &str = "pgpass";
 /// The database and its owner, as PostgreSQL's own tools call them.
-const NAME: &str = "postgres";
+pub(crate) const NAME: &str = "postgres";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one look may take.
@@ -46,18 +47,36 @@ pub struct PostgresRecipe {
     pub nodes: usize,
     /// How many replicas a commit waits for.
     pub synchronous: usize,
+    /// Sessions go through a PgBouncer, which is the node behind these.
+    pub pooled: bool,
 }
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0 }
+        Self { settings: Vec::new(), nodes: 1, synchronous: 0, pooled: false }
     }
 }
 
 impl PostgresRecipe {
-    /// Where sessions go, and as whom they log in: to the only server, without a password, or to the primary.
+    /// It is one server on this machine's own network.
+    fn is_alone(&self) -> bool {
+        self.nodes == 1 && !self.pooled
+    }
+
+    /// The node is the PgBouncer.
+    fn is_pooler(&self, number: usize) -> bool {
+        self.pooled && number == self.nodes
+    }
+
+    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through the PgBouncer.
+    pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Endpoint {
+        let pooler = nodes.iter().find(|node| self.is_pooler(node.number));
+        self.endpoint(pooler.unwrap_or(&nodes[0]))
+    }
+
+    /// Where a node is, and as whom one logs in there: without a password by the socket of the only one, or over the network.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
-        if self.nodes == 1 {
+        if self.is_alone() {
             return self.by_socket(node);
         }
         let address = Address::Tcp(node.address.to_string(), node.listens_at(0).port());
@@ -68,13 +87,13 @@ impl PostgresRecipe {
     /// The same on the node's own machine.
     fn by_socket(&self, node: &Node) -> Endpoint {
         let port = self.settings.iter().find(|(name, _)| name == "port").map_or("5432", |(_, port)| port);
-        let port = if self.nodes == 1 { port.to_owned() } else { node.listens_at(0).port().to_string() };
+        let port = if self.is_alone() { port.to_owned() } else { node.listens_at(0).port().to_string() };
         Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login())
     }
 
     /// Where its server has its data.
     pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
-        if self.nodes == 1 { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
+        if self.is_alone() { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
     }
 }
 
@@ -93,15 +112,21 @@ impl Recipe for PostgresRecipe {
         // SIGQUIT is PostgreSQL's immediate shutdown: no checkpoint, but shared memory is given back.
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
         let spec = ServerSpec { stop, leave, reloads: true, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
-        match self.nodes {
-            1 => spec,
-            nodes => ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec },
+        if self.is_alone() {
+            return spec;
         }
+        let nodes = self.nodes + usize::from(self.pooled);
+        ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec }
+    }
+
+    fn ports(&self, node: usize) -> &'static [u16] {
+        if self.is_pooler(node) { &pooler::PORTS } else { self.spec().ports }
     }
 
     fn role(&self, node: usize) -> &'static str {
         match node {
-            _ if self.nodes == 1 => "server",
+            _ if self.is_alone() => "server",
+            _ if self.is_pooler(node) => "pgbouncer",
             0 => "primary",
             _ => "replica",
         }
@@ -112,8 +137,11 @@ impl Recipe for PostgresRecipe {
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        if self.nodes == 1 {
+        if self.is_alone() {
             return Ok(Vec::new());
+        }
+        if self.is_pooler(node.number) {
+            return Ok(pooler::files(node, &self.settings));
         }
         let hba = "local all all trust\n\
                    host all all all scram-sha-256\n\
@@ -127,6 +155,9 @@ impl Recipe for PostgresRecipe {
     }
 
     fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        if self.is_pooler(node.number) {
+            return Ok(None);
+        }
         let below = |name: &str| node.data_dir.join(name).display().to_string();
         let data = self.data_dir(&node).display().to_string();
         if node.number > 0 {
@@ -144,15 +175,18 @@ impl Recipe for PostgresRecipe {
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
         let mut arguments =
             ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
-        arguments.extend((self.nodes > 1).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
+        arguments.extend((!self.is_alone()).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        if self.is_pooler(node.number) {
+            return pooler::launch(&node);
+        }
         // Without a mention the linker might leave it out.
         std::hint::black_box(&shared_memory::BEFORE_MAIN);
         let mut settings = vec![("unix_socket_directories".to_owned(), node.socket_dir.display().to_string())];
-        if self.nodes == 1 {
+        if self.is_alone() {
             settings.push(("listen_addresses".to_owned(), String::new()));
         } else {
             let at = node.listens_at(0);
@@ -175,20 +209,24 @@ impl Recipe for PostgresRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        self.by_socket(node).open(Arc::default(), "", &[], waits).map(drop)
+        let is_pooler = self.is_pooler(node.number);
+        let endpoint = if is_pooler { self.endpoint(node) } else { self.by_socket(node) };
+        endpoint.open(Arc::default(), "", &[], waits).map(drop)
     }
 
     fn takes_more(&self) -> Result<(), StoreError> {
-        match self.nodes {
-            1 => Err(StoreError::usage("a PostgreSQL that was made alone takes no replicas")
+        match self.is_alone() {
+            true => Err(StoreError::usage("a PostgreSQL that was made alone takes no replicas")
                 .next("make it with replicas: plimsoll lab up postgres-replicas")),
             // Each is made as a copy of the primary, and follows it.
-            _ => Ok(()),
+            false => Ok(()),
         }
     }
 
     fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
         match node.number {
+            pooler if self.is_pooler(pooler) => Err(StoreError::usage("sessions go through PgBouncer")
+                .next("name a replica, or end it all: plimsoll lab down")),
             0 => Err(StoreError::usage("a cluster of PostgreSQL cannot do without its primary")
                 .next("name a replica, or end it all: plimsoll lab down")),
             _ => Ok(()),
@@ -197,7 +235,7 @@ impl Recipe for PostgresRecipe {
 
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         let looks = waits.with_answer(LOOK_BOUND);
-        let wanted = (nodes.len() - 1).to_string();
+        let wanted = nodes.iter().filter(|node| self.role(node.number) == "replica").count().to_string();
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
             let mut primary = self.by_socket(&nodes[0]).open(Arc::default(), "", &[], &looks)?;
             let follow = primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")?;

@@ -10,6 +10,7 @@ use plimsoll_core::{
 
 use crate::conninfo::{self, Environment};
 use crate::log;
+use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
 use crate::reach::reach;
 use crate::server::{POSTGRES, PostgresRecipe};
@@ -19,7 +20,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 15] = with_limits([
+const PARAMS: [ParamSpec; 16] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -36,6 +37,7 @@ const PARAMS: [ParamSpec; 15] = with_limits([
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server"),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own"),
     ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for"),
+    ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own"),
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\""),
 ]);
 
@@ -67,12 +69,20 @@ static SPEC: StoreSpec = StoreSpec {
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
     params: &PARAMS,
-    presets: &[StorePreset {
-        name: "postgres-replicas",
-        summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
-        params: &[("nodes", "3")],
-        packages: &[],
-    }],
+    presets: &[
+        StorePreset {
+            name: "postgres-replicas",
+            summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
+            params: &[("nodes", "3")],
+            packages: &[],
+        },
+        StorePreset {
+            name: "postgres-pgbouncer",
+            summary: "a PostgreSQL behind a PgBouncer, each on a host of its own",
+            params: &[("pgbouncer", "true")],
+            packages: &["pgbouncer"],
+        },
+    ],
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.
     full_disk: &["53100", "DISK_FULL"],
@@ -139,12 +149,14 @@ impl StoreKind for Postgres {
         let mut store = match target {
             Target::Servers(servers) => {
                 let recipe = recipe(&params)?;
-                let endpoint = recipe.endpoint(&servers.first());
+                let (endpoint, sessions_at) = (recipe.endpoint(&servers.first()), recipe.sessions_at(&servers.nodes()));
                 let own =
                     ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
                 let own = own.map(str::to_owned);
                 let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
-                PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id)
+                let mut store = PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id);
+                store.sessions_at = sessions_at;
+                store
             }
             target => {
                 let (url, password) = target.url()?;
@@ -175,7 +187,11 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         let what = format!("a commit is to wait for {synchronous} replicas, and there are {}", nodes - 1);
         return Err(StoreError::usage(what).next(format!("Ask for more nodes: nodes = {}", synchronous + 1)));
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous })
+    let pooled = params.bool("pgbouncer");
+    if pooled {
+        PGBOUNCER.find()?;
+    }
+    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

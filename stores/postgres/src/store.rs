@@ -57,6 +57,8 @@ pub(crate) struct PostgresStore {
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
+    /// Where driven sessions go: there, or to a pooler in front.
+    pub(crate) sessions_at: Endpoint,
     /// The limits of what waits for the server: while connecting, and afterwards.
     connecting: Waits,
     waits: Waits,
@@ -104,6 +106,7 @@ impl PostgresStore {
         PostgresStore {
             server,
             ours: ours.unwrap_or_default(),
+            sessions_at: endpoint.clone(),
             endpoint,
             connecting,
             waits,
@@ -298,7 +301,7 @@ impl Store for PostgresStore {
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         let settings = self.session_settings(durability)?;
-        let mut session = self.endpoint.open(Arc::default(), &settings, &[], &self.connecting)?;
+        let mut session = self.sessions_at.open(Arc::default(), &settings, &[], &self.connecting)?;
         Ok(Some(control::settings(&mut session, &self.ours)?))
     }
 
@@ -332,7 +335,7 @@ impl Store for PostgresStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let settings = self.session_settings(durability)?;
-        let endpoint = self.endpoint.clone();
+        let endpoint = self.sessions_at.clone();
         let Some(records) = &self.records else {
             let client = |_| {
                 let (login, layout) = (Arc::clone(&endpoint.login), Arc::clone(&self.layout));
@@ -417,7 +420,7 @@ impl Store for PostgresStore {
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let (given_up, endpoint) = (Arc::clone(&self.given_up), self.endpoint.clone());
+        let (given_up, endpoint) = (Arc::clone(&self.given_up), self.sessions_at.clone());
         let mut counters = Counters::default();
         let has_replicas = self.server.as_ref().is_some_and(|server| server.nodes().len() > 1);
         Some(self.control.probe(move |control| {

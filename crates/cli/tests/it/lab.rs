@@ -114,6 +114,11 @@ fn postgresql_with_replicas_is_driven() {
 }
 
 #[test]
+fn postgresql_behind_pgbouncer_is_driven() {
+    is_driven("postgres-pgbouncer", 2, &["kv:a", "--set", "records=5000"]);
+}
+
+#[test]
 fn redis_cluster_is_driven() {
     is_driven("redis-cluster", 6, &["kv:a", "--set", "records=5000"]);
 }
