@@ -233,7 +233,7 @@ pub enum LabAction {
     Pause(LabNode),
     /// Have them go on.
     Resume(LabNode),
-    /// Delay, lose or limit what goes between a node's host and all others, both ways; without options the link is plain again.
+    /// Delay, lose or limit what goes between a node's host and all others, both ways; without options the links are shown.
     Link {
         /// The lab and the node.
         #[command(flatten)]
@@ -250,6 +250,9 @@ pub enum LabAction {
         /// Most bits a second: 50Mbit, 1Gbit.
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
+        /// Nothing of that any more.
+        #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "rate"])]
+        plain: bool,
     },
     /// Have nodes answer on ports of this machine's loopback interface, too, until Ctrl-C.
     Publish {
@@ -270,11 +273,11 @@ pub enum LabAction {
     },
 }
 
-/// A lab and one of its nodes.
+/// A lab and some of its nodes.
 #[derive(Debug, Args)]
 pub struct LabNode {
-    /// The lab, and the node's number; without a number all nodes.
-    #[arg(value_name = "NAME] [NODE", num_args = 0..=2)]
+    /// The lab, and numbers of nodes; without a number all nodes.
+    #[arg(value_name = "NAME] [NODE", num_args = 0..)]
     pub at: Vec<String>,
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::limits::Limits;
+use crate::store::Setting;
 use crate::waits::Waits;
 
 /// A signal that asks a server to stop.
@@ -219,6 +220,11 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Variables of the environment by which the server's own clients reach a node and log in there.
+    fn client_environment(&self, _node: &Node) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Whether nodes can come later.
     ///
     /// # Errors
@@ -299,9 +305,19 @@ pub trait Servers: Send + Sync {
     /// Where they are: one or more.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
+    /// Those that run.
+    fn running(&self) -> Vec<Arc<Node>> {
+        self.nodes().into_iter().filter(|node| self.check(Nodes::One(node.number)).is_ok()).collect()
+    }
+
     /// The only one, or the first.
     fn first(&self) -> Arc<Node> {
         Arc::clone(&self.nodes()[0])
+    }
+
+    /// What of them is not as it is by default, as settings: limits of all, the links of nodes.
+    fn settings(&self) -> Vec<Setting> {
+        self.first().limits.settings()
     }
 
     /// Ids of the processes at the roots of those that run.
@@ -325,10 +341,11 @@ pub trait Servers: Send + Sync {
     /// `Broken` when one takes too long; it is killed then.
     fn stop(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Starts them where they were, with their data and settings; returns when they take sessions.
+    /// Starts them where they were, with their data and settings, of all nodes those that do not run; returns when they take
+    /// sessions.
     ///
     /// # Errors
-    /// `Usage` when one runs; `Broken` and others, with the last words of one that does not start.
+    /// `Usage` when the one that is meant runs; `Broken` and others, with the last words of one that does not start.
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
     /// Stops them in good order and starts them again.

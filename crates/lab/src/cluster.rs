@@ -186,6 +186,14 @@ impl ClusterHandle {
         host.set_link(link)
     }
 
+    /// What the link of a node's host does; plain where it is on this machine's own network.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub fn link(&self, number: usize) -> Result<Link, StoreError> {
+        Ok(self.0.find(number)?.host.map(|host| host.link()).unwrap_or_default())
+    }
+
     /// A node's server as it is just now; `None` while something is being done to it.
     ///
     /// # Errors
@@ -398,7 +406,8 @@ impl Running {
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
     fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
         let (nodes, _there) = (self.nodes(), self.enter()?);
-        if meant == Nodes::All && !anew && self.pids().is_empty() {
+        let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
+        if meant == Nodes::All && !anew && running.is_empty() {
             let run = |node: &Node, launch: &Launch| self.on(node.number, |server| server.run(launch, RECOVER_BOUND));
             self.recipe.recover(&nodes, &run)?;
         }
@@ -406,7 +415,10 @@ impl Running {
             if place > 0 {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
             }
-            let is_first = place == 0 && meant == Nodes::All;
+            let is_first = place == 0 && meant == Nodes::All && running.is_empty();
+            // Of all nodes those are started that do not run.
+            let stage: Vec<usize> =
+                stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
             for number in &stage {
                 let member = self.member(&nodes, *number, is_first)?;
                 if anew {

@@ -98,7 +98,7 @@ impl Network {
         let address = Ipv4Addr::new(NETWORK[0], NETWORK[1], high as u8, low as u8);
         let port = format!("host{number}");
         let (namespace, own) = connected(&self.switch, &self.bridge, address, &port)?;
-        let link = Mutex::new(Connection { own, cable: None });
+        let link = Mutex::new(Connection { own, cable: None, link: Link::default() });
         Ok(Host { address, namespace, port, link, network: Arc::clone(self) })
     }
 
@@ -138,6 +138,8 @@ struct Connection {
     own: Netlink,
     /// Nothing where the host's port is one of the bridge.
     cable: Option<Cable>,
+    /// What it does.
+    link: Link,
 }
 
 impl Host {
@@ -176,7 +178,13 @@ impl Host {
             None if link == Link::default() => Ok(()),
             None => self.lay_cable(&mut connection, link).inspect_err(|_| drop(self.plug_in(&mut connection))),
         };
+        connection.link = if done.is_ok() { link } else { Link::default() };
         done.map_err(|error| StoreError::io(format_args!("the link of {}", self.address), &error))
+    }
+
+    /// What its link does.
+    pub fn link(&self) -> Link {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
     /// Has a cable between the host's port and the bridge.

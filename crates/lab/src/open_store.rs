@@ -15,7 +15,7 @@ use crate::described::{self, DescribedServer};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
-use crate::standing::Lab;
+use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
 
 /// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
@@ -86,7 +86,14 @@ pub fn open(
         }
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
-            let (there, url) = (lab.enter()?, lab.status()?.url);
+            let (there, status) = (lab.enter()?, lab.status()?);
+            for node in status.nodes.iter().filter(|node| node.state != NodeState::Running) {
+                let (number, state) = (node.number + 1, node.state.name());
+                progress(&format!(
+                    "node {number} of lab {name} is {state}: `plimsoll lab start {name} {number}` starts it"
+                ));
+            }
+            let url = status.url;
             let servers: Arc<dyn Servers> = Arc::new(lab);
             options.target = match url {
                 Some(url) => Target::Attach { url, password: None },
@@ -139,11 +146,11 @@ impl OpenStore {
         }
     }
 
-    /// What its servers may have of the machine, as settings of theirs: what limits the first limits all.
-    pub fn limits(&self) -> Vec<Setting> {
+    /// [`Servers::settings`] of what it is on.
+    pub fn lab_settings(&self) -> Vec<Setting> {
         match &self.place {
-            Place::Cluster { cluster, .. } => cluster.first().limits.settings(),
-            Place::Lab { servers, .. } => servers.first().limits.settings(),
+            Place::Cluster { cluster, .. } => cluster.settings(),
+            Place::Lab { servers, .. } => servers.settings(),
             _ => Vec::new(),
         }
     }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{Launch, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
 use rustix::fs::FlockOperation;
 
 use crate::hosts::{Entered, Link};
@@ -339,6 +339,20 @@ impl Servers for Lab {
     fn pids(&self) -> Vec<u32> {
         let status = self.status();
         status.map(|status| status.nodes.iter().filter_map(|node| node.process).collect()).unwrap_or_default()
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let mut settings = self.first().limits.settings();
+        // One that does not answer says so when it is used.
+        for node in self.status().map(|status| status.nodes).unwrap_or_default() {
+            let name = format!("link of node {}", node.number + 1);
+            let plain = Link::default().to_string();
+            settings.extend(
+                (node.link != Link::default())
+                    .then(|| Setting::new(&name, node.link.to_string(), Some(&plain), "plimsoll")),
+            );
+        }
+        settings
     }
 
     fn check(&self, nodes: Nodes) -> Result<(), StoreError> {

@@ -42,7 +42,7 @@ pub fn run(
     if let Some(in_force) = settings_in_force(&mut **store, trial)? {
         description.settings = in_force;
     }
-    description.settings.extend(store.limits());
+    description.settings.extend(store.lab_settings());
     let ledger = ledger(context, keeps_data, trial, &workload, &mut found);
     let mut params = workload_params(trial);
     let start = if found.data { found.start } else { Start::Fresh };

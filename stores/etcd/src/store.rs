@@ -45,7 +45,8 @@ pub(crate) struct EtcdStore {
 
 impl EtcdStore {
     pub fn private(servers: &Arc<dyn Servers>, waits: &Waits) -> Self {
-        let nodes = servers.nodes();
+        let running = servers.running();
+        let nodes = if running.is_empty() { servers.nodes() } else { running };
         let endpoint = server::endpoint(nodes.iter().map(|node| &**node));
         let place = |(at, node): (usize, Arc<Node>)| {
             let (only, waits) = (Endpoint { place: endpoint.place.clone(), ..endpoint.only(at) }, waits.clone());

@@ -234,6 +234,17 @@ impl Recipe for MariadbRecipe {
         if self.topology == Topology::Galera { galera::recover(self, nodes, run) } else { Ok(()) }
     }
 
+    fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
+        match self.topology {
+            Topology::Alone => vec![("MYSQL_UNIX_PORT", format!("{}/socket", node.socket_dir.display()))],
+            _ => vec![
+                ("MYSQL_HOST", node.address.to_string()),
+                ("MYSQL_TCP_PORT", node.listens_at(0).port().to_string()),
+                ("MYSQL_PWD", node.secret.clone()),
+            ],
+        }
+    }
+
     fn takes_more(&self) -> Result<(), StoreError> {
         match self.topology {
             Topology::Alone => Err(StoreError::usage("a MariaDB that was made alone takes no other nodes")

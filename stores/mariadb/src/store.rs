@@ -15,7 +15,7 @@ use crate::connection::{Connection, connect};
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::plan;
-use crate::server::MariadbRecipe;
+use crate::server::{MariadbRecipe, Topology};
 use crate::sql::{self, Flavor, quoted};
 use crate::wire::{Login, MySession, READ_ONLY};
 
@@ -74,9 +74,15 @@ impl MariadbStore {
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
-        let (login, address) = (recipe.login(&servers.first()), recipe.address(&servers.first()));
-        let sessions_at = recipe.sessions_at(&servers.nodes());
-        let store = Self::open(Some((servers, recipe)), address, login, None, waits, run_id)?;
+        // A node of Galera is as good as any other; where replicas follow a primary, it has to be that.
+        let running = servers.running();
+        let first = match recipe.topology {
+            Topology::Galera => running.first().cloned().unwrap_or_else(|| servers.first()),
+            _ => servers.first(),
+        };
+        let (login, address) = (recipe.login(&first), recipe.address(&first));
+        let sessions_at = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &running });
+        let store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
         Ok(Self { sessions_at, ..store })
     }
 
@@ -91,11 +97,12 @@ impl MariadbStore {
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
-        Self::open(None, address, login, connect_timeout, waits, run_id)
+        Self::open(None, 0, address, login, connect_timeout, waits, run_id)
     }
 
     fn open(
         server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
+        first: usize,
         address: Address,
         login: Login,
         connect_timeout: Option<Duration>,
@@ -114,7 +121,7 @@ impl MariadbStore {
             }
         };
         let mut store = MariadbStore {
-            control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(0))), connect),
+            control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(first))), connect),
             server,
             sessions_at: vec![address.clone()],
             address,
@@ -220,7 +227,7 @@ impl MariadbStore {
         if let Some((servers, recipe)) = &self.server {
             // No session has a value of its own.
             let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
-            for node in servers.nodes() {
+            for node in servers.running() {
                 recipe.open(&node, &self.connecting)?.simple(&set)?;
             }
             return Ok(());

@@ -214,6 +214,16 @@ impl Recipe for PostgresRecipe {
         endpoint.open(Arc::default(), "", &[], waits).map(drop)
     }
 
+    fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
+        let (host, port) = match self.is_alone() {
+            true => (node.socket_dir.display().to_string(), "5432".to_owned()),
+            false => (node.address.to_string(), node.listens_at(0).port().to_string()),
+        };
+        let (user, database) = (NAME.to_owned(), NAME.to_owned());
+        let password = ("PGPASSWORD", node.secret.clone());
+        vec![("PGHOST", host), ("PGPORT", port), ("PGUSER", user), ("PGDATABASE", database), password]
+    }
+
     fn takes_more(&self) -> Result<(), StoreError> {
         match self.is_alone() {
             true => Err(StoreError::usage("a PostgreSQL that was made alone takes no replicas")

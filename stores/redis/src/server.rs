@@ -186,6 +186,10 @@ impl Recipe for RedisRecipe {
         }
     }
 
+    fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
+        if self.shape.is_alone() { Vec::new() } else { vec![("REDISCLI_AUTH", node.secret.clone())] }
+    }
+
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         if self.shape.is_alone() {
             return Ok(Vec::new());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Recipe, Servers, StoreError, Target, Waits};
+use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Params, Recipe, Servers, Span, StoreError, Target, Waits};
 use plimsoll_lab::described::{self, DescribedServer};
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, About, Entry, Lab, NodeStatus, Published, Restart};
@@ -58,9 +58,9 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Shell { name, node } => {
             let at: Vec<String> = name.iter().chain(node).cloned().collect();
             let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-            on_host(&at, &[shell])
+            on_host(catalogue, &at, &[shell])
         }
-        LabAction::Exec { at, command } => on_host(at, command),
+        LabAction::Exec { at, command } => on_host(catalogue, at, command),
         LabAction::Stop(of) => act(of, "stopped", |lab, nodes| lab.stop(nodes)),
         LabAction::Start(of) => act(of, "ready", |lab, nodes| lab.start(nodes)),
         LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
@@ -68,7 +68,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Pause(of) => act(of, "standing still", |lab, nodes| lab.pause(nodes)),
         LabAction::Reload(of) => act(of, "reading its settings", |lab, nodes| lab.reload(nodes)),
         LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
-        LabAction::Link { of, delay, jitter, loss, rate } => {
+        LabAction::Link { of, delay, jitter, loss, rate, plain } => {
             let time = |option: &str, given: &Option<String>| {
                 given.as_ref().map_or(Ok(0.0), |given| read(option, given, Dimension::Time))
             };
@@ -78,16 +78,22 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
                 loss: loss.as_ref().map_or(Ok(0.0), |given| share(given))?,
                 rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
             };
-            let (lab, node) = node_of(&of.at)?;
-            lab.set_link(node.map_or(Nodes::All, Nodes::One), link)?;
-            let who = node.map_or("all nodes".to_owned(), |node| format!("node {}", node + 1));
-            crate::say(&format!("lab {}: {who}: {}", lab.name(), linked(&link)));
+            let (lab, numbers) = nodes_of(&of.at)?;
+            if link == Link::default() && !plain {
+                return status::links(&lab, &numbers);
+            }
+            match &numbers[..] {
+                [] => lab.set_link(Nodes::All, link)?,
+                numbers => numbers.iter().try_for_each(|number| lab.set_link(Nodes::One(*number), link))?,
+            }
+            crate::say(&format!("lab {}: {}: {link}", lab.name(), said(&numbers)));
             Ok(exit::OK)
         }
         LabAction::Publish { of, port } => {
-            let (lab, node) = node_of(&of.at)?;
-            let all = || lab.nodes().iter().map(|node| node.number).collect();
-            let numbers: Vec<usize> = node.map_or_else(all, |node| vec![node]);
+            let (lab, mut numbers) = nodes_of(&of.at)?;
+            if numbers.is_empty() {
+                numbers = lab.nodes().iter().map(|node| node.number).collect();
+            }
             standing::publish(&lab, &numbers, *port, &interrupt::of_run(), |published| {
                 for Published { node, inside, outside } in published {
                     crate::say(&format!("{outside} is node {} of lab {} ({inside})", node + 1, lab.name()));
@@ -134,21 +140,6 @@ fn bits(given: &str) -> Result<u64, TrialError> {
     }
 }
 
-fn linked(link: &Link) -> String {
-    if *link == Link::default() {
-        return "plain link".to_owned();
-    }
-    let mut parts = Vec::new();
-    if !link.delay.is_zero() {
-        parts.push(format!("{:?} ± {:?} one way", link.delay, link.jitter));
-    }
-    if link.loss > 0.0 {
-        parts.push(format!("{} % of packets lost", link.loss * 100.0));
-    }
-    parts.extend(link.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
-    parts.join(", ")
-}
-
 fn labs() -> Result<PathBuf, TrialError> {
     Ok(standing::beside(&plimsoll_record::default_runs_dir()?))
 }
@@ -175,36 +166,51 @@ fn number(word: &str) -> Option<usize> {
     word.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// A lab and one of its nodes, of `[NAME] [NODE]`.
-fn node_of(at: &[String]) -> Result<(Lab, Option<usize>), TrialError> {
-    let (name, node) = match at {
-        [] => (None, None),
+/// A lab and some of its nodes, of `[NAME] [NODE]…`; none where none is named.
+fn nodes_of(at: &[String]) -> Result<(Lab, Vec<usize>), TrialError> {
+    let (name, nodes) = match at {
+        [] => (None, at),
         // A lab may be called 2, too; then its nodes are named behind it.
-        [only] if number(only).is_some() && Lab::open(&labs()?, only).is_err() => (None, Some(only)),
-        [name] => (Some(name), None),
-        [name, node, ..] => (Some(name), Some(node)),
+        [first, ..] if number(first).is_some() && Lab::open(&labs()?, first).is_err() => (None, at),
+        [name, nodes @ ..] => (Some(name.as_str()), nodes),
     };
-    let lab = one(name.map(String::as_str))?;
-    let Some(node) = node else { return Ok((lab, None)) };
-    match number(node).filter(|number| lab.nodes().iter().any(|node| node.number == *number)) {
-        Some(number) => Ok((lab, Some(number))),
-        None => {
+    let lab = one(name)?;
+    let known = |word: &String| match number(word) {
+        Some(number) if lab.nodes().iter().any(|node| node.number == number) => Ok(number),
+        _ => {
             let known: Vec<String> = lab.nodes().iter().map(|node| (node.number + 1).to_string()).collect();
-            let what = format!("lab {} has no node `{}`", lab.name(), plimsoll_core::shown::clean(node));
+            let what = format!("lab {} has no node `{}`", lab.name(), plimsoll_core::shown::clean(word));
             Err(TrialError::usage(what).next(format!("nodes: {}", known.join(", "))))
         }
+    };
+    let numbers = nodes.iter().map(known).collect::<Result<_, _>>()?;
+    Ok((lab, numbers))
+}
+
+/// The same with one node at most.
+fn node_of(at: &[String]) -> Result<(Lab, Option<usize>), TrialError> {
+    match nodes_of(at)? {
+        (lab, numbers) if numbers.len() < 2 => Ok((lab, numbers.first().copied())),
+        _ => Err(TrialError::usage("several nodes are named").next("name one")),
     }
 }
 
-fn act(
-    of: &LabNode,
-    done: &str,
-    act: impl FnOnce(&Lab, Nodes) -> Result<plimsoll_core::Span, StoreError>,
-) -> Result<u8, TrialError> {
-    let (lab, node) = node_of(&of.at)?;
-    let span = act(&lab, node.map_or(Nodes::All, Nodes::One))?;
-    let who = node.map_or("all nodes".to_owned(), |node| format!("node {}", node + 1));
-    crate::say(&format!("lab {}: {who} {done} after {:.2} s", lab.name(), span.length().as_secs_f64()));
+fn said(numbers: &[usize]) -> String {
+    let all: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
+    match &all[..] {
+        [] => "all nodes".to_owned(),
+        [only] => format!("node {only}"),
+        all => format!("nodes {}", all.join(", ")),
+    }
+}
+
+fn act(of: &LabNode, done: &str, act: impl Fn(&Lab, Nodes) -> Result<Span, StoreError>) -> Result<u8, TrialError> {
+    let (lab, numbers) = nodes_of(&of.at)?;
+    let each: Vec<Nodes> =
+        if numbers.is_empty() { vec![Nodes::All] } else { numbers.iter().copied().map(Nodes::One).collect() };
+    let length: Duration =
+        each.into_iter().map(|nodes| Ok(act(&lab, nodes)?.length())).sum::<Result<_, TrialError>>()?;
+    crate::say(&format!("lab {}: {} {done} after {:.2} s", lab.name(), said(&numbers), length.as_secs_f64()));
     Ok(exit::OK)
 }
 
@@ -403,7 +409,7 @@ fn follow_log(path: &Path, from: u64) -> Result<(), TrialError> {
 }
 
 /// Executes a command in the network of a host, in place of this program.
-fn on_host(at: &[String], command: &[OsString]) -> Result<u8, TrialError> {
+fn on_host(catalogue: &Catalogue, at: &[String], command: &[OsString]) -> Result<u8, TrialError> {
     let (is_load, named) = match at.split_last() {
         Some((last, before)) if last == LOAD => (true, before),
         _ => (at.is_empty(), at),
@@ -416,6 +422,14 @@ fn on_host(at: &[String], command: &[OsString]) -> Result<u8, TrialError> {
     };
     let _there = namespace.map(|path| standing::enter(&path)).transpose()?;
     let Some((program, arguments)) = command.split_first() else { return Ok(exit::USAGE) };
-    let error = Command::new(program).args(arguments).exec();
+    // What clients need to log in, where a plan does not describe the server.
+    let recipe = match (status.url, catalogue.store(&status.store)) {
+        (None, Some(kind)) => kind.recipe(&Params(status.params))?,
+        _ => None,
+    };
+    let reached =
+        lab.nodes().into_iter().find(|other| other.number == node.unwrap_or(0)).unwrap_or_else(|| lab.first());
+    let environment = recipe.map(|recipe| recipe.client_environment(&reached)).unwrap_or_default();
+    let error = Command::new(program).args(arguments).envs(environment).exec();
     Err(TrialError::io(Path::new(program).display(), &error))
 }

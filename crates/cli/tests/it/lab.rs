@@ -129,6 +129,26 @@ fn redis_with_sentinels_is_driven() {
 }
 
 #[test]
+fn a_lab_is_driven_without_the_nodes_that_do_not_run() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "galera", &["--nodes", "3"]);
+    place.run(&["lab", "kill", lab.name, "2"]).expect(0).says("node 2 killed");
+    let drive = ["drive", "oltp_point_select", "--on", "lab:galera", "--for", "1s", "--set", "table_size=100"];
+    place.run(&drive).expect(0).says("PASS").says("node 2 of lab galera is killed");
+    let all = lab.status();
+    let states: Vec<_> = all["nodes"].as_array().unwrap().iter().map(|node| node["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["running", "killed", "running"]);
+    assert_eq!(all["nodes"][1]["number"], 2);
+    // Of all nodes those are started that do not run, and clients find the way in.
+    place.run(&["lab", "start", lab.name]).expect(0);
+    place.run(&["lab", "pause", lab.name, "1", "3"]).expect(0).says("nodes 1, 3 standing still");
+    place.run(&["lab", "resume", lab.name, "1", "3"]).expect(0);
+    let count = ["--", "mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
+    place.run(&[&["lab", "exec", lab.name, "2"], &count[..]].concat()).expect(0).says("3");
+    lab.down();
+}
+
+#[test]
 fn nodes_are_killed_started_added_removed_and_looked_into() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
@@ -139,7 +159,7 @@ fn nodes_are_killed_started_added_removed_and_looked_into() {
     place.run(&["lab", "exec", lab.name, "1", "--", "false"]).expect(1);
 
     place.run(&["lab", "kill", lab.name, "2"]).expect(0).says("node 2 killed");
-    assert_eq!(lab.states(), ["running", "stopped"]);
+    assert_eq!(lab.states(), ["running", "killed"]);
     place.run(&["lab", "start", "2"]).expect(0).says("node 2 ready");
     place.run(&["lab", "pause", "2"]).expect(0);
     assert_eq!(lab.states(), ["running", "paused"]);
@@ -184,7 +204,9 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     place.run(&["lab", "link", "1", "--delay", "10ms", "--jitter", "1ms"]).expect(0).says("10ms ± 1ms one way");
     let slow = median();
     assert!((19.0..30.0).contains(&slow) && plain < 10.0, "{plain} ms, then {slow} ms");
-    place.run(&["lab", "link"]).expect(0).says("plain link");
+    place.run(&["lab", "link"]).expect(0).says("10ms ± 1ms one way");
+    place.run(&["lab", "status"]).expect(0).says("link: 10ms");
+    place.run(&["lab", "link", "--plain"]).expect(0).says("plain");
     assert!(median() < 10.0);
     // From outside of the lab it is reached at a port of this machine.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
@@ -257,7 +279,7 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     let limits = ["--set", "postgres.cpus=0.5", "--set", "postgres.memory=256MiB"];
     let drive = ["drive", "select", "--on", "postgres", "--clients", "4", "--for", "2s", "--set", "scale=1"];
     let ran = place.run(&[&drive, &limits[..]].concat()).expect(0);
-    ran.says("limit cpus = 0.5 (not none)").says("limit memory = 268435456 (not none)").says("shared_buffers = 8192");
+    ran.says("limit cpus = 0.5 (not none)").says("limit memory = 268435456 (not none)").says("shared_buffers = 64MB");
     let up = place.run(&["lab", "up", "redis", "--keep", "--dir", dir, "--set", "cpus=0.5", "--set", "memory=64MiB"]);
     up.expect(0).says(" of 64 MiB").says(" at 0.5");
     place.run(&["lab", "down"]).expect(0);

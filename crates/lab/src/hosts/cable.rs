@@ -47,6 +47,23 @@ pub struct Link {
     pub rate_bits_per_s: Option<u64>,
 }
 
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == Link::default() {
+            return write!(f, "plain");
+        }
+        let mut parts = Vec::new();
+        if !self.delay.is_zero() {
+            parts.push(format!("{:?} ± {:?} one way", self.delay, self.jitter));
+        }
+        if self.loss > 0.0 {
+            parts.push(format!("{} % of packets lost", self.loss * 100.0));
+        }
+        parts.extend(self.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
+        write!(f, "{}", parts.join(", "))
+    }
+}
+
 impl Link {
     /// # Errors
     /// `Usage` where there can be no such link.

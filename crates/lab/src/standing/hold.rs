@@ -197,7 +197,8 @@ impl Holder {
         match act {
             Act::Check => return self.cluster.check(nodes),
             // Before it is done, so that nobody starts meanwhile what is to stay away.
-            Act::Kill | Act::Stop => self.meant(nodes, Some(NodeState::Stopped)),
+            Act::Kill => self.meant(nodes, Some(NodeState::Killed)),
+            Act::Stop => self.meant(nodes, Some(NodeState::Stopped)),
             Act::Pause => self.meant(nodes, Some(NodeState::Paused)),
             Act::Start | Act::Resume | Act::Reload => {}
         }
@@ -324,6 +325,7 @@ impl Holder {
             memory_bytes,
             limits: node.limits.clone(),
             throttled_s: Met::of(&directory).throttled_s,
+            link: self.cluster.link(number)?,
         })
     }
 }

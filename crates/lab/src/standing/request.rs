@@ -145,6 +145,8 @@ pub struct NodeStatus {
     pub limits: Limits,
     /// For how long it had to wait for its share of the processors, in seconds.
     pub throttled_s: f64,
+    /// What its link does to what goes over it.
+    pub link: Link,
 }
 
 plimsoll_core::words! {
@@ -154,8 +156,10 @@ plimsoll_core::words! {
         Running = "running",
         /// It stands still, since somebody said so.
         Paused = "paused",
-        /// It was stopped or killed by somebody's command.
+        /// It was stopped by somebody's command.
         Stopped = "stopped",
+        /// It was killed by one.
+        Killed = "killed",
         /// It has ended by itself, and is started again soon.
         Restarting = "restarting",
         /// It has ended by itself too often, or is not to be started again.

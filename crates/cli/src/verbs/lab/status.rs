@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus};
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
@@ -19,6 +20,9 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
     // One may end meanwhile.
     let all: Vec<LabStatus> = names.iter().filter_map(|name| Lab::open(&labs, name).ok()?.status().ok()).collect();
     if json {
+        let mut all = all;
+        // As everywhere else that people see them, nodes are numbered from 1.
+        all.iter_mut().flat_map(|lab| &mut lab.nodes).for_each(|node| node.number += 1);
         let line = |status: &LabStatus| serde_json::to_string(status).unwrap_or_default() + "\n";
         return crate::print(&all.iter().map(line).collect::<String>());
     }
@@ -27,6 +31,16 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
         return Ok(exit::OK);
     }
     shown(&all)
+}
+
+/// What the links of nodes do; of all where none is named.
+pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
+    let mut table = Table::new("", vec![words("node"), words("address"), words("link")]);
+    for node in lab.status()?.nodes.iter().filter(|node| numbers.is_empty() || numbers.contains(&node.number)) {
+        let cells = [(node.number + 1).to_string(), node.address.to_string(), node.link.to_string()];
+        table.row(cells.map(Cell::from).into());
+    }
+    report::print_tables(&[("Links", lab.name(), table)])
 }
 
 pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
@@ -75,10 +89,19 @@ fn table(status: &LabStatus) -> Table {
                 None => format!("{} MiB", node.memory_bytes >> 20),
             }),
             Cell::from(node.restarts.to_string()),
-            Cell::from(node.reason.clone().filter(|_| node.state != NodeState::Running).unwrap_or_default()),
+            Cell::from(remark(node)),
         ]);
     }
     table
+}
+
+/// Why a node does not run, or what its link does.
+fn remark(node: &NodeStatus) -> String {
+    match &node.reason {
+        Some(reason) if node.state != NodeState::Running => reason.clone(),
+        _ if node.link != Link::default() => format!("link: {}", node.link),
+        _ => String::new(),
+    }
 }
 
 /// Where a node listens to its clients.
