@@ -17,6 +17,9 @@ use crate::view::{
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
 const ERRORS_PERCENT: f64 = 1.0;
+/// A server that answers nothing up to the end of a phase has gone, if that takes so many seconds and this share of the phase.
+const GONE_S: f64 = 1.0;
+const GONE_SHARE: f64 = 0.1;
 
 /// Judges the run.
 pub fn verdict(
@@ -150,6 +153,12 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                     number::significant(percent)
                 ));
             }
+            if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
+                all.push(format!(
+                    "Nothing was answered in the last {} s of {place}, and connections could not be opened again",
+                    number::significant(silent_s)
+                ));
+            }
             let due = ops.count + ops.unfinished;
             let percent = ops.unfinished as f64 * 100.0 / due as f64;
             if phase.late.is_none() && phase.is_overloaded {
@@ -158,15 +167,30 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             } else if percent > ERRORS_PERCENT && !has_goal && phase.late.is_none() && phase.state == EndState::Complete
             {
                 all.push(format!(
-                    "{} of {} operations were due and never sent in {place}, {} %: the store did not keep up",
+                    "{} of {} operations were due and never sent in {place}, {} %: the store did not keep up with {} clients",
                     number::count(ops.unfinished),
                     number::count(due),
-                    number::significant(percent)
+                    number::significant(percent),
+                    phase.clients
                 ));
             }
         }
     }
     all
+}
+
+/// For how long before its end nothing was answered in a phase, in seconds, where connections could not be opened either: the
+/// server has gone, and had not come back. A moment is none: it may be starting again.
+fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
+    phase.results.iter().find(|result| result.what == ResultName::FailedConnects && result.value > 0.0)?;
+    let trial = run.trials.iter().find(|one| one.header.ordinal == trial)?;
+    let phase = trial.phases.iter().find(|one| one.header.ordinal == phase.ordinal)?;
+    let mut slices = phase.slices.iter().filter(|slice| !slice.drain);
+    let (first, last) = (slices.clone().next()?, slices.clone().next_back()?);
+    let answered = slices.rfind(|slice| !slice.histograms.is_empty()).map_or(first.start_ns, |slice| slice.end_ns);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let (silent_s, all_s) = (seconds(last.end_ns.saturating_sub(answered)), seconds(last.end_ns - first.start_ns));
+    (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some(silent_s)
 }
 
 /// What was asked of an overloaded phase, and what came of it: `20,000/s in phase drive`, `4,000/s were done, …`.

@@ -249,7 +249,11 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
     let cores = run.series.iter().filter(is_core).count();
     // The machine's shares are of all cores together, a process's of one core.
     let others = mean(&of("cpu", &["user", "system"])) / 100.0 * cores as f64 - mean(&ours) / 100.0;
-    let is_shared = cores > 0 && !ours.is_empty() && others / cores as f64 > OTHERS_SHARE;
+    // Of a server that is not ours, and may run here, it is not known what it takes.
+    let place = &facts.trial.header.place;
+    let may_be_server = of("server", &["user"]).is_empty()
+        && (place.starts_with('/') || ["127.", "localhost", "[::1]"].iter().any(|here| place.contains(here)));
+    let is_shared = cores > 0 && !ours.is_empty() && !may_be_server && others / cores as f64 > OTHERS_SHARE;
     let others = is_shared.then(|| Case {
         weight: others,
         text: format!(

@@ -43,11 +43,18 @@ pub struct ParamSpec {
     pub default: &'static str,
     /// One line for lists.
     pub summary: &'static str,
+    /// It says how a server of our own is made, and nothing of one that runs already.
+    pub of_private: bool,
 }
 
 impl ParamSpec {
     const fn of(name: &'static str, param_type: ParamType, default: &'static str, summary: &'static str) -> Self {
-        Self { name, param_type, default, summary }
+        Self { name, param_type, default, summary, of_private: false }
+    }
+
+    /// The same of servers of our own only.
+    pub const fn of_private(self) -> Self {
+        Self { of_private: true, ..self }
     }
 
     /// A whole number of `range`.

@@ -34,13 +34,18 @@ const PARAMS: [ParamSpec; 7] = [
     ),
 ];
 
+/// Whether a parameter is one of them.
+pub fn is_one(name: &str) -> bool {
+    PARAMS.iter().any(|param| param.name == name)
+}
+
 /// `own` parameters of a store, and those that limit its servers: `ALL` is 7 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
     assert!(ALL == OWN + PARAMS.len(), "seven parameters are added");
     let mut all = [PARAMS[0]; ALL];
     let mut at = 0;
     while at < ALL {
-        all[at] = if at < OWN { own[at] } else { PARAMS[at - OWN] };
+        all[at] = if at < OWN { own[at] } else { PARAMS[at - OWN].of_private() };
         at += 1;
     }
     all

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use plimsoll_core::catalogue::LAB;
+use plimsoll_core::limits;
 use plimsoll_core::{Described, Interface, ParamValue, StoreKind};
 
 use crate::document::{Kind, Node, Reading, Section, short};
@@ -151,11 +152,20 @@ impl<'c> Reading<'c> {
         let section = Section { what: format!("the store `{}`", spec.name), ..section };
         self.known_names(&section, &known, &|_| None);
 
+        let (base_is_private, label) = (base.store.url.is_none(), base.store.label.clone());
+        let is_described = base.store.server.is_some();
         let mut drafts = vec![base];
         for node in section.entries() {
             let Some(param) = spec.params.iter().find(|param| param.name == node.key) else {
                 continue;
             };
+            let is_limit = limits::is_one(param.name);
+            if param.of_private && !base_is_private && !(is_described && is_limit) {
+                let what =
+                    format!("`{}` is of servers that are started for a run, and {label} runs already", param.name);
+                let help = format!("set it there, or name the store alone: {}", spec.name);
+                return self.refuse(node.span, what, Some(help));
+            }
             let (elements, texts) = self.listed(&node)?;
             let values: Vec<(ParamValue, &String)> = elements
                 .iter()

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn defaults_are_of_their_types() {
-        let spec = |name, param_type, default| ParamSpec { name, param_type, default, summary: "" };
+        let spec = |name, param_type, default| ParamSpec { name, param_type, default, summary: "", of_private: false };
         let params = defaults(&[
             spec("count", ParamType::Int { min: 0, max: 9 }, "7"),
             spec("size", ParamType::Bytes, "4MiB"),

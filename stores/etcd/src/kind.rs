@@ -16,12 +16,14 @@ const PARAMS: [ParamSpec; 9] = with_limits([
         1..=15,
         "1",
         "servers of a private cluster, each on a host of its own; sessions go to them in turn",
-    ),
+    )
+    .of_private(),
     ParamSpec::bytes(
         "quota",
         "8GiB",
         "size of a private server's data beyond which it takes no writes (quota-backend-bytes)",
-    ),
+    )
+    .of_private(),
 ]);
 
 static SPEC: StoreSpec = StoreSpec {

@@ -11,13 +11,14 @@ use crate::server::{NGINX, NginxRecipe};
 use crate::store::HttpStore;
 
 const PARAMS: [ParamSpec; 14] = with_limits([
-    ParamSpec::flag("access_log", "a private server writes a line for each request"),
+    ParamSpec::flag("access_log", "a private server writes a line for each request").of_private(),
     ParamSpec::text("cacert", "", "https: the file of whom to trust, instead of this machine's roots"),
     ParamSpec::text("cert", "", "https: the file of our own certificate, with `key`"),
     ParamSpec::text("key", "", "https: the file of its key"),
     ParamSpec::flag("insecure", "https: the server's certificate is not checked"),
     ParamSpec::int("http_version", 1..=2, "1", "the version of HTTP that is spoken: 1 (HTTP/1.1) or 2"),
-    ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes"),
+    ParamSpec::int("worker_connections", 100..=1_000_000, "4096", "most connections a private server takes")
+        .of_private(),
 ]);
 
 static SPEC: StoreSpec = StoreSpec {

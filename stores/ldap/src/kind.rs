@@ -10,18 +10,21 @@ use crate::server::{SLAPD, SlapdRecipe};
 use crate::store::{LdapStore, unit_of};
 
 const PARAMS: [ParamSpec; 12] = with_limits([
-    ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations"),
-    ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused"),
+    ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations").of_private(),
+    ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused")
+        .of_private(),
     ParamSpec::text(
         "index",
         "objectClass,uid eq",
         "indexes of a private server as slapd.conf has them, parted by semicolons",
-    ),
+    )
+    .of_private(),
     ParamSpec::one_of(
         "load",
         &["offline", "wire"],
         "how a private server is loaded: by slapadd while it is stopped, or by adds over the wire",
-    ),
+    )
+    .of_private(),
     ParamSpec::one_of(
         "syncs",
         &["ask", "yes", "no"],

@@ -24,21 +24,25 @@ const PARAMS: [ParamSpec; 13] = with_limits([
         "topology",
         TOPOLOGIES,
         "what private servers are together: a Galera cluster, or a primary and its replicas, on hosts of their own",
-    ),
-    ParamSpec::int("nodes", 1..=32, "1", "how many private servers there are"),
-    ParamSpec::bytes("buffer_pool", "128MiB", "memory for cached pages of a private server (innodb_buffer_pool_size)"),
-    ParamSpec::bytes("log_file", "96MiB", "size of a private server's redo log (innodb_log_file_size)"),
+    )
+    .of_private(),
+    ParamSpec::int("nodes", 1..=32, "1", "how many private servers there are").of_private(),
+    ParamSpec::bytes("buffer_pool", "128MiB", "memory for cached pages of a private server (innodb_buffer_pool_size)")
+        .of_private(),
+    ParamSpec::bytes("log_file", "96MiB", "size of a private server's redo log (innodb_log_file_size)").of_private(),
     ParamSpec::int(
         "max_connections",
         10..=100_000,
         "151",
         "most connections a private server takes, and one more for its root",
-    ),
+    )
+    .of_private(),
     ParamSpec::text(
         "settings",
         "",
         "any other settings of a private server: \"innodb_io_capacity=2000 innodb_doublewrite=OFF\"",
-    ),
+    )
+    .of_private(),
 ]);
 
 /// What several private servers are together, as the parameter `topology` says it.

@@ -26,19 +26,25 @@ const PARAMS: [ParamSpec; 16] = with_limits([
         &["prepared", "extended", "simple"],
         "how statements are sent: parsed once, parsed each time, or as text with the values in it",
     ),
-    ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server"),
+    ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server").of_private(),
     ParamSpec::int(
         "max_connections",
         10..=10_000,
         "100",
         "most connections a private server takes, three of them for superusers",
-    ),
-    ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints"),
-    ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server"),
-    ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own"),
-    ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for"),
-    ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own"),
-    ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\""),
+    )
+    .of_private(),
+    ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints")
+        .of_private(),
+    ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server")
+        .of_private(),
+    ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
+        .of_private(),
+    ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for").of_private(),
+    ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
+        .of_private(),
+    ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\"")
+        .of_private(),
 ]);
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.

@@ -16,27 +16,31 @@ const PARAMS: [ParamSpec; 16] = with_limits([
         "server",
         &["any", "redis", "valkey"],
         "whose private server: Redis, Valkey, or the first of them that is installed",
-    ),
+    )
+    .of_private(),
     ParamSpec::bytes(
         "maxmemory",
         "0B",
         "most memory for a private server's data, writes beyond it are refused; 0 is no limit",
-    ),
-    ParamSpec::int("maxclients", 100..=1_000_000, "10000", "most connections a private server takes"),
-    ParamSpec::int("io_threads", 1..=128, "1", "threads of a private server that send its answers"),
+    )
+    .of_private(),
+    ParamSpec::int("maxclients", 100..=1_000_000, "10000", "most connections a private server takes").of_private(),
+    ParamSpec::int("io_threads", 1..=128, "1", "threads of a private server that send its answers").of_private(),
     ParamSpec::bytes(
         "aof_rewrite_min_size",
         "64MiB",
         "size below which a private server does not rewrite its append-only file (auto-aof-rewrite-min-size)",
-    ),
+    )
+    .of_private(),
     ParamSpec::int(
         "nodes",
         1..=32,
         "1",
         "masters of a private cluster, each with an equal part of the keys; 1 is a server alone",
-    ),
-    ParamSpec::int("replicas", 0..=5, "0", "replicas of each private master, all on hosts of their own"),
-    ParamSpec::int("sentinels", 0..=31, "0", "Sentinels that watch a private master and its replicas"),
+    )
+    .of_private(),
+    ParamSpec::int("replicas", 0..=5, "0", "replicas of each private master, all on hosts of their own").of_private(),
+    ParamSpec::int("sentinels", 0..=31, "0", "Sentinels that watch a private master and its replicas").of_private(),
     ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
 ]);
 

@@ -110,6 +110,35 @@ fn an_nginx_that_is_down_and_one_where_every_fourth_path_is_missing_do_not_pass(
 }
 
 #[test]
+fn a_server_that_goes_away_for_good_does_not_pass() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    // It answers for a second. Then it is gone, with all its connections.
+    let until = std::time::Instant::now() + Duration::from_secs(2);
+    listener.set_nonblocking(true).unwrap();
+    let server = std::thread::spawn(move || {
+        let mut all: Vec<TcpStream> = Vec::new();
+        while std::time::Instant::now() < until {
+            all.extend(listener.accept().map(|(socket, _)| {
+                socket.set_nonblocking(true).unwrap();
+                socket
+            }));
+            for socket in &mut all {
+                let mut request = [0; 4096];
+                if socket.read(&mut request).is_ok_and(|read| read > 0) {
+                    let _ = socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    let ran = place.run(&["drive", "http", "--on", &url, "--clients", "2", "--for", "5s"]);
+    server.join().unwrap();
+    ran.expect(1).says("FAIL").says("Nothing was answered in the last");
+}
+
+#[test]
 fn answers_that_are_no_answers_do_not_pass() {
     let place = Place::new();
     let url = always("what a load of rubbish\r\n");

@@ -32,7 +32,7 @@ const COUPONS: &[ParamSpec] = &[
     ParamSpec::int("records", 1..=1_000_000, "100000", ""),
     ParamSpec::one_of("index", &["none", "own", "keyindex"], ""),
     ParamSpec::duration("pause", "1ms", ""),
-    ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "" },
+    ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "", of_private: false },
 ];
 
 const PRESETS: &[Preset] = &[

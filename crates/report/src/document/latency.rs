@@ -31,7 +31,7 @@ fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
         parts.extend(times.into_iter().filter_map(|(name, what)| Some(format!("{name} {}", result(what)?.text))));
     }
     let failed = result(ResultName::FailedConnects).filter(|failed| failed.value > 0.0);
-    parts.extend(failed.map(|failed| format!("{} could not be opened", failed.text)));
+    parts.extend(failed.map(|failed| format!("{} connections could not be opened", failed.text)));
     (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))
 }
 
