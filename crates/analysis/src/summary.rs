@@ -196,8 +196,10 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
         ..SummaryView::default()
     });
     if let Some(asked) = held.and_then(|held| held.rung.rate_per_s) {
-        let after = summary.parts.iter().position(|part| part.name == "p99").map_or(1, |p99| p99 + 1);
-        summary.parts.insert(after, part("measured at", number::with_unit(asked, "1/s")));
+        // The line lies between load steps: what stands behind it was measured at the highest of them that held.
+        let measured = part("measured at", number::with_unit(asked, "1/s"));
+        let text = format!("estimated; {}", measured.text);
+        summary.parts.insert(1, SummaryPart { text, ..measured });
         summary.text = joined(&summary.parts);
     }
     Some(summary)

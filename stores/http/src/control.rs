@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Durability, StoreError, Waits, WireSession};
+use plimsoll_core::{Address, Durability, StoreError, StoreErrorKind, Waits, WireSession};
 use plimsoll_endpoint::tls::{TlsClient, session};
 use plimsoll_endpoint::{Asked, Channel, Connection, certified_host};
 use plimsoll_tls::TlsSession;
@@ -23,6 +23,16 @@ pub fn look(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<String, Stor
 
 /// The same, and what else it says.
 pub(crate) fn greet(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, StoreError> {
+    let advised = |error: StoreError| match error.kind {
+        StoreErrorKind::Authentication if error.what.contains("certificate") => {
+            error.next("--set http.cacert=FILE names whom to trust; --set http.insecure=true checks no certificate")
+        }
+        _ => error,
+    };
+    greeted_by(endpoint, waits).map_err(advised)
+}
+
+fn greeted_by(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, StoreError> {
     let (login, place) = (Arc::new(endpoint.login.clone()), &endpoint.login.place);
     match login.version {
         Version::Http11 => {

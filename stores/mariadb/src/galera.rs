@@ -126,6 +126,15 @@ pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     Ok(arguments)
 }
 
+/// Of the provider's own settings, `name = value; …`, those that nodes are started with: ours, and what `given` has.
+pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
+    let given = given.iter().filter(|(name, _)| name.replace('_', "-") == "wsrep-provider-options");
+    let given: Vec<&str> = given.map(|(_, options)| options.as_str()).chain([GROUP]).collect();
+    let name = |option: &str| option.split('=').next().unwrap_or_default().trim().to_owned();
+    let is_set = |option: &&str| given.iter().any(|set| set.split(';').any(|set| name(set) == name(option)));
+    all.split(';').map(str::trim).filter(is_set).collect::<Vec<_>>().join("; ")
+}
+
 /// Whether a node has all data of its cluster and takes writes.
 pub(crate) fn ready(connection: &mut Connection) -> Result<(), StoreError> {
     match status(connection, "wsrep_local_state_comment")?.as_str() {

@@ -14,6 +14,7 @@ use plimsoll_lab::tree_bytes;
 use crate::connection::{Connection, connect};
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
+use crate::galera;
 use crate::plan;
 use crate::server::{MariadbRecipe, Topology};
 use crate::sql::{self, Flavor, quoted};
@@ -84,6 +85,11 @@ impl MariadbStore {
         let sessions_at = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &running });
         let store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
         Ok(Self { sessions_at, ..store })
+    }
+
+    /// The settings that its private servers were given.
+    fn given(&self) -> Vec<(String, String)> {
+        self.server.as_ref().map(|(_, recipe)| recipe.settings.clone()).unwrap_or_default()
     }
 
     /// A store on somebody's server.
@@ -270,7 +276,12 @@ fn probe_over(link: &Link<Connection>, flavor: Flavor, node: String) -> Probe {
 }
 
 /// All settings of a server that differ from the defaults, and the one that decides what a commit survives.
-fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Result<Vec<Setting>, StoreError> {
+fn settings(
+    connection: &mut Connection,
+    flavor: Flavor,
+    is_private: bool,
+    given: &[(String, String)],
+) -> Result<Vec<Setting>, StoreError> {
     const OURS: [&str; 9] = [
         "innodb_buffer_pool_dump_at_shutdown",
         "innodb_buffer_pool_load_at_startup",
@@ -288,6 +299,10 @@ fn settings(connection: &mut Connection, flavor: Flavor, is_private: bool) -> Re
         settings.retain(|setting| {
             !matches!(setting.name.as_str(), "datadir" | "init_file" | "pid_file" | "socket" | "tmpdir")
         });
+    }
+    // Galera says all of its own settings as one; what it was started with stands in there.
+    for setting in settings.iter_mut().filter(|setting| setting.name == "wsrep_provider_options") {
+        setting.value = galera::set_ones(&setting.value, given);
     }
     // Decides what the figures are of; shown even where it is as the server's makers left it.
     if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
@@ -317,7 +332,8 @@ impl Store for MariadbStore {
         let flavor = self.flavor;
         let version = self.control.get()?.value("SELECT VERSION()")?;
         let is_private = self.server.is_some();
-        let settings = settings(self.control.get()?, flavor, is_private)?;
+        let given = self.given();
+        let settings = settings(self.control.get()?, flavor, is_private, &given)?;
         Ok(StoreDescription { version: format!("{} {version}", flavor.name()), place, settings })
     }
 
@@ -349,7 +365,7 @@ impl Store for MariadbStore {
         let (login, mut statements) = (self.session_login(), session_settings());
         statements.extend(self.read_only.then(|| READ_ONLY.to_owned()));
         let mut session = connect(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
-        let mut all = settings(&mut session, self.flavor, self.server.is_some())?;
+        let mut all = settings(&mut session, self.flavor, self.server.is_some(), &self.given())?;
         for own in control::settings_of_session(&mut session, self.flavor)? {
             all.retain(|setting| setting.name != own.name);
             all.push(own);

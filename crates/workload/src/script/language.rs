@@ -139,6 +139,16 @@ fn command_at(text: &str, at: usize) -> Result<(RawSql, usize), Mistake> {
         let what = "a command ends with its line, not by a semicolon".to_owned();
         return Err(mistake(range.end - 1..range.end, what).with_help("leave it out, or put the word in quotes"));
     }
+    // What other tools put a number or a key in place of would be sent as it is, each time the same.
+    for (theirs, tool) in [("__rand_int__", "redis-benchmark"), ("__key__", "memtier"), ("__data__", "memtier")] {
+        if let Some(found) = text[range.clone()].find(theirs) {
+            let found = at + found..at + found + theirs.len();
+            let what = format!("`{theirs}` is {tool}'s and would be sent as it stands");
+            return Err(
+                mistake(found, what).with_help("write \\set id random(1, 100000) on a line before, and :id here")
+            );
+        }
+    }
     let mut mentions = Vec::new();
     for (position, part) in words.iter().enumerate().flat_map(|(at, word)| word.iter().map(move |part| (at, part))) {
         let RawPart::Name { range, or_text } = part else { continue };

@@ -309,6 +309,10 @@ impl MySession {
         )
         .detail(error.number_and_words());
         match error.number {
+            1146 => refused.next(
+                "Where it is in the database that the URL names, add --no-load: otherwise statements find the tables of \
+                 this run's own database only.",
+            ),
             1461 => refused.next("Raise max_prepared_stmt_count on the server, or use fewer clients."),
             _ => refused,
         }

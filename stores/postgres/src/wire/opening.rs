@@ -137,6 +137,10 @@ impl PgSession {
                 "Give a parameter its type, as in :n::int, or have values written into the text, as pgbench does without \
                  -M: --set substitute=text.",
             ),
+            b"42P01" => refused.next(
+                "Where it is in the database that the URL names, add --no-load: otherwise statements find the tables of \
+                 this run's own schema only.",
+            ),
             _ => refused,
         }
     }
