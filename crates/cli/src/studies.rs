@@ -20,6 +20,7 @@ pub const ALL: &[Study] = &[
     Study { name: "coupons", text: include_str!("../../../studies/coupons.toml") },
     Study { name: "pgbench", text: include_str!("../../../studies/pgbench.toml") },
     Study { name: "clusters", text: include_str!("../../../studies/clusters.toml") },
+    Study { name: "coupons-cluster", text: include_str!("../../../studies/coupons-cluster.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

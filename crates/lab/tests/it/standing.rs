@@ -90,7 +90,7 @@ fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
     lab.kill(Nodes::One(0)).unwrap();
     assert_eq!(lab.check(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Unreachable);
     std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Stopped, "whom somebody killed stays away");
+    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Killed, "whom somebody killed stays away");
     lab.start(Nodes::One(0)).unwrap();
     assert!(goes_on(&lab.nodes()[0]));
     assert_eq!(lab.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
