@@ -98,7 +98,7 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     // What stands is somebody's own, who is to be asked.
     let named =
         |lab: &LabEntry| words.iter().any(|word| word.split(',').any(|word| word.trim_start_matches(LAB) == lab.name));
-    let entered = ["exec", "shell"].iter().any(|verb| words.get(1) == Some(verb)) && catalogue.labs.len() == 1;
+    let entered = ["exec", "shell", "publish"].iter().any(|verb| words.get(1) == Some(verb)) && catalogue.labs.len() == 1;
     if let Some(lab) = catalogue.labs.iter().find(|lab| named(lab) || entered).filter(|_| !makes_lab) {
         let _ = plimsoll_lab::hosts::join_owner(lab.process);
         return;
@@ -108,7 +108,9 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
         word.contains("nodes") || presets.into_iter().any(|preset| word.split(',').any(|name| name == preset.name))
     };
     let is_plan = |word: &str| studies::ALL.iter().any(|study| study.name == word) || word.ends_with(".toml");
-    if makes_lab || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
+    // Whether hosts can be had is found out as it would be for a lab.
+    let asks = words.first() == Some(&"doctor") && !words.contains(&"--holds");
+    if makes_lab || asks || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
         let _ = plimsoll_lab::hosts::become_owner();
     }
 }
