@@ -98,7 +98,8 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     // What stands is somebody's own, who is to be asked.
     let named =
         |lab: &LabEntry| words.iter().any(|word| word.split(',').any(|word| word.trim_start_matches(LAB) == lab.name));
-    let entered = ["exec", "shell", "publish"].iter().any(|verb| words.get(1) == Some(verb)) && catalogue.labs.len() == 1;
+    let entered =
+        ["exec", "shell", "publish"].iter().any(|verb| words.get(1) == Some(verb)) && catalogue.labs.len() == 1;
     if let Some(lab) = catalogue.labs.iter().find(|lab| named(lab) || entered).filter(|_| !makes_lab) {
         let _ = plimsoll_lab::hosts::join_owner(lab.process);
         return;

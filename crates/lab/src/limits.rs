@@ -133,14 +133,14 @@ fn set(limit: &Limit, root: &Path, mounts: &str, own: &str) -> Result<(), StoreE
         io::ErrorKind::AlreadyExists => Ok(()),
         _ => Err(error),
     });
-    made.map_err(|error| refused(controller, group.display().to_string(), &error))?;
+    made.map_err(|error| refused(controller, &group.display().to_string(), &error))?;
     settings.iter().try_for_each(|(file, value)| {
-        let failed = |error| refused(controller, format!("{value} > {}", group.join(file).display()), &error);
+        let failed = |error| refused(controller, &format!("{value} > {}", group.join(file).display()), &error);
         fs::write(group.join(file), value).map_err(failed)
     })
 }
 
-fn refused(controller: &str, what: String, error: &io::Error) -> StoreError {
+fn refused(controller: &str, what: &str, error: &io::Error) -> StoreError {
     let (kind, next) = match error.kind() {
         io::ErrorKind::PermissionDenied => {
             (StoreErrorKind::Permission, "run as root, or where control groups are delegated to you; or leave it out")

@@ -44,7 +44,7 @@ pub fn defaults_but(specs: &[ParamSpec], others: &[(&'static str, &'static str)]
     let mut params = defaults(specs);
     for (name, written) in others {
         let changed = specs.iter().find(|spec| spec.name == *name);
-        let value = changed.and_then(|spec| default(&ParamSpec { default: written, ..spec.clone() }));
+        let value = changed.and_then(|spec| default(&ParamSpec { default: written, ..*spec }));
         params.0.extend(value.map(|value| ((*name).to_owned(), value)));
     }
     params

@@ -137,6 +137,15 @@ impl Reading<'_> {
                 self.problem(wanted.node.span.clone(), format!("no phase measures `{}`", short(&name)), Some(help));
                 continue;
             }
+            // Three characters are a status of HTTP; SQL's codes have four or five.
+            let succeeds = |code: &str| code.len() == 3 && code.starts_with(['2', '3']);
+            let code = wanted.of.filter(|of| wanted.what == GoalKind::Status && succeeds(of));
+            if let Some(code) = code.filter(|_| !self.source.text.contains("expect")) {
+                let what = format!("no operation fails with {}: `{}` would always hold", short(code), short(&name));
+                let help = "limit those that fail: errors = \"1%\", or status.5xx = \"1%\"".to_owned();
+                self.problem(wanted.span.clone(), what, Some(help));
+                continue;
+            }
             let mut is_step = false;
             if let Some(of) = wanted.of.filter(|_| wanted.what != GoalKind::Status) {
                 is_step = self.is_step(of, &wanted, phases, workload);

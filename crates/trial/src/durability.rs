@@ -4,6 +4,7 @@ use plimsoll_core::{Durability, Store, StoreErrorKind, Workload};
 use plimsoll_plan::model::{Step, Trial};
 use plimsoll_record::data::{About, EventClass, Level, PhaseEnd};
 
+use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
 use crate::phase::{RunContext, TrialRun};
 use crate::sink::Told;
@@ -41,7 +42,8 @@ pub fn found(
         }
     }
     let Some(short) = short else { return Ok(None) };
-    if trial.loads() || writes::asked(trial, workload).iter().any(|(_, kind)| kind.writes()) {
+    let loads = trial.loads() && !nothing_to_load(workload);
+    if loads || writes::asked(trial, workload).iter().any(|(_, kind)| kind.writes()) {
         let label = &trial.store.label;
         let text = format!(
             "{label}: its settings are not `{}` and are taken as they are (as-configured). {}",

@@ -377,6 +377,7 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         "p99.x = \"1ms\"",
         "p99.9.9 = \"1ms\"",
         "status = \"1%\"",
+        "status.200 = \"99%\"",
         "read.lost = 0",
         "read.read.p99 = \"1s\"",
     ] {

@@ -140,10 +140,10 @@ fn command_at(text: &str, at: usize) -> Result<(RawSql, usize), Mistake> {
         return Err(mistake(range.end - 1..range.end, what).with_help("leave it out, or put the word in quotes"));
     }
     // What other tools put a number or a key in place of would be sent as it is, each time the same.
-    for (theirs, tool) in [("__rand_int__", "redis-benchmark"), ("__key__", "memtier"), ("__data__", "memtier")] {
+    for theirs in ["__rand_int__", "__key__", "__data__"] {
         if let Some(found) = text[range.clone()].find(theirs) {
             let found = at + found..at + found + theirs.len();
-            let what = format!("`{theirs}` is {tool}'s and would be sent as it stands");
+            let what = format!("`{theirs}` is another tool's, and would be sent as it stands");
             return Err(
                 mistake(found, what).with_help("write \\set id random(1, 100000) on a line before, and :id here")
             );
