@@ -279,7 +279,7 @@
   const decades = (u, splits) => (u.scales.y.distr === 3 ? splits.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null)) : splits);
   const logRange = (u, min, max) => (min == null || !(max > 0) ? [1e-6, 1] : [10 ** Math.floor(Math.log10(Math.max(min, 1e-9)) + 1e-9), 10 ** Math.ceil(Math.log10(max) - 1e-9)]);
 
-  const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0 }) => {
+  const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0, top = null }) => {
     const label = `${title} over time, ${words(panel)}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
     const element = box(parent, title, words(panel), label);
     const plot = { box: element, panel, heat, onTime: true };
@@ -291,7 +291,7 @@
     const y = heat
       ? { distr: 3, range: [heat.edges_s[0], heat.edges_s[heat.edges_s.length - 1]] }
       : log ? { distr: 3, range: logRange }
-        : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), max > 0 ? max * 1.08 : 1]) };
+        : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (top ?? max) > 0 ? (top ?? max) * 1.08 : 1]) };
     const u = new uPlot({
       width: element.clientWidth - 4, height,
       padding: [names ? 20 : 6, 16, 0, 0],
@@ -441,6 +441,18 @@
     plots.push(plot);
   };
 
+  // Each node of a cluster has a small plot for each unit, and those of one unit have one scale: nothing is summed.
+  const nodePlots = (parent, panels) => {
+    [...new Set(panels.map((panel) => panel.unit))].forEach((unit) => {
+      const alike = panels.filter((panel) => panel.unit === unit);
+      const top = Math.max(...alike.flatMap((panel) => panel.lines.flatMap((line) => line.values.filter((value) => value != null))));
+      const grid = document.createElement("div");
+      grid.className = "nodes";
+      parent.append(grid);
+      alike.forEach((panel) => timePlot(grid, panel, { height: 110, top, title: panel.name.replace(/^Store /, "") }));
+    });
+  };
+
   const stack = byId("stack"), curves = byId("curves"), host = byId("host"), op = byId("op");
   const hostPlots = (parent, panels) => panels.forEach((panel) => timePlot(parent, panel, { height: 150 }));
   const draw = () => {
@@ -456,7 +468,9 @@
     if (loading.lines.length) timePlot(stack, loading, { height: 130, names: !throughput.lines.length, title: "Loading" });
     const latency = data.latency[chosen];
     if (latency.lines.length) timePlot(stack, latency, { height: 230, log: true, title: `Latency${of}` });
-    data.store.forEach((panel) => timePlot(stack, panel, { height: 130, title: `${panel.name}: its own counters` }));
+    const [ofNodes, ofWhole] = [true, false].map((wanted) => data.store.filter((panel) => / node \d+$/.test(panel.name) === wanted));
+    ofWhole.forEach((panel) => timePlot(stack, panel, { height: 130, title: `${panel.name}: its own counters` }));
+    nodePlots(stack, ofNodes);
     heatPlot(stack, data.heat[chosen]);
     curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));
     hostPlots(host, data.host.filter((panel) => panel.primary));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use plimsoll_analysis::view;
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{Run, Sample};
 use serde_json::json;
 
 use crate::browser::Browser;
@@ -397,4 +397,33 @@ fn on_paper_it_is_light_and_complete_whatever_the_screen_is() {
     browser.wait_for("!document.documentElement.classList.contains('on-paper')");
     browser.wait_for("document.querySelector('#stack .uplot').getBoundingClientRect().width > 900");
     assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn nodes_of_a_cluster_have_small_plots_beside_one_another_and_below_where_there_is_no_room() {
+    let mut run = recorded::transactions();
+    let first = run.series.len() as u32;
+    for node in ["galera node 1", "galera node 2", "galera node 3"] {
+        run.series.extend(["fsyncs", "rows_read"].map(|name| study::series_of("store", node, name, "1/s")));
+    }
+    for at_s in 1..5 {
+        let values = (0..6).map(|at| (first + at, f64::from(at_s * (at + 1)))).collect();
+        run.samples.push(Sample { at_ns: u64::from(at_s) * 1_000_000_000, values, ..Sample::default() });
+    }
+    run.samples.sort_by_key(|sample| sample.at_ns);
+    let path = page("nodes", &run);
+    let mut browser = Browser::start();
+    let tops = "[...document.querySelectorAll('.nodes .plot')].map((plot) => [plot.querySelector('p').textContent, plot.getBoundingClientRect().top])";
+    for (width, rows) in [(1280, 1), (400, 3)] {
+        browser.look(width, 900, "light");
+        browser.open(&path);
+        browser.wait_for("document.querySelectorAll('.nodes .uplot').length == 3");
+        let plots = browser.eval(tops);
+        let plots: Vec<(String, f64)> = serde_json::from_value(plots).unwrap();
+        let titles: Vec<&str> = plots.iter().map(|(title, _)| title.as_str()).collect();
+        assert_eq!(titles, ["galera node 1 a second", "galera node 2 a second", "galera node 3 a second"]);
+        let mut places: Vec<i64> = plots.iter().map(|(_, top)| *top as i64).collect();
+        places.dedup();
+        assert_eq!(places.len(), rows, "{plots:?}");
+    }
 }
