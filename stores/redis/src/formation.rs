@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Node, StoreError, Waits};
+use plimsoll_core::{Node, Servers, StoreError, Waits};
 
 use crate::control::Control;
 use crate::server::{RedisRecipe, WATCHED};
@@ -67,17 +67,36 @@ pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Wai
     })
 }
 
+/// The server that is the master now, as the first Sentinel says that answers; `None` where none does.
+pub(crate) fn watched_master(recipe: &RedisRecipe, servers: &dyn Servers, waits: &Waits) -> Option<Arc<Node>> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    let (nodes, running) = (servers.nodes(), servers.running());
+    let sentinels = running.iter().filter(|node| node.number >= recipe.shape.servers());
+    let ask = |node: &Arc<Node>| {
+        let mut control = Control::open(&recipe.endpoint(node), &looks).ok()?;
+        let says = control.command(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", WATCHED.as_bytes()]).ok()?;
+        let words: Vec<String> = says.list().iter().map(|word| word.text()).collect();
+        let is_it = |node: &&Arc<Node>| {
+            let at = node.listens_at(0);
+            words == [at.ip().to_string(), at.port().to_string()]
+        };
+        nodes.iter().find(is_it).cloned()
+    };
+    sentinels.into_iter().find_map(ask)
+}
+
 /// Waits until replicas have what their master has, and every Sentinel knows of all servers and all other Sentinels.
 pub(crate) fn until_watched(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let looks = waits.with_answer(LOOK_BOUND);
     let (servers, sentinels) = nodes.split_at(recipe.shape.servers().min(nodes.len()));
-    for node in &servers[recipe.shape.masters.min(servers.len())..] {
-        waits.until(LOOK_INTERVAL, ADVICE, || {
-            let mut control = Control::open(&recipe.endpoint(node), &looks)?;
-            let number = node.number;
-            Ok(if follows(&mut control)? { Ok(()) } else { Err(format!("node {number} has not what its master has")) })
-        })?;
-    }
+    // Which of them is the master, Sentinels may have changed.
+    waits.until(LOOK_INTERVAL, ADVICE, || {
+        let each = servers.iter().map(|node| follows(&mut Control::open(&recipe.endpoint(node), &looks)?));
+        let following = each.collect::<Result<Vec<bool>, StoreError>>()?.into_iter().filter(|follows| *follows).count();
+        let wanted = servers.len() - 1;
+        let what = || format!("{following} of {wanted} replicas have what their master has");
+        Ok(if following == wanted { Ok(()) } else { Err(what()) })
+    })?;
     for node in sentinels {
         waits.until(LOOK_INTERVAL, ADVICE, || {
             let mut control = Control::open(&recipe.endpoint(node), &looks)?;

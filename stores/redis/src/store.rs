@@ -20,6 +20,7 @@ use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
 use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
+use crate::formation::watched_master;
 use crate::member::Member;
 use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
@@ -62,11 +63,15 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     pub fn private(servers: &Arc<dyn Servers>, recipe: &RedisRecipe, protocol: Protocol, waits: &Waits) -> Self {
-        let masters = servers.nodes().into_iter().filter(|node| recipe.role(node.number) == MASTER);
+        let watched = (recipe.shape.sentinels > 0).then(|| watched_master(recipe, &**servers, waits)).flatten();
+        let masters: Vec<_> = match watched {
+            Some(master) => vec![master],
+            None => servers.nodes().into_iter().filter(|node| recipe.role(node.number) == MASTER).collect(),
+        };
         let member = |node: Arc<plimsoll_core::Node>| {
             Member::new(recipe.endpoint(&node), Some((Arc::clone(servers), node)), waits)
         };
-        let mut store = Self::new(masters.map(member).collect(), protocol, String::new(), "");
+        let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, String::new(), "");
         store.check_program = recipe.check_program();
         store
     }

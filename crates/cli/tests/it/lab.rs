@@ -129,6 +129,27 @@ fn redis_with_sentinels_is_driven() {
 }
 
 #[test]
+fn the_server_that_sentinels_have_made_the_master_is_driven() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-sentinel", &[]);
+    place.run(&["lab", "kill", lab.name, "1"]).expect(0);
+    let drive = ["drive", "kv:a", "--on", "lab:redis-sentinel", "--for", "1s", "--set", "records=500"];
+    // They notice after two seconds, and vote.
+    let until = Instant::now() + Duration::from_secs(60);
+    let ran = loop {
+        match place.run(&drive) {
+            ran if ran.code == Some(0) => break ran,
+            ran => assert!(Instant::now() < until, "{ran:?}"),
+        }
+    };
+    ran.says("kept every promise").says("node 1 of lab redis-sentinel is killed");
+    // It comes back as a replica of that one.
+    place.run(&["lab", "start", lab.name]).expect(0);
+    place.run(&drive).expect(0).says("kept every promise");
+    lab.down();
+}
+
+#[test]
 fn a_lab_is_driven_without_the_nodes_that_do_not_run() {
     let place = Place::new();
     let lab = Lab::up(&place, "galera", &["--nodes", "3"]);
