@@ -66,7 +66,14 @@ pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
         14 => K::Unreachable,
         _ => K::Store,
     };
-    StoreError::new(kind, format!("{place} refused a call")).detail(words)
+    let error = StoreError::new(kind, format!("{place} refused a call")).detail(words);
+    match kind {
+        K::Authentication => {
+            error.next("check the user in the URL, and ETCDCTL_PASSWORD or the file given with --password-file")
+        }
+        K::Permission => error.next("grant the user's role readwrite of keys that begin with plimsoll:"),
+        _ => error,
+    }
 }
 
 /// A socket of which nothing is waited for here.
