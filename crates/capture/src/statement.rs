@@ -1,5 +1,7 @@
 //! A statement with the places of its parameters, and where in the database each of them finds values.
 
+use std::collections::HashSet;
+
 use plimsoll_core::Dialect;
 use plimsoll_core::production::MARK;
 
@@ -40,6 +42,16 @@ pub(crate) enum Origin {
     Unknown,
 }
 
+/// Where in a statement a literal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clause {
+    /// What is selected, or HAVING.
+    List,
+    /// GROUP BY, ORDER BY, PARTITION BY.
+    By,
+    Other,
+}
+
 /// A statement whose parameters are numbered from 0 on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
@@ -62,29 +74,83 @@ impl Statement {
     pub fn of_literals(text: &str, dialect: Dialect) -> (Self, Vec<String>, Vec<bool>) {
         let literal = Self::new(text, dialect);
         let (mut template, mut values, mut is_text) = (String::new(), Vec::new(), Vec::new());
-        let (mut last, mut is_position) = (0, false);
+        let clauses = literal.clauses();
+        let text = |at: usize| &literal.text[literal.pieces[at].range.clone()];
+        let is_by = |at: &usize| literal.pieces[*at].sort == Sort::Literal && clauses[*at] == Clause::By;
+        let grouped: HashSet<&str> = (0..clauses.len()).filter(is_by).map(text).collect();
+        let mut last = 0;
         for (at, piece) in literal.pieces.iter().enumerate() {
-            // A number behind ORDER BY is a column's.
-            if piece.sort == Sort::Word {
-                is_position = literal.is(at, "by") || is_position && !literal.is(at, "limit offset having");
+            if piece.sort != Sort::Literal {
+                continue;
             }
-            is_position &= !literal.is_sign(at, ')');
-            let written = &literal.text[piece.range.clone()];
+            let written = text(at);
             let follows = |words: &str| at > 0 && literal.is(at - 1, words);
             // A script would write a value into the text there.
             let is_typed = follows("interval") || written.starts_with('\'') && follows("date time timestamp");
-            if piece.sort != Sort::Literal || is_position || is_typed {
+            // A number behind BY is a column's, and an expression of the list has to be the one behind BY.
+            let is_fixed = match clauses[at] {
+                Clause::By => true,
+                Clause::List => grouped.contains(written),
+                Clause::Other => false,
+            };
+            if is_typed || is_fixed || literal.is_modifier(at) {
                 continue;
             }
-            let Some(value) = unquoted(written, dialect) else { continue };
-            template.push_str(&literal.text[last..piece.range.start]);
+            let Some(mut value) = unquoted(written, dialect) else { continue };
+            let is_number = written.starts_with(|first: char| first.is_ascii_digit());
+            let mut start = piece.range.start;
+            if is_number && literal.is_negative(at) {
+                start = literal.pieces[at - 1].range.start;
+                value.insert(0, '-');
+            }
+            template.push_str(&literal.text[last..start]);
             values.push(value);
-            is_text.push(!written.starts_with(|first: char| first.is_ascii_digit()));
+            is_text.push(!is_number);
             template.push_str(&placeholder(dialect, values.len()));
             last = piece.range.end;
         }
         template.push_str(&literal.text[last..]);
         (Self::new(&template, dialect), values, is_text)
+    }
+
+    /// The clause that each of its pieces stands in.
+    fn clauses(&self) -> Vec<Clause> {
+        let (mut clause, mut outer) = (Clause::Other, Vec::new());
+        let of_piece = |at: usize| {
+            if self.is_sign(at, '(') {
+                outer.push(clause);
+            } else if self.is_sign(at, ')') {
+                clause = outer.pop().unwrap_or(Clause::Other);
+            } else if self.is(at, "by") {
+                clause = Clause::By;
+            } else if self.is(at, "select having") {
+                clause = Clause::List;
+            } else if self.is(at, "from where limit offset fetch union intersect except") {
+                clause = Clause::Other;
+            }
+            clause
+        };
+        (0..self.pieces.len()).map(of_piece).collect()
+    }
+
+    /// Whether the number at `at` has a minus before it that takes it from nothing.
+    fn is_negative(&self, at: usize) -> bool {
+        let Some(before) = at.checked_sub(2).filter(|_| self.is_sign(at - 1, '-')) else { return false };
+        ['=', '<', '>', '(', ','].iter().any(|sign| self.is_sign(before, *sign))
+            || self.is(before, "and or not between select when then else limit offset")
+    }
+
+    /// Whether the literal at `at` is of a type, as those of `CAST(a AS numeric(10,2))` and `a::varchar(10)`.
+    fn is_modifier(&self, at: usize) -> bool {
+        // There are two at most, the second of which may have a sign.
+        let is_other = |at: &usize| {
+            !matches!(self.pieces[*at].sort, Sort::Literal) && !self.is_sign(*at, ',') && !self.is_sign(*at, '-')
+        };
+        let Some(opening) = (at.saturating_sub(4)..at).rfind(is_other) else { return false };
+        let (true, Some(name)) = (self.is_sign(opening, '('), opening.checked_sub(1)) else { return false };
+        let before = name.wrapping_sub(if self.is(name, "varying") { 2 } else { 1 });
+        let is_cast = self.is_sign(before, ':') && self.is_sign(before.wrapping_sub(1), ':');
+        self.is_name(name) && (is_cast || self.is(before, "as") && !self.is(name, "values materialized"))
     }
 
     /// Number of its parameters.
@@ -451,6 +517,35 @@ mod tests {
             Statement::of_literals("SELECT a FROM t WHERE b = \"x\\'y\" AND d > DATE '2020-01-01'", Dialect::Mysql);
         assert_eq!(one.text, "SELECT a FROM t WHERE b = ? AND d > DATE '2020-01-01'");
         assert_eq!((values, is_text), (vec!["x'y".to_owned()], vec![true]));
+    }
+
+    #[test]
+    fn a_sign_goes_with_its_number_and_what_has_to_stay_a_literal_does() {
+        for (text, wanted, wanted_values) in [
+            ("SELECT a FROM t WHERE d = -5 AND e>-1.5", "SELECT a FROM t WHERE d = $1 AND e>$2", &["-5", "-1.5"][..]),
+            ("SELECT a FROM t WHERE d = e - 5", "SELECT a FROM t WHERE d = e - $1", &["5"]),
+            ("SELECT a FROM t WHERE d IN (-1, - 2)", "SELECT a FROM t WHERE d IN ($1, $2)", &["-1", "-2"]),
+            ("SELECT a FROM t WHERE d BETWEEN -1 AND -2", "SELECT a FROM t WHERE d BETWEEN $1 AND $2", &["-1", "-2"]),
+            (
+                "SELECT date_trunc('day', c), 'x' FROM t WHERE d = 'day' GROUP BY date_trunc('day', c), 2 LIMIT 5",
+                "SELECT date_trunc('day', c), $1 FROM t WHERE d = $2 GROUP BY date_trunc('day', c), 2 LIMIT $3",
+                &["x", "day", "5"],
+            ),
+            (
+                "SELECT a FROM (SELECT b FROM t ORDER BY 1) u WHERE c = 1",
+                "SELECT a FROM (SELECT b FROM t ORDER BY 1) u WHERE c = $1",
+                &["1"],
+            ),
+            (
+                "SELECT a::varchar(10), CAST(d AS numeric(10,2)), e::character varying(3) FROM t WHERE f::int IN (1, 2)",
+                "SELECT a::varchar(10), CAST(d AS numeric(10,2)), e::character varying(3) FROM t WHERE f::int IN ($1, $2)",
+                &["1", "2"],
+            ),
+            ("INSERT INTO t AS x VALUES (1, -2)", "INSERT INTO t AS x VALUES ($1, $2)", &["1", "-2"]),
+        ] {
+            let (one, values, _) = Statement::of_literals(text, Dialect::Postgres);
+            assert_eq!((&*one.text, values), (wanted, wanted_values.iter().map(|value| (*value).to_owned()).collect()));
+        }
     }
 
     #[test]
