@@ -222,7 +222,9 @@ impl<'c> Reading<'c> {
         let spec = store.kind.spec();
         if let Some(durability) = &draft.step.durability {
             let (durability, span) = durability.spanned(point);
-            if *durability != Durability::AsConfigured && !spec.durabilities.contains(durability) {
+            // What nobody said is as the store can do it.
+            let is_said = *durability != Durability::AsConfigured && !draft.durability_is_default;
+            if is_said && !spec.durabilities.contains(durability) {
                 let able = spec.durabilities.iter().chain(&[Durability::AsConfigured]);
                 let able: Vec<&str> = able.map(|durability| durability.name()).collect();
                 let what = format!("the store `{}` cannot do `{}`", spec.name, durability.name());

@@ -1,4 +1,5 @@
-//! How durable writes are where nobody said it: as they are by default, or as a server of somebody else's is set.
+//! How durable writes are where nobody said it: as they are by default, or as a server of somebody else's is set, or one
+//! that cannot do what the default is.
 
 use plimsoll_core::{Durability, Store, StoreErrorKind, Workload};
 use plimsoll_plan::model::{Step, Trial};
@@ -10,7 +11,7 @@ use crate::phase::{RunContext, TrialRun};
 use crate::sink::Told;
 use crate::writes;
 
-/// `trial` with the settings of its attached store taken as they are, wherever nobody said how durable writes are to be
+/// `trial` with the settings of its store taken as they are, where that is attached or cannot be made `durable`, wherever nobody said how durable writes are to be
 /// and the store keeps less than the default promises; `None` where there is no such phase. Says so of a trial that writes.
 ///
 /// # Errors
@@ -21,7 +22,9 @@ pub fn found(
     trial: &Trial,
     workload: &dyn Workload,
 ) -> Result<Option<Trial>, TrialError> {
-    if trial.store.is_ours() && trial.store.server.is_none() {
+    let spec = context.catalogue.store(&trial.store.kind).map(|kind| kind.spec());
+    let can = spec.is_none_or(|spec| spec.durabilities.contains(&Durability::Durable));
+    if trial.store.is_ours() && trial.store.server.is_none() && can {
         return Ok(None);
     }
     let mut found = trial.clone();

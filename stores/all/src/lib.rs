@@ -11,6 +11,7 @@ pub fn kinds() -> Vec<Box<dyn StoreKind>> {
         plimsoll_store_mariadb::kind(),
         plimsoll_store_redis::kind(),
         plimsoll_store_etcd::kind(),
+        plimsoll_store_nats::kind(),
         plimsoll_store_http::kind(),
         plimsoll_store_ldap::kind(),
         plimsoll_store_null::kind(),

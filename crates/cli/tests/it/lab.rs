@@ -70,8 +70,12 @@ fn assert_nothing_is_in(base: &Path) {
 
 /// Comes up with several nodes, is driven for 10 s from a host of its own with every answer checked, and goes.
 fn is_driven(store: &'static str, nodes: usize, workload: &[&str]) {
+    is_driven_made_with(&[], store, nodes, workload);
+}
+
+fn is_driven_made_with(options: &[&str], store: &'static str, nodes: usize, workload: &[&str]) {
     let place = Place::new();
-    let lab = Lab::up(&place, store, &[]);
+    let lab = Lab::up(&place, store, options);
     let status = lab.status();
     let all = status["nodes"].as_array().unwrap();
     assert_eq!(all.len(), nodes, "{status}");
@@ -121,6 +125,16 @@ fn postgresql_behind_pgbouncer_is_driven() {
 #[test]
 fn redis_cluster_is_driven() {
     is_driven("redis-cluster", 6, &["kv:a", "--set", "records=5000"]);
+}
+
+#[test]
+fn etcd_is_driven() {
+    is_driven_made_with(&["--nodes", "3"], "etcd", 3, &["kv:a", "--set", "records=1000"]);
+}
+
+#[test]
+fn nats_is_driven() {
+    is_driven_made_with(&["--nodes", "3"], "nats", 3, &["kv:a", "--set", "records=5000"]);
 }
 
 #[test]

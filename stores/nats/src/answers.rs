@@ -1,0 +1,181 @@
+//! What JetStream answers.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::frames::{header, status};
+
+/// JetStream's numbers of errors (its `errors.json`).
+const NO_MESSAGE: u16 = 10037;
+const WRONG_LAST_SEQUENCE: u16 = 10071;
+/// Nobody is subscribed to what was asked, or a server without an answer in time.
+const NO_RESPONDERS: u16 = 503;
+const NOT_FOUND: u16 = 404;
+
+/// What it says no with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Refusal {
+    /// As those of HTTP.
+    pub code: u16,
+    /// What it is exactly.
+    pub err_code: u16,
+    pub description: String,
+}
+
+impl Refusal {
+    fn malformed() -> Self {
+        Self { description: "its answer is none of JetStream's".to_owned(), ..Self::default() }
+    }
+
+    /// Nobody took the question: a stream that is not there, or has no leader at the moment.
+    fn nobody() -> Self {
+        let description = "no responders: the bucket is not there, or has no leader".to_owned();
+        Self { code: NO_RESPONDERS, err_code: 0, description }
+    }
+
+    /// Nothing of what was asked was done, or will be.
+    pub fn is_definite(&self) -> bool {
+        matches!(self.code, 400..500) || (self.code, self.err_code) == (NO_RESPONDERS, 0)
+    }
+
+    /// What it is called in counts of errors.
+    pub fn name(&self) -> String {
+        match self.err_code {
+            0 => self.code.to_string(),
+            number => number.to_string(),
+        }
+    }
+}
+
+/// What a key has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found<'a> {
+    /// The number of the write, among all of the stream.
+    pub revision: u64,
+    pub value: Cow<'a, [u8]>,
+}
+
+/// What a write came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    /// Another write came before, which it was not to come after.
+    Late,
+}
+
+fn is_deletion(headers: &[u8]) -> bool {
+    matches!(header(headers, "KV-Operation"), Some("DEL" | "PURGE"))
+}
+
+/// The answer of `$JS.API.DIRECT.GET`: the message as it is.
+pub(crate) fn direct<'a>(headers: &[u8], content: &'a [u8]) -> Result<Option<Found<'a>>, Refusal> {
+    match status(headers) {
+        Some((NOT_FOUND, _)) => return Ok(None),
+        Some((NO_RESPONDERS, _)) => return Err(Refusal::nobody()),
+        Some((code, words)) => return Err(Refusal { code, err_code: 0, description: words.to_owned() }),
+        None => {}
+    }
+    if is_deletion(headers) {
+        return Ok(None);
+    }
+    let revision = header(headers, "Nats-Sequence").and_then(|number| number.parse().ok());
+    let revision = revision.ok_or_else(Refusal::malformed)?;
+    Ok(Some(Found { revision, value: Cow::Borrowed(content) }))
+}
+
+/// The answer of `$JS.API.STREAM.MSG.GET`: a message in JSON.
+pub(crate) fn from_leader<'a>(headers: &[u8], content: &[u8]) -> Result<Option<Found<'a>>, Refusal> {
+    #[derive(Deserialize)]
+    struct Message<'m> {
+        seq: u64,
+        #[serde(borrow, default)]
+        hdrs: Cow<'m, str>,
+        #[serde(borrow, default)]
+        data: Cow<'m, str>,
+    }
+    #[derive(Deserialize)]
+    struct Answer<'m> {
+        #[serde(borrow)]
+        message: Option<Message<'m>>,
+        error: Option<Refusal>,
+    }
+    if status(headers).is_some_and(|(code, _)| code == NO_RESPONDERS) {
+        return Err(Refusal::nobody());
+    }
+    let malformed = |_| Refusal::malformed();
+    let message = match serde_json::from_slice(content).map_err(|_| Refusal::malformed())? {
+        Answer { error: Some(Refusal { err_code: NO_MESSAGE, .. }), .. } => return Ok(None),
+        Answer { error: Some(refusal), .. } => return Err(refusal),
+        Answer { message, .. } => message.ok_or_else(Refusal::malformed)?,
+    };
+    let hdrs = STANDARD.decode(&*message.hdrs).map_err(malformed)?;
+    if is_deletion(&hdrs) {
+        return Ok(None);
+    }
+    let value = STANDARD.decode(&*message.data).map_err(malformed)?;
+    Ok(Some(Found { revision: message.seq, value: Cow::Owned(value) }))
+}
+
+/// The answer to a write.
+pub(crate) fn written(headers: &[u8], content: &[u8]) -> Result<Written, Refusal> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        seq: u64,
+        error: Option<Refusal>,
+    }
+    if status(headers).is_some_and(|(code, _)| code == NO_RESPONDERS) {
+        return Err(Refusal::nobody());
+    }
+    match serde_json::from_slice(content).map_err(|_| Refusal::malformed())? {
+        Answer { error: Some(Refusal { err_code: WRONG_LAST_SEQUENCE, .. }), .. } => Ok(Written::Late),
+        Answer { error: Some(refusal), .. } => Err(refusal),
+        Answer { seq: 0, .. } => Err(Refusal::malformed()),
+        Answer { .. } => Ok(Written::Yes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_what_a_server_said() {
+        let error = br#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 1"},"stream":"KV_b","seq":0}"#;
+        assert_eq!(written(b"", error), Ok(Written::Late));
+        assert_eq!(written(b"", br#"{"stream":"KV_b", "seq":1}"#), Ok(Written::Yes));
+        let nobody = written(b"NATS/1.0 503\r\n\r\n", b"").unwrap_err();
+        assert!(nobody.is_definite() && nobody.description.starts_with("no responders"), "{nobody:?}");
+        let busy = written(b"", br#"{"error":{"code":503,"err_code":10077,"description":"x"},"stream":"s","seq":0}"#);
+        assert!(!busy.unwrap_err().is_definite());
+
+        let message = br#"{"type":"io","message":{"subject":"$KV.b.k","seq":1,"data":"djE=","time":"2026"}}"#;
+        let found = from_leader(b"", message).unwrap().unwrap();
+        assert_eq!((found.revision, &*found.value), (1, &b"v1"[..]));
+        let deleted = br#"{"message":{"seq":3,"hdrs":"TkFUUy8xLjANCktWLU9wZXJhdGlvbjogREVMDQoNCg=="}}"#;
+        assert_eq!(from_leader(b"", deleted), Ok(None));
+        let nothing = br#"{"error":{"code":404,"err_code":10037,"description":"no message found"}}"#;
+        assert_eq!(from_leader(b"", nothing), Ok(None));
+        let gone = br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#;
+        assert!(from_leader(b"", gone).unwrap_err().is_definite());
+
+        let headers = b"NATS/1.0\r\nNats-Stream: KV_b\r\nNats-Sequence: 5\r\n\r\n";
+        assert_eq!(direct(headers, b"v").unwrap().unwrap().revision, 5);
+        assert_eq!(direct(b"NATS/1.0 404 Message Not Found\r\n\r\n", b""), Ok(None));
+        assert_eq!(direct(b"NATS/1.0\r\nKV-Operation: DEL\r\nNats-Sequence: 5\r\n\r\n", b""), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error_that_says_nothing_of_the_write() {
+        for content in [&b"{}"[..], b"nonsense", br#"{"seq":"1"}"#, b""] {
+            assert!(!written(b"", content).unwrap_err().is_definite());
+            assert!(from_leader(b"", content).is_err());
+        }
+        assert!(direct(b"NATS/1.0\r\n\r\n", b"").is_err());
+        assert!(from_leader(b"", br#"{"message":{"seq":3,"data":"%%"}}"#).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! The store as `stores/all` lists it.
+
+use plimsoll_core::{
+    Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target, with_limits,
+};
+use plimsoll_endpoint::Environment;
+
+use crate::bucket::bucket_of;
+use crate::endpoint;
+use crate::server::{NatsRecipe, SERVER, SYNC_INTERVAL};
+use crate::store::{NatsStore, Wanted};
+
+const PARAMS: [ParamSpec; 11] = with_limits([
+    ParamSpec::int(
+        "nodes",
+        1..=15,
+        "1",
+        "servers of a private cluster, each on a host of its own; sessions go to them in turn",
+    )
+    .of_private(),
+    ParamSpec::int("replicas", 1..=5, "3", "copies of a bucket that is made, at most one on each server"),
+    ParamSpec::one_of(
+        "reads",
+        &["leader", "any"],
+        "who answers reads: the bucket's leader, or any copy of it, which may be behind",
+    ),
+    ParamSpec::text(
+        "sync_interval",
+        SYNC_INTERVAL,
+        "how often a private server syncs what it has acknowledged; `always`, before it acknowledges, from NATS 2.10 on",
+    )
+    .of_private(),
+]);
+
+static SPEC: StoreSpec = StoreSpec {
+    name: "nats",
+    summary: "NATS' key-value store over JetStream, private servers or a cluster that runs already",
+    schemes: &["nats"],
+    interfaces: &[Interface::Kv],
+    durabilities: &[Durability::Buffered],
+    sessions: SessionSpec::new(SessionShape::Async, 40 << 10),
+    params: &PARAMS,
+    packages: &["nats-server"],
+    password_places: "NATS_PASSWORD or --password-file",
+    ..StoreSpec::PLAIN
+};
+
+/// NATS.
+pub fn kind() -> Box<dyn StoreKind> {
+    Box::new(Nats)
+}
+
+struct Nats;
+
+fn number(params: &Params, name: &str) -> usize {
+    usize::try_from(params.int(name)).unwrap_or(1).max(1)
+}
+
+impl StoreKind for Nats {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        SERVER.find().map(|program| program.display().to_string())
+    }
+
+    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let (url, password) = options.target.url()?;
+        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+        Ok(vec![
+            format!("attaches to {}", endpoint.place),
+            format!("makes the bucket {} there, and deletes it afterwards", bucket_of(&options.run_id)),
+        ])
+    }
+
+    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(NatsRecipe::new(number(params, "nodes"), params.text("sync_interval"))?)))
+    }
+
+    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        let OpenOptions { target, params, run_id, waits } = options;
+        let wanted = Wanted {
+            replicas: number(&params, "replicas"),
+            any_reads: params.text("reads") == "any",
+            sync_interval: params.text("sync_interval").to_owned(),
+        };
+        let store = match target {
+            Target::Servers(servers) => NatsStore::private(&servers, wanted, &waits),
+            target => {
+                let (url, password) = target.url()?;
+                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+                NatsStore::attach(&endpoint, wanted, &run_id, &waits, progress)?
+            }
+        };
+        Ok(Box::new(store))
+    }
+}
