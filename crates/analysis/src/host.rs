@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::sampler::STORE;
+use plimsoll_core::sampler::{ANSWERS, STORE};
 use plimsoll_record::data::{Run, Series, SeriesKind};
 
 use crate::number;
@@ -63,7 +63,7 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
                 source: series.source.clone(),
                 steps: false,
                 primary: primary(&series.source, &series.subject, &series.unit, busiest.as_deref()),
-                t_s: times.get(is_of_store(&series.source)).cloned().unwrap_or_default(),
+                t_s: times.get(clock_of(&series.source)).cloned().unwrap_or_default(),
                 lines: vec![line],
             }),
         }
@@ -96,12 +96,13 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
 }
 
 /// When something was read, and every series' values at these times. A store is asked at moments of its own, so that
-/// its series have times of their own: first those of the host's samplers, then those of stores.
-type Readings = ([Vec<f64>; 2], Vec<Vec<Option<f64>>>);
+/// its series have times of their own: first those of the host's samplers, then those of stores, then those of what servers
+/// answered.
+type Readings = ([Vec<f64>; 3], Vec<Vec<Option<f64>>>);
 
 fn readings(run: &Run) -> Readings {
-    let of = |series: u32| run.series.get(series as usize).map(|series| is_of_store(&series.source));
-    let mut times: [Vec<f64>; 2] = Default::default();
+    let of = |series: u32| run.series.get(series as usize).map(|series| clock_of(&series.source));
+    let mut times: [Vec<f64>; 3] = Default::default();
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     for sample in &run.samples {
         let at_s = sample.at_ns as f64 / 1e9;
@@ -116,14 +117,19 @@ fn readings(run: &Run) -> Readings {
         }
     }
     for (line, series) in values.iter_mut().zip(&run.series) {
-        line.resize(times.get(is_of_store(&series.source)).map_or(0, Vec::len), None);
+        line.resize(times.get(clock_of(&series.source)).map_or(0, Vec::len), None);
     }
     (times, values)
 }
 
-/// 1 for what a store counts of its own work, 0 for what this machine's samplers read.
-fn is_of_store(source: &str) -> usize {
-    usize::from(source == STORE)
+/// By whose times `source` is read: 1 of what a store counts of its own work, 2 of what servers answered, 0 of what this
+/// machine's samplers read.
+fn clock_of(source: &str) -> usize {
+    match source {
+        STORE => 1,
+        ANSWERS => 2,
+        _ => 0,
+    }
 }
 
 /// A panel's title: the sampler and what it is of.

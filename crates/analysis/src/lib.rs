@@ -16,6 +16,7 @@
 //! | `latency` | merged histograms, percentiles that have enough samples, percentile curves |
 //! | `phase` | what a phase came to, by the names that formulas use; it takes slice after slice |
 //! | `pauses` | operations undisturbed by the machine's own pauses, and how long it stood still |
+//! | `nodes` | what each server answered, where operations go to several, and which is slower than all others |
 //! | `name` | what trials and phases are called |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
 //! | [`fold`] | a run as it goes on |
@@ -52,6 +53,7 @@ mod host;
 mod latency;
 pub mod line;
 mod name;
+mod nodes;
 pub mod number;
 mod pauses;
 mod phase;

@@ -8,6 +8,7 @@ use plimsoll_record::data::{About, AnswerCounts, Phase, PhaseKind, PhaseState, R
 
 use crate::latency::Times;
 use crate::name;
+use crate::nodes;
 use crate::number;
 use crate::phase::{PhaseFacts, is_overload};
 use crate::size;
@@ -229,6 +230,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
     };
     // What was seen can be looked at on the time axis; as a result it stands nowhere.
     let stands = state != EndState::Void;
+    let of_nodes = if stands && header.kind == PhaseKind::Drive { nodes::nodes(run, facts) } else { Vec::new() };
     PhaseView {
         ordinal: header.ordinal,
         name: header.name.clone(),
@@ -272,6 +274,8 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
             PhaseKind::Drive if stands => facts.waited(None).buckets(),
             _ => Vec::new(),
         },
+        slowest_node: nodes::slowest(&of_nodes),
+        nodes: of_nodes,
         steps: if stands { step::steps(facts) } else { Vec::new() },
         settled_after_s: facts.settled_after().filter(|_| stands).and_then(|(slices, _)| {
             let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;

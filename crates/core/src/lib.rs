@@ -88,7 +88,7 @@ pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, Done, Pending, SessionShape, SessionSpec,
     Sessions, WireClient, WireSession, WireState, Wish,
 };
-pub use slice::{Measure, Slice, SliceHistogram, Watched};
+pub use slice::{Answered, Measure, Slice, SliceHistogram, Watched};
 pub use store::{
     CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
     StoreDescription, StoreKind, StorePreset, StoreSpec, Target,

@@ -9,6 +9,9 @@ pub const STORE: &str = "store";
 /// The source of how late the witness of the machine's pauses wakes up.
 pub const WITNESS: &str = "witness";
 
+/// The source of what each server answered, where operations go to several.
+pub const ANSWERS: &str = "answers";
+
 crate::words! {
     /// What the values of a series are.
     pub enum SeriesKind {

@@ -36,6 +36,11 @@ pub trait AsyncSession: Send {
     /// Where it connects to, for messages; without credentials.
     fn place(&self) -> &str;
 
+    /// The server that it is connected to, or will be next, where that is one of several.
+    fn address(&self) -> Option<Address> {
+        None
+    }
+
     /// Why it takes no further operation without [`AsyncSession::open`]; `None` while it does.
     fn lost(&self) -> Option<StoreError>;
 }

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::op::{KindId, Outcome};
 use crate::pause::Pause;
+use crate::session::Address;
 
 crate::words! {
     /// Which time a histogram is of. Both are in nanoseconds.
@@ -48,6 +49,16 @@ impl<H> Default for Watched<H> {
     fn default() -> Self {
         Self { disturbed_ns: 0, pauses: Vec::new(), lateness: None, disturbed: Vec::new() }
     }
+}
+
+/// What one of several servers answered in a slice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered<H = Histogram<u64>> {
+    /// Where that server listens.
+    pub by: Address,
+    /// How long clients waited for operations that came to what was asked, ok or not found: response times in an open loop,
+    /// service times in a closed one, in nanoseconds (2 digits). `None` where there were none.
+    pub times: Option<H>,
 }
 
 /// What happened in one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
@@ -96,6 +107,8 @@ pub struct Slice<H = Histogram<u64>> {
     /// What a witness of the machine's own pauses saw; `None` where there was none: then nobody knows what was
     /// disturbed.
     pub watched: Option<Watched<H>>,
+    /// What each server answered, where operations go to several.
+    pub servers: Vec<Answered<H>>,
 }
 
 // Not derived: a derived one would want a default of `H`.
@@ -120,6 +133,7 @@ impl<H> Default for Slice<H> {
             voluntary_switches: 0,
             involuntary_switches: 0,
             watched: None,
+            servers: Vec::new(),
         }
     }
 }

@@ -11,14 +11,16 @@
 //! is seen to be working. All fields are atomics with one writer at a time and plain moves as code.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plimsoll_core::{KindId, Measure, Outcome};
+use plimsoll_core::{Address, KindId, Measure, Outcome};
 
 use crate::histogram::{Digits, WorkerHistogram};
 
+/// Servers that are told apart at most: those of the highest numbers are not.
+pub(crate) const SERVERS_MAX: usize = 64;
 /// Sets of histograms to a worker.
 pub(crate) const RING: u32 = 2;
 /// How long after a slice's end the control thread begins to collect it.
@@ -39,28 +41,37 @@ pub(crate) struct Tally {
     measures: usize,
     /// By kind and outcome: how long clients waited for operations that were disturbed; none without a witness.
     disturbed: Box<[WorkerHistogram]>,
+    /// By server: how long clients waited for its answers; none where all operations go to one.
+    servers: Box<[WorkerHistogram]>,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
 
 impl Tally {
-    fn new(kinds: usize, open: bool, watched: bool) -> io::Result<Self> {
+    fn new(kinds: usize, open: bool, watched: bool, servers: usize) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
-        let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched))?.into_iter();
+        let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched, servers))?.into_iter();
         let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
+        let servers = all.by_ref().take(servers).collect();
         let histograms = all.by_ref().take(kinds * Outcome::ALL.len() * measures).collect();
-        Ok(Self { histograms, measures, disturbed: all.collect(), lag, unfinished })
+        Ok(Self { histograms, measures, disturbed: all.collect(), servers, lag, unfinished })
     }
 
-    /// Of lag, of what was never sent, and of each kind's operations.
-    fn digits(kinds: usize, measures: usize, watched: bool) -> Vec<Digits> {
+    /// Of lag, of what was never sent, of servers, and of each kind's operations.
+    fn digits(kinds: usize, measures: usize, watched: bool, servers: usize) -> Vec<Digits> {
         let each = |measures: usize| {
             (0..kinds * Outcome::ALL.len() * measures).map(move |index| {
                 let ok = index / measures % Outcome::ALL.len() == Outcome::Ok as usize;
                 if ok { Digits::Three } else { Digits::Two }
             })
         };
-        [Digits::Two, Digits::Three].into_iter().chain(each(measures)).chain(each(usize::from(watched))).collect()
+        let servers = std::iter::repeat_n(Digits::Two, servers);
+        [Digits::Two, Digits::Three]
+            .into_iter()
+            .chain(servers)
+            .chain(each(measures))
+            .chain(each(usize::from(watched)))
+            .collect()
     }
 
     #[inline]
@@ -82,6 +93,19 @@ impl Tally {
     #[cold]
     pub fn record_disturbed(&self, kind: KindId, outcome: Outcome, waited_ns: u64) {
         self.disturbed[self.index(kind, outcome) / self.measures].record(waited_ns);
+    }
+
+    /// Counts an answer of the server with this number, beside [`Tally::record`].
+    #[inline]
+    pub fn record_server(&self, server: usize, waited_ns: u64) {
+        if let Some(histogram) = self.servers.get(server) {
+            histogram.record(waited_ns);
+        }
+    }
+
+    /// What servers answered, by their numbers.
+    pub fn servers(&self) -> &[WorkerHistogram] {
+        &self.servers
     }
 
     /// Counts one step of an operation. It has a service time only: steps are not scheduled.
@@ -156,17 +180,17 @@ pub(crate) enum Doing {
 /// Bytes of addresses that the counts of a worker take at most, where there are `kinds` of operations. Memory is used of
 /// them as far as they are touched.
 pub fn worker_addresses(kinds: usize) -> u64 {
-    let counts: usize = Tally::digits(kinds, 2, true).iter().map(|digits| digits.counts()).sum();
+    let counts: usize = Tally::digits(kinds, 2, true, 0).iter().map(|digits| digits.counts()).sum();
     (counts * size_of::<u32>()) as u64 * u64::from(RING)
 }
 
 impl Board {
-    /// `watched` says that there is a witness, so that operations can be disturbed.
+    /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart.
     ///
     /// # Errors
     /// There is no memory for its histograms.
-    pub fn new(kinds: usize, open: bool, watched: bool) -> io::Result<Arc<Self>> {
-        let tally = || Tally::new(kinds, open, watched);
+    pub fn new(kinds: usize, open: bool, watched: bool, servers: usize) -> io::Result<Arc<Self>> {
+        let tally = || Tally::new(kinds, open, watched, servers);
         Ok(Arc::new(Self {
             tallies: [tally()?, tally()?],
             slice: AtomicU32::new(0),
@@ -275,9 +299,20 @@ pub(crate) struct Shared {
     pub end_ns: AtomicU64,
     /// The caller's wish to end the phase.
     pub stop: Arc<AtomicBool>,
+    /// Where servers listen, by their numbers, where operations go to several.
+    pub servers: Mutex<Vec<Address>>,
 }
 
 impl Shared {
+    /// The number of the server at `address`: that of nobody else. Not for every operation.
+    pub fn server(&self, address: &Address) -> usize {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.iter().position(|known| known == address).unwrap_or_else(|| {
+            servers.push(address.clone());
+            servers.len() - 1
+        })
+    }
+
     pub fn must_end(&self) -> bool {
         self.halt.load(Relaxed) || self.is_cancelled()
     }
@@ -303,7 +338,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false).unwrap();
+            let board = Board::new(1, false, false, 0).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -329,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false).unwrap();
+        let board = Board::new(1, false, false, 0).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

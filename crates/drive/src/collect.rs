@@ -1,11 +1,13 @@
 //! Slices as the control thread makes them: the workers' counts merged, with what they were doing.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, PoisonError};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
-use plimsoll_core::{KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns, paused_ns};
+use plimsoll_core::{
+    Answered, KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns, paused_ns,
+};
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
 use crate::clock::wall_ns;
@@ -212,7 +214,7 @@ impl Collector {
         if now_ns >= self.grid.end(self.ordinal + 1) {
             self.totals.late_slices += 1;
         }
-        let mut slice = self.merge();
+        let mut slice = self.merge(shared);
         self.watched(&mut slice, false);
         self.describe_waiting(&mut slice, now_ns);
         self.count(&slice);
@@ -229,7 +231,7 @@ impl Collector {
         let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));
         while self.ordinal <= last {
             let is_last = self.ordinal == last;
-            let mut slice = self.merge();
+            let mut slice = self.merge(shared);
             if is_last {
                 slice.end_ns = end_ns.clamp(slice.start_ns, self.grid.end(self.ordinal));
                 for hung in hung {
@@ -280,7 +282,7 @@ impl Collector {
     }
 
     /// Merges and empties the workers' counts of the current slice.
-    fn merge(&mut self) -> Slice {
+    fn merge(&mut self, shared: &Shared) -> Slice {
         let mut slice = Slice {
             ordinal: self.ordinal,
             warmup: self.grid.is_warmup(self.ordinal),
@@ -292,6 +294,19 @@ impl Collector {
         };
         let tallies: Vec<_> = self.boards.iter().map(|board| board.tally(self.ordinal)).collect();
         slice.histograms = merged(tallies.iter().map(|tally| tally.each()).collect());
+        let servers = shared.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        slice.servers = servers
+            .iter()
+            .enumerate()
+            .map(|(server, by)| {
+                let mut times = None;
+                for histogram in tallies.iter().filter_map(|tally| tally.servers().get(server)) {
+                    histogram.drain_into(&mut times);
+                }
+                Answered { by: by.clone(), times }
+            })
+            .collect();
+        drop(servers);
         let mut lag = None;
         for tally in &tallies {
             tally.lag.drain_into(&mut lag);

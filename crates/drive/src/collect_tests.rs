@@ -8,7 +8,7 @@ fn lateness_is_held_against_what_was_scheduled() {
     let pace = plimsoll_core::pace::Pace::even(1.0);
     let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
     let flow = Flow { arrivals, workers: 0..1, taken: None };
-    let boards = || (0..2).map(|_| Board::new(2, true, false).unwrap()).collect::<Vec<_>>();
+    let boards = || (0..2).map(|_| Board::new(2, true, false, 0).unwrap()).collect::<Vec<_>>();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let times = |kind, measure, ns| {
         let mut histogram = Digits::Three.empty();

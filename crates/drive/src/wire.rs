@@ -121,6 +121,8 @@ struct Completions<'a> {
     /// Whether a lane takes another operation when its last one has ended.
     releases: bool,
     now_ns: u64,
+    /// The number of the server that answers, where a session asks several.
+    server: Option<usize>,
     /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
     kept: u32,
@@ -131,7 +133,7 @@ struct Completions<'a> {
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        Self { core, lanes, releases, now_ns, finished: 0, kept: 0, stepped: None }
+        Self { core, lanes, releases, now_ns, server: None, finished: 0, kept: 0, stepped: None }
     }
 }
 
@@ -142,6 +144,9 @@ impl Done for Completions<'_> {
         let lane = ticket.0 as usize;
         if !self.lanes.contains(&lane) {
             return;
+        }
+        if let Some(server) = self.server {
+            self.core.asks_server(lane, server);
         }
         match self.core.busy(lane) {
             Busy::Op => {

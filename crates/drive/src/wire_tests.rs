@@ -47,7 +47,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Nothing),
         observer: None,
-        board: Board::new(0, false, false).unwrap(),
+        board: Board::new(0, false, false, 0).unwrap(),
         shared: Arc::new(shared),
         clients: vec![0],
         steps: vec![None],
@@ -65,6 +65,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
             queued_ns: || 0,
         },
         each_max: 0,
+        tells_servers: false,
         taint: Arc::default(),
     });
     let client =

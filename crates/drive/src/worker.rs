@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::pace::Wake;
-use plimsoll_core::{Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
+use plimsoll_core::{Address, Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, Shared};
 use crate::clock::thread_switches;
@@ -56,6 +56,8 @@ pub(crate) struct Setup {
     /// Room for the times of single operations; 0 when they are not wanted.
     pub each_max: usize,
     pub settings: Settings,
+    /// Operations go to several servers.
+    pub tells_servers: bool,
     /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }
@@ -118,6 +120,8 @@ pub(crate) struct WorkerCore {
     /// Apart, because most streams have none.
     tracks: Option<Box<Tracks>>,
     lanes: Vec<Lane>,
+    /// By lane, the number of the server that it asks; none where all ask one.
+    servers: Box<[u32]>,
     idle: Idle,
     /// Apart, because most phases have none.
     rests: Option<Box<Rests>>,
@@ -176,6 +180,7 @@ impl WorkerCore {
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
             idle: Idle { first: None, others: VecDeque::with_capacity(lanes.len()) },
+            servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,
             first_cycle: cycle,
             in_flight: 0,
@@ -273,6 +278,27 @@ impl WorkerCore {
             1 => Busy::Op,
             _ => Busy::Steps,
         }
+    }
+
+    /// The server at `address` is asked by `lanes` from now on.
+    pub fn asks(&mut self, lanes: Range<usize>, address: &Address) {
+        if !self.servers.is_empty() {
+            let server = self.shared.server(address);
+            lanes.for_each(|lane| self.asks_server(lane, server));
+        }
+    }
+
+    /// The same by the server's number.
+    #[inline]
+    pub fn asks_server(&mut self, lane: usize, server: usize) {
+        if let Some(known) = self.servers.get_mut(lane) {
+            *known = server as u32;
+        }
+    }
+
+    /// The number of the server at `address`.
+    pub fn server(&self, address: &Address) -> usize {
+        if self.servers.is_empty() { 0 } else { self.shared.server(address) }
     }
 
     pub fn in_flight(&self) -> u64 {
@@ -419,6 +445,11 @@ impl WorkerCore {
         let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
         tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
+        if let Some(server) = self.servers.get(index)
+            && !outcome.is_error()
+        {
+            tally.record_server(*server as usize, response_ns);
+        }
         // A witness goes before everybody on its processor: what a pause held up ends after it was told of. In a closed
         // loop an operation is due when it is sent.
         if self.taint.covers(lane.scheduled_ns) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Cold, Layout, Limits, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind, StoreKind,
-    StoreSpec, Target,
+    Address, Cold, Layout, Limits, Node, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Target,
 };
 
 use crate::cluster::Cluster;
@@ -143,6 +143,24 @@ impl OpenStore {
             Place::Cluster { cluster, .. } => cluster.pids(),
             Place::Lab { servers, .. } => servers.pids(),
             _ => Vec::new(),
+        }
+    }
+
+    /// What the server at `address` is called: `node 2` of our own, otherwise where it listens.
+    pub fn server_name(&self, address: &Address) -> String {
+        let nodes = match &self.place {
+            Place::Cluster { cluster, .. } => cluster.nodes(),
+            Place::Lab { servers, .. } => servers.nodes(),
+            _ => Vec::new(),
+        };
+        let is_at = |node: &&Arc<Node>| match address {
+            Address::Unix(path) => path.starts_with(&node.socket_dir),
+            Address::Tcp(host, port) => *host == node.address.to_string() && node.ports.contains(port),
+        };
+        match (nodes.iter().find(is_at), address) {
+            (Some(node), _) => format!("node {}", node.number + 1),
+            (None, Address::Tcp(host, port)) => format!("{host}:{port}"),
+            (None, Address::Unix(path)) => path.display().to_string(),
         }
     }
 

@@ -90,6 +90,8 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
             lateness: None,
             disturbed: each(&watched.disturbed),
         }),
+        // They are readings of their own, too.
+        servers: Vec::new(),
     }
 }
 

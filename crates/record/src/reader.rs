@@ -336,6 +336,7 @@ fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
             voluntary_switches: count(row, 15)?,
             involuntary_switches: count(row, 16)?,
             watched: optional_count(row, 17)?.map(|disturbed_ns| Watched { disturbed_ns, ..Watched::default() }),
+            servers: Vec::new(),
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;

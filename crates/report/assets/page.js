@@ -469,7 +469,7 @@
     const latency = data.latency[chosen];
     if (latency.lines.length) timePlot(stack, latency, { height: 230, log: true, title: `Latency${of}` });
     const [ofNodes, ofWhole] = [true, false].map((wanted) => data.store.filter((panel) => / node \d+$/.test(panel.name) === wanted));
-    ofWhole.forEach((panel) => timePlot(stack, panel, { height: 130, title: `${panel.name}: its own counters` }));
+    ofWhole.forEach((panel) => timePlot(stack, panel, { height: 130, title: panel.name.startsWith("Answers, ") ? `${panel.name} by node` : `${panel.name}: its own counters` }));
     nodePlots(stack, ofNodes);
     heatPlot(stack, data.heat[chosen]);
     curvePlot(curves, data.curves.filter((curve) => curve.op === chosen));

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use plimsoll_core::sampler::WITNESS;
+use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_core::{
-    Answer, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series, SeriesKind,
-    Slice, StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Answered, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series,
+    SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
 use plimsoll_lab::OpenStore;
@@ -157,7 +157,8 @@ impl TrialRun<'_, '_> {
         if let Some(listen) = driven.listen {
             observers = vec![Box::new(listen)];
         }
-        let Self { context, probe, ledger, workload, trial, .. } = self;
+        let Self { context, probe, ledger, workload, trial, store, .. } = self;
+        let (store, label) = (&*store, &trial.store.label);
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
@@ -166,6 +167,9 @@ impl TrialRun<'_, '_> {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
             let told = late.map_or(Ok(()), |late| lateness(sinks, slice.end_ns, Distribution::from(&late)));
+            let servers = std::mem::take(&mut slice.servers).into_iter().filter(|_| measured);
+            let named = servers.map(|server| (format!("{label} {}", store.server_name(&server.by)), server));
+            let told = told.and_then(|()| answered(sinks, &slice, named.collect()));
             if let Err(error) = told.and_then(|()| sinks.slice(trial, phase, slice, measured)) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
@@ -266,6 +270,31 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
     let position = sinks.series(series)?;
     let distributions = vec![(position, late)];
     sinks.tell(Told::Sample(Sample { at_ns, distributions, ..Sample::default() }))
+}
+
+/// Tells what each of several servers answered in `slice`, by their names.
+fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, Answered)>) -> Result<(), RecordError> {
+    let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
+    let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+    for (subject, Answered { times, .. }) in servers {
+        let series = |name: &str, unit: &str, kind: SeriesKind| {
+            let (source, name, unit) = (ANSWERS.to_owned(), name.to_owned(), unit.to_owned());
+            sinks.series(Series { source, subject: subject.clone(), name, unit, kind })
+        };
+        let count = times.as_ref().map_or(0, |times| times.len());
+        // What came after the planned end belongs to no rate.
+        if seconds > 0.0 && !slice.drain {
+            sample.values.push((series("rate", "1/s", SeriesKind::Level)?, count as f64 / seconds));
+        }
+        let Some(times) = times.filter(|_| count > 0) else { continue };
+        sample.values.push((series("mean_time", "ms", SeriesKind::Level)?, times.mean() / 1e6));
+        let position = series("response_time", "ns", SeriesKind::Distribution)?;
+        sample.distributions.push((position, Distribution::from(&times)));
+    }
+    if sample.values.is_empty() && sample.distributions.is_empty() {
+        return Ok(());
+    }
+    sinks.tell(Told::Sample(sample))
 }
 
 /// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, Pending, StoreError, StoreErrorKind,
-    Value, ValueType,
+    ANSWER_BYTES_MAX, Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, Pending, StoreError,
+    StoreErrorKind, Value, ValueType,
 };
 use tokio::net::TcpStream;
 
@@ -403,6 +403,11 @@ impl AsyncSession for NatsSession {
 
     fn place(&self) -> &str {
         &self.common.place
+    }
+
+    fn address(&self) -> Option<Address> {
+        let address = self.common.addresses[self.at % self.common.addresses.len()];
+        Some(Address::Tcp(address.ip().to_string(), address.port()))
     }
 
     fn lost(&self) -> Option<StoreError> {

@@ -196,6 +196,12 @@ pub struct PhaseView {
     pub stages: Vec<StageView>,
     /// How long operations of all kinds took, as a histogram of at most twelve buckets; empty where nothing was driven.
     pub histogram: Vec<BucketView>,
+    /// What each server answered, where operations go to several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeView>,
+    /// Which of them is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest_node: Option<String>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,
     /// How late the generator was. Open loop only.
@@ -234,6 +240,23 @@ pub struct StageView {
     pub max_ns: Option<u64>,
     /// Share that was rejected, unknown or never sent, in per cent.
     pub error_percent: f64,
+}
+
+/// What one of several servers answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeView {
+    /// Its store's label and its own name: `galera node 2`.
+    pub name: String,
+    /// Answers that were no errors.
+    pub count: u64,
+    /// The same a second.
+    pub rate_per_s: f64,
+    /// How long clients waited, on average.
+    pub mean_ns: f64,
+    /// Percentiles of that.
+    pub percentiles: Vec<PercentileView>,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// What was seen of the machine's own pauses, of 1 ms and more.

@@ -78,6 +78,9 @@ impl Worker {
         seat.alarm_ns.set(began_ns.saturating_add(timeout_ns));
         let (opened, _) = self.watch(lane, session.open(&self.kinds)).await;
         seat.alarm_ns.set(u64::MAX);
+        if let Some(address) = session.address() {
+            self.core.borrow_mut().asks(lane..lane + 1, &address);
+        }
         opened.unwrap_or_else(|| Err(silent(session.place(), timeout_ns)))
     }
 

@@ -11,7 +11,7 @@ use super::{Message, RunningPhase, nanos};
 #[cfg(feature = "async")]
 use crate::asynchronous;
 use crate::blocking;
-use crate::board::{Board, Shared};
+use crate::board::{Board, SERVERS_MAX, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::control::Drive;
 use crate::grid::Grid;
@@ -37,9 +37,11 @@ type Work = Box<dyn FnOnce(&Receiver<Start>, &Sender<Message>) + Send>;
 impl<'a> RunningPhase<'a> {
     pub(super) fn launch(drive: Drive<'a>, placed: Vec<Placed>) -> Result<Self, DriveError> {
         let workers = placed.last().map_or(0, |last| last.workers.end);
-        let Drive { clock, spec, sessions, kinds, stream, observers, stop } = drive;
+        let Drive { clock, spec, mut sessions, kinds, stream, observers, stop } = drive;
         let (to_control, inbox) = channel();
-        let board = |_| Board::new(kinds.len(), spec.is_open(), spec.witness.is_some());
+        let tells_servers = go_to_several(&mut sessions);
+        let servers = if tells_servers { SERVERS_MAX } else { 0 };
+        let board = |_| Board::new(kinds.len(), spec.is_open(), spec.witness.is_some(), servers);
         let boards: io::Result<_> = (0..workers).map(board).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
         let has_loop = matches!(sessions, Sessions::Wire(_) | Sessions::Async(_));
@@ -99,6 +101,7 @@ impl<'a> RunningPhase<'a> {
                 first_cycle: spec.first_cycle,
                 rests: Rests::new(spec, placed.group.think, placed.seed, clients.len()),
                 settings,
+                tells_servers,
                 clients,
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
@@ -135,6 +138,22 @@ impl<'a> RunningPhase<'a> {
     }
 }
 
+/// Whether the operations of `sessions` go to several servers.
+fn go_to_several(sessions: &mut Sessions) -> bool {
+    match sessions {
+        Sessions::Blocking(_) | Sessions::Instant(_) => false,
+        Sessions::Async(all) => {
+            let mut addresses = all.iter().map(|session| session.address());
+            let first = addresses.next();
+            addresses.any(|other| Some(other) != first)
+        }
+        Sessions::Wire(all) => {
+            let several = all.iter().any(|wire| wire.address != all[0].address);
+            several || all.iter_mut().any(|wire| wire.session.branches().is_some())
+        }
+    }
+}
+
 fn works(
     clock: &Clock,
     spec: &DriveSpec,
@@ -162,6 +181,7 @@ fn works(
         Sessions::Wire(clients) => {
             let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
             let mut places = Vec::new();
+            let mut cores = cores;
             for (client, mut wire) in clients.into_iter().enumerate() {
                 let known = places.iter().find(|(address, _): &&(_, Place)| *address == wire.address);
                 let place = match known {
@@ -173,12 +193,17 @@ fn works(
                     }
                 };
                 wire.session.limit_answers(spec.answer_max);
+                let worker = worker_of(placed, client as u32);
+                let (slot, depth) = (links[worker].len(), spec.depth as usize);
+                if wire.session.branches().is_none() {
+                    cores[worker].asks(slot * depth..(slot + 1) * depth, &wire.address);
+                }
                 let link = Link::new(wire, place);
                 if link.is_branched && spec.reconnect.is_some() {
                     let what = "a session with several connections is not opened anew: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));
                 }
-                links[worker_of(placed, client as u32)].push(link);
+                links[worker].push(link);
             }
             let mut works: Vec<Work> = Vec::with_capacity(workers);
             for (worker, (core, links)) in cores.into_iter().zip(links).enumerate() {

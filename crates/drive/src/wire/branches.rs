@@ -30,6 +30,8 @@ struct Branch {
     number: usize,
     /// None while none is wished.
     connection: Option<Connection>,
+    /// The number of its server.
+    server: usize,
 }
 
 impl BranchTable {
@@ -39,7 +41,7 @@ impl BranchTable {
         for (link, session) in links.iter_mut().enumerate() {
             starts.push(all.len());
             let count = session.session.branches().map_or(0, |branches| branches.count_max());
-            all.extend((0..count).map(|number| Branch { link, number, connection: None }));
+            all.extend((0..count).map(|number| Branch { link, number, connection: None, server: 0 }));
         }
         BranchTable { first: links.len(), all, starts }
     }
@@ -68,6 +70,7 @@ impl<R: Reactor> WireWorker<R> {
                     self.close_branch(index, now_ns);
                     match Place::resolve(&address) {
                         Ok(place) => {
+                            self.branches.all[index].server = self.core.server(&address);
                             self.branches.all[index].connection = Some(Connection::new(place));
                             self.connect_branch(index, now_ns);
                         }
@@ -96,7 +99,7 @@ impl<R: Reactor> WireWorker<R> {
             Event::Arrived { .. } => self.receive_branch(index, now_ns),
             Event::Room { .. } => self.send_branch(index, now_ns),
             Event::Connected { result: Ok(()), .. } => {
-                let Branch { link, number, connection } = &mut self.branches.all[index];
+                let Branch { link, number, connection, .. } = &mut self.branches.all[index];
                 self.down_ns += connection.as_mut().map_or(0, |connection| connection.ready(now_ns));
                 let (link, number) = (*link, *number);
                 if let Some(branches) = self.links[link].session.branches() {
@@ -114,11 +117,12 @@ impl<R: Reactor> WireWorker<R> {
 
     #[inline]
     fn receive_branch(&mut self, index: usize, now_ns: u64) {
-        let Branch { link: slot, number, connection } = &mut self.branches.all[index];
-        let (slot, number) = (*slot, *number);
+        let Branch { link: slot, number, connection, server } = &mut self.branches.all[index];
+        let (slot, number, server) = (*slot, *number, Some(*server));
         let link = &mut self.links[slot];
+        let is_ready = link.connection.stage == Stage::Ready;
         let mut done =
-            Completions::new(&mut self.core, self.lanes.of(slot), link.connection.stage == Stage::Ready, now_ns);
+            Completions { server, ..Completions::new(&mut self.core, self.lanes.of(slot), is_ready, now_ns) };
         let (Some(branches), Some(connection)) = (link.session.branches(), connection) else { return };
         let used = connection.feed(self.reactor.arrived(), |bytes| branches.feed(number, bytes, &mut done));
         let (finished, stepped) = (done.finished, done.stepped);
@@ -132,7 +136,7 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     fn send_branch(&mut self, index: usize, now_ns: u64) {
-        let Branch { link, number, connection } = &self.branches.all[index];
+        let Branch { link, number, connection, .. } = &self.branches.all[index];
         if connection.as_ref().is_none_or(|connection| connection.stage != Stage::Ready) {
             return;
         }
@@ -163,7 +167,7 @@ impl<R: Reactor> WireWorker<R> {
     /// Gives one connection of a session up: what was in flight on it is unknown, and it is tried again after a while.
     #[cold]
     fn lose_branch(&mut self, index: usize, now_ns: u64, error: &StoreError) {
-        let Branch { link: slot, number, connection } = &mut self.branches.all[index];
+        let Branch { link: slot, number, connection, .. } = &mut self.branches.all[index];
         let (slot, number) = (*slot, *number);
         if let Some(connection) = connection {
             self.lost_connections += u64::from(connection.stage == Stage::Ready && !self.starting);

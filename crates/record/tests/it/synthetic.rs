@@ -192,6 +192,7 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         voluntary_switches: 9_000,
         involuntary_switches: 7,
         watched,
+        servers: Vec::new(),
     }
 }
 

@@ -1,0 +1,111 @@
+//! What each server answered, where operations go to several, and which is slower than all others.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::sampler::ANSWERS;
+use plimsoll_record::data::{Run, SeriesKind};
+
+use crate::latency::Times;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::view::NodeView;
+
+/// Times the longest of the others that a server's time has to be for it to be called slower.
+const SLOWER: f64 = 1.25;
+/// By which times servers are compared, with the answers that each of them needs for it: so many that a difference of
+/// [`SLOWER`] is no chance.
+const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
+
+/// What servers answered in the counted time of this phase of `run`; none where operations went to one.
+pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
+    let (Some(first), Some(last)) = (facts.counted().next(), facts.counted().last()) else { return Vec::new() };
+    let is_inside = |at_ns: u64| at_ns > first.start_ns && at_ns <= last.end_ns;
+    let mut all: BTreeMap<u32, (&str, Times)> = BTreeMap::new();
+    for sample in run.samples.iter().filter(|sample| is_inside(sample.at_ns)) {
+        for (position, times) in &sample.distributions {
+            let series = run.series.get(*position as usize);
+            if let Some(series) = series.filter(|one| one.source == ANSWERS && one.kind == SeriesKind::Distribution) {
+                let node = all.entry(*position).or_insert_with(|| (&series.subject, Times::default()));
+                node.1.add(times.counts());
+            }
+        }
+    }
+    let view = |(name, times): (&str, Times)| NodeView {
+        name: name.to_owned(),
+        count: times.len(),
+        rate_per_s: times.len() as f64 / facts.counted_s,
+        mean_ns: times.mean_ns(),
+        percentiles: times.percentiles(),
+        max_ns: times.max_ns(),
+    };
+    let mut nodes: Vec<NodeView> = all.into_values().map(view).collect();
+    // `node 10` comes after `node 9`.
+    nodes.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
+    nodes
+}
+
+/// Which of `nodes` is slower than every other, by the first of [`COMPARED`] that shows it.
+pub fn slowest(nodes: &[NodeView]) -> Option<String> {
+    COMPARED.iter().find_map(|(name, samples)| {
+        if nodes.len() < 2 || nodes.iter().any(|node| node.count < *samples) {
+            return None;
+        }
+        let time = |node: &NodeView| node.percentiles.iter().find(|one| one.name == *name)?.ns;
+        let mut times: Vec<(u64, &NodeView)> =
+            nodes.iter().map(|node| Some((time(node)?, node))).collect::<Option<_>>()?;
+        times.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+        let [(slow_ns, slowest), (next_ns, _), ..] = times[..] else { return None };
+        (slow_ns as f64 >= SLOWER * next_ns as f64).then(|| {
+            format!(
+                "{} answers slowest: {name} {}, where no other takes longer than {}",
+                slowest.name,
+                number::nanoseconds(slow_ns),
+                number::nanoseconds(next_ns)
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, times: &[(u64, u64)]) -> NodeView {
+        let mut all = Times::default();
+        all.add(times);
+        NodeView {
+            name: name.to_owned(),
+            count: all.len(),
+            rate_per_s: 0.0,
+            mean_ns: all.mean_ns(),
+            percentiles: all.percentiles(),
+            max_ns: all.max_ns(),
+        }
+    }
+
+    #[test]
+    fn the_node_that_is_slower_than_every_other_is_named() {
+        let fast = [(1_000_000, 30_000)];
+        let nodes = [node("node 1", &fast), node("node 2", &[(1_300_000, 30_000)]), node("node 3", &fast)];
+        let sentence = "node 2 answers slowest: p50 1.30 ms, where no other takes longer than 1.00 ms";
+        assert_eq!(slowest(&nodes).unwrap(), sentence);
+        // By its tail alone.
+        let nodes = [node("node 1", &fast), node("node 2", &[(1_000_000, 29_000), (9_000_000, 1_000)])];
+        assert_eq!(
+            slowest(&nodes).unwrap(),
+            "node 2 answers slowest: p99 9.00 ms, where no other takes longer than 1.00 ms"
+        );
+    }
+
+    #[test]
+    fn nobody_is_named_where_two_are_alike_or_little_was_answered() {
+        let slow = [(2_000_000, 30_000)];
+        let two_slow = [node("1", &slow), node("2", &slow), node("3", &[(1_000_000, 30_000)])];
+        assert_eq!(slowest(&two_slow), None);
+        assert_eq!(slowest(&[node("1", &slow), node("2", &[(1_000_000, 499)])]), None, "too few answers");
+        assert_eq!(slowest(&[node("1", &slow), node("2", &[(1_700_000, 30_000)])]), None, "not by much");
+        let few = [node("1", &[(1_000_000, 900), (9_000_000, 100)]), node("2", &[(1_000_000, 1_000)])];
+        assert_eq!(slowest(&few), None, "too few answers for a tail");
+        assert_eq!(slowest(&[node("1", &slow)]), None, "alone");
+    }
+}
