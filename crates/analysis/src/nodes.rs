@@ -18,22 +18,28 @@ const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
 
 /// What servers answered in the counted time of this phase of `run`; none where operations went to one.
 pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
-    let (Some(first), Some(last)) = (facts.counted().next(), facts.counted().last()) else { return Vec::new() };
+    let slices = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
+    let (Some(first), Some(last), Some(counted)) = (slices().next(), slices().next_back(), facts.counted().last())
+    else {
+        return Vec::new();
+    };
     let is_inside = |at_ns: u64| at_ns > first.start_ns && at_ns <= last.end_ns;
-    let mut all: BTreeMap<u32, (&str, Times)> = BTreeMap::new();
+    // By series: of what, all times, and how many of them belong to a rate.
+    let mut all: BTreeMap<u32, (&str, Times, u64)> = BTreeMap::new();
     for sample in run.samples.iter().filter(|sample| is_inside(sample.at_ns)) {
         for (position, times) in &sample.distributions {
             let series = run.series.get(*position as usize);
             if let Some(series) = series.filter(|one| one.source == ANSWERS && one.kind == SeriesKind::Distribution) {
-                let node = all.entry(*position).or_insert_with(|| (&series.subject, Times::default()));
+                let node = all.entry(*position).or_insert_with(|| (&series.subject, Times::default(), 0));
                 node.1.add(times.counts());
+                node.2 += if sample.at_ns <= counted.end_ns { times.len() } else { 0 };
             }
         }
     }
-    let view = |(name, times): (&str, Times)| NodeView {
+    let view = |(name, times, of_rate): (&str, Times, u64)| NodeView {
         name: name.to_owned(),
         count: times.len(),
-        rate_per_s: times.len() as f64 / facts.counted_s,
+        rate_per_s: of_rate as f64 / facts.counted_s,
         mean_ns: times.mean_ns(),
         percentiles: times.percentiles(),
         max_ns: times.max_ns(),

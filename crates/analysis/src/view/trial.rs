@@ -196,11 +196,9 @@ pub struct PhaseView {
     pub stages: Vec<StageView>,
     /// How long operations of all kinds took, as a histogram of at most twelve buckets; empty where nothing was driven.
     pub histogram: Vec<BucketView>,
-    /// What each server answered, where operations go to several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// What each server answered, where operations go to several; otherwise empty.
     pub nodes: Vec<NodeView>,
     /// Which of them is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub slowest_node: Option<String>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,

@@ -255,6 +255,25 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     lab.down();
 }
 
+#[test]
+fn the_node_that_answers_slowest_is_named() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-cluster", &[]);
+    place.run(&["lab", "link", "2", "--delay", "5ms"]).expect(0);
+    let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=1000", "--on", "lab:redis-cluster"];
+    let ran = place.run(&[&drive[..], &["--clients", "16", "--for", "3s"]].concat()).expect(0);
+    ran.says("redis-cluster node 2 answers slowest: p50 1");
+    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
+    let view: Value = serde_json::from_str(&report.out).unwrap();
+    let driven =
+        &view["trials"][0]["phases"].as_array().unwrap().iter().find(|phase| phase["kind"] == "drive").unwrap();
+    let counts: Vec<u64> =
+        driven["nodes"].as_array().unwrap().iter().map(|node| node["count"].as_u64().unwrap()).collect();
+    // Each operation is one node's, and none is counted twice.
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (3, driven["ops"]["count"].as_u64().unwrap()), "{counts:?}");
+    lab.down();
+}
+
 /// What a Redis at a port of the loopback interface says to PING.
 fn answer(port: &str) -> Option<String> {
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).ok()?;

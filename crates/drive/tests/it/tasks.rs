@@ -138,6 +138,10 @@ impl AsyncSession for Over {
         &self.place
     }
 
+    fn address(&self) -> Option<Address> {
+        Some(self.address.clone())
+    }
+
     fn lost(&self) -> Option<StoreError> {
         self.lost.clone()
     }

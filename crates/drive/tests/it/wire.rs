@@ -10,7 +10,8 @@ use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, Think};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
-use crate::toy::{Act, Server};
+use crate::tasks::shaped;
+use crate::toy::{Act, Server, client};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -52,6 +53,7 @@ over_both! {
     the_oldest_due_operation_goes_to_whichever_session_is_idle,
     the_generators_own_cpu_time_is_told_per_slice,
     a_stop_flag_ends_the_phase,
+    what_each_of_several_servers_answered_is_told_apart,
     ;
     every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers,
     an_operation_allocates_nothing,
@@ -79,6 +81,30 @@ fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers(io:
             assert_eq!(server.manner.answered.load(SeqCst), 1_500);
         }
     }
+}
+
+fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
+    let slow = Server::unix(|_, _, _| Act::AnswerAfter(MS * 5));
+    // Refusals are no answers.
+    let quick = Server::tcp(|_, request, _| if request % 3 == 0 { Act::Refuse } else { Act::Answer });
+    let clients = |count: u32| (0..count).map(|at| if at % 2 == 0 { &slow } else { &quick });
+    let sessions = shaped(clients(4).map(|server| client(server.address.clone(), 0)));
+    let spec = DriveSpec { limit: Limit::Ops(30), workers: 2, slice: MS * 20, ..spec(io) };
+    let (driven, _) = drive(&spec, sessions, endless());
+    assert_eq!(driven.result.kinds, [[100, 0, 20, 0]]);
+    let of = |server: &Server| {
+        let answered = driven.slices.iter().flat_map(|slice| &slice.servers).filter(|one| one.by == server.address);
+        let times: Vec<_> = answered.filter_map(|one| one.times.as_ref()).collect();
+        (times.iter().map(|times| times.len()).sum::<u64>(), times.iter().map(|times| times.min()).min().unwrap())
+    };
+    let (slow, quick) = (of(&slow), of(&quick));
+    assert_eq!((slow.0, quick.0), (60, 40));
+    assert!(slow.1 >= 4_900_000 && quick.1 < 4_900_000, "{slow:?}, {quick:?}");
+    assert!(driven.slices.iter().all(|slice| slice.servers.len() == 2));
+    // Where there is one, nobody asks which.
+    let only = Server::unix(|_, _, _| Act::Answer);
+    let (driven, _) = drive(&spec, only.clients(2), endless());
+    assert!(driven.slices.iter().all(|slice| slice.servers.is_empty()));
 }
 
 fn an_answer_takes_as_long_as_the_server_took(io: Io) {
