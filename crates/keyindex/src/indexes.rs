@@ -98,7 +98,7 @@ impl<X: Extract> Indexes<X> {
         Ok(kv.get(&self.key, record)?)
     }
 
-    /// Inserts records, none of which may be there: one get each finds out, and one batch writes all of them.
+    /// Inserts records, none of which may be there: a get of all of them finds out, and one batch writes all of them.
     /// On a store without atomic batches a crash may leave some of them inserted, each of them whole.
     ///
     /// They are looked for and written in the order of their keys, as are their index keys: neighbours
@@ -121,11 +121,8 @@ impl<X: Extract> Indexes<X> {
             return Ok(Inserted::KeyTaken(pair[1]));
         }
         let _guard = self.locks.lock_keys(order.iter().map(|position| rows.key(*position)));
-        for position in order {
-            record_key(&mut self.key, self.collection, rows.key(*position));
-            if kv.get(&self.key, &mut self.old)? {
-                return Ok(Inserted::KeyTaken(*position));
-            }
+        if let Some(taken) = self.first_taken(kv, rows, order)? {
+            return Ok(Inserted::KeyTaken(taken));
         }
         self.index_keys.clear();
         for position in order {
@@ -150,6 +147,35 @@ impl<X: Extract> Indexes<X> {
         }
         self.write(kv)?;
         Ok(Inserted::All)
+    }
+
+    /// The position of the first of `rows`, in this order, whose key has a record already.
+    fn first_taken(
+        &mut self,
+        kv: &mut (impl Kv + ?Sized),
+        rows: &Rows,
+        order: &[usize],
+    ) -> Result<Option<usize>, IndexError> {
+        if let [only] = order {
+            record_key(&mut self.key, self.collection, rows.key(*only));
+            return Ok(kv.get(&self.key, &mut self.old)?.then_some(*only));
+        }
+        for some in order.chunks(find::FETCH) {
+            // A buffer that is needed for index keys later.
+            self.index_keys.clear();
+            for position in some {
+                record_key(&mut self.key, self.collection, rows.key(*position));
+                self.index_keys.push(&self.key, &[]);
+            }
+            let mut keys = [&[][..]; find::FETCH];
+            keys.iter_mut().zip(self.index_keys.iter()).for_each(|(to, (key, _))| *to = key);
+            let mut taken = None;
+            kv.get_many(&keys[..some.len()], &mut |at, _| taken = taken.or(some.get(at).copied()))?;
+            if taken.is_some() {
+                return Ok(taken);
+            }
+        }
+        Ok(None)
     }
 
     /// Puts a record, whether or not one is there. True when one was.

@@ -23,10 +23,14 @@ const PUT: u16 = 2;
 const DELETE: u16 = 3;
 const SCAN: u16 = 4;
 const SCAN_TO_END: u16 = 5;
+const PUT_ROWS: u16 = 6;
 
 /// Rows of one page of a scan. Whoever wants fewer breaks off before the next page is asked for; a scan of
 /// everything costs a round trip a page.
 const PAGE_ROWS: u64 = 1_000;
+
+/// Rows of a statement that puts several: with one for each row a load takes half as long again.
+const ROWS: usize = 50;
 
 /// Keys of one pipelined get, so that what is in flight stays bounded.
 const KEYS_AT_ONCE: usize = 1_000;
@@ -59,6 +63,14 @@ fn kinds() -> Vec<OpKind> {
             &[bytes, bytes],
         ),
         kind("kv scan", format!("SELECT k, v FROM kv WHERE k >= $1 ORDER BY k LIMIT {PAGE_ROWS}"), &[bytes]),
+        kind(
+            "kv put_rows",
+            format!(
+                "INSERT INTO kv (k, v) VALUES {} ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+                (1..=ROWS).map(|at| format!("(${}, ${})", 2 * at - 1, 2 * at)).collect::<Vec<_>>().join(", ")
+            ),
+            &[bytes; 2 * ROWS],
+        ),
     ]
 }
 
@@ -189,17 +201,11 @@ impl Kv for PgKv {
 
     fn write(&mut self, batch: &WriteBatch) -> Result<(), KvError> {
         self.params.clear();
-        self.batch.clear();
         for (key, value) in batch.iter() {
             self.params.push(Value::Bytes(key));
-            match value {
-                Some(value) => {
-                    self.params.push(Value::Bytes(value));
-                    self.batch.push((PUT, 2));
-                }
-                None => self.batch.push((DELETE, 1)),
-            }
+            value.into_iter().for_each(|value| self.params.push(Value::Bytes(value)));
         }
+        operations(batch, &mut self.batch);
         self.run(&mut |_| {})
     }
 
@@ -233,9 +239,57 @@ impl Kv for PgKv {
     }
 }
 
+/// Replaces `out` by the kinds, and numbers of parameters, of the operations that write `batch`: puts of ascending keys go
+/// together, so that no statement puts one twice.
+fn operations(batch: &WriteBatch, out: &mut Vec<(u16, usize)>) {
+    out.clear();
+    let (mut together, mut last): (usize, &[u8]) = (0, &[]);
+    for (key, value) in batch.iter() {
+        if value.is_none() {
+            out.push((DELETE, 1));
+            together = 0;
+            continue;
+        }
+        out.push((PUT, 2));
+        together = if together > 0 && key > last { together + 1 } else { 1 };
+        last = key;
+        if together == ROWS {
+            out.truncate(out.len() - ROWS);
+            out.push((PUT_ROWS, 2 * ROWS));
+            together = 0;
+        }
+    }
+}
+
 fn bytes(row: Values<'_>, column: usize) -> &[u8] {
     match row.get(column) {
         Value::Bytes(bytes) => bytes,
         _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_of_ascending_keys_go_together_and_no_key_twice() {
+        let of = |keys: &[u8]| {
+            let mut batch = WriteBatch::new();
+            // 0 stands for a delete.
+            keys.iter().for_each(|key| if *key == 0 { batch.delete(b"k") } else { batch.put(&[*key], b"v") });
+            let mut all = Vec::new();
+            operations(&batch, &mut all);
+            let params: usize = batch.iter().map(|(_, value)| 1 + usize::from(value.is_some())).sum();
+            assert_eq!(all.iter().map(|(_, params)| params).sum::<usize>(), params);
+            all.iter().map(|(kind, _)| *kind).collect::<Vec<_>>()
+        };
+        let ascending: Vec<u8> = (1..=120).collect();
+        assert_eq!(of(&ascending), [&[PUT_ROWS; 2][..], &[PUT; 20]].concat());
+        assert_eq!(of(&[1; 60]), [PUT; 60], "one key again and again");
+        let twice: Vec<u8> = (1..=40).chain(1..=40).collect();
+        assert_eq!(of(&twice), [PUT; 80], "neither forty are enough, and together they have keys twice");
+        let broken: Vec<u8> = (1..=30).chain([0]).chain(31..=60).collect();
+        assert_eq!(of(&broken), [&[PUT; 30][..], &[DELETE], &[PUT; 30]].concat());
     }
 }
