@@ -117,6 +117,7 @@ fn stores(catalogue: &Catalogue) -> Value {
             "Starts a server of your own, a command of the shell: {port}, {data} and {sockets} stand for its own",
         ),
         ("set_up", "Makes its data directory before the first start"),
+        ("as", "What reports and formulas call it"),
         ("ready", "Ends with exit status 0 when it is ready; without it, it is when it listens"),
     ] {
         params.insert(key.to_owned(), said(json!({ "type": "string" }), text));

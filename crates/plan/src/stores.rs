@@ -16,6 +16,10 @@ use crate::params::defaults_but;
 use crate::sweep::TRIALS_MAX;
 use crate::url;
 
+/// What reports call a store.
+const AS: &str = "as";
+/// Longest such name, in characters.
+const AS_MAX: usize = 40;
 /// Keys of a server that is started here, beside its URL.
 const SERVER: [&str; 4] = ["command", "set_up", "ready", "files"];
 
@@ -143,10 +147,19 @@ impl<'c> Reading<'c> {
         let name = self.required(&section, "store", &example)?;
         let mut base = self.store(&self.source, name.span.clone(), self.text(&name)?)?;
         let spec = base.kind.spec();
-        let mut known = vec!["store"];
+        let mut known = vec!["store", AS];
         if base.store.url.is_some() && base.store.lab().is_none() {
             known.extend(SERVER);
             self.described(&section, &mut base.store)?;
+        }
+        if let Some(node) = section.get(AS) {
+            let name = self.text(&node)?.trim().to_owned();
+            let fits = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_' | '.' | '/');
+            if name.is_empty() || name.chars().count() > AS_MAX || !name.chars().all(fits) {
+                let help = format!("up to {AS_MAX} letters, digits and spaces, with - _ . and / among them");
+                return self.refuse(node.span.clone(), "that is no name for a store".to_owned(), Some(help));
+            }
+            base.store.label = name;
         }
         known.extend(spec.params.iter().map(|param| param.name));
         let section = Section { what: format!("the store `{}`", spec.name), ..section };

@@ -247,3 +247,11 @@ fn a_store_has_other_names_and_one_of_its_own() {
     let store = &plan.trials[0].store;
     assert_eq!((store.kind.as_str(), store.label.as_str()), ("postgres", "postgres"));
 }
+
+#[test]
+fn a_store_is_called_what_the_plan_says() {
+    let stores = r#"stores = ["sqlite", { store = "sqlite", as = "another one" }]"#;
+    let text = format!("{stores}\n[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"\n");
+    let plan = parse("test", &text, &catalogue(), &Overrides::default()).unwrap();
+    assert_eq!(all_labels(&plan), ["store=sqlite", "store=another one"]);
+}

@@ -92,7 +92,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "[\"sqlite\"]",
         "[{ store = \"sqlite\", «cash» = \"4MiB\" }]",
         "unknown key `cash` in the store `sqlite`",
-        "did you mean `cache`? keys here: store, cache",
+        "did you mean `cache`? keys here: store, as, cache",
     );
     added(
         "[goals]\n«p9x» = \"20ms\"",
@@ -168,6 +168,15 @@ fn types_and_ranges_are_checked() {
     added("[goals]\nerrors = «\"101%\"»", "`errors` must be 0% to 100%", "");
     added("clients = «[]»", "`clients` is an empty list: there is nothing to choose from", "");
     added("clients = [1, 2, «1»]", "`1` stands in the list `clients` twice", "");
+}
+
+#[test]
+fn a_store_is_called_what_the_plan_says_or_that_is_refused() {
+    for name in ["", "two\nlines", "a|b", &"x".repeat(41)] {
+        let written = format!("{{ store = \"sqlite\", as = «{}» }}", toml::Value::from(name));
+        let help = "up to 40 letters, digits and spaces, with - _ . and / among them";
+        replaced("\"sqlite\"", &written, "that is no name for a store", help);
+    }
 }
 
 #[test]
