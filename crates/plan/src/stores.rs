@@ -157,7 +157,7 @@ impl<'c> Reading<'c> {
             let fits = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_' | '.' | '/');
             if name.is_empty() || name.chars().count() > AS_MAX || !name.chars().all(fits) {
                 let help = format!("up to {AS_MAX} letters, digits and spaces, with - _ . and / among them");
-                return self.refuse(node.span.clone(), "that is no name for a store".to_owned(), Some(help));
+                return self.refuse(node.span, "that is no name for a store".to_owned(), Some(help));
             }
             base.store.label = name;
         }
