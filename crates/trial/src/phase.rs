@@ -11,7 +11,7 @@ use plimsoll_core::{
     Answer, Answered, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series,
     SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
-use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, StopReason, Witness};
+use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
 use plimsoll_record::data::{Purpose, Sample};
@@ -158,7 +158,7 @@ impl TrialRun<'_, '_> {
             observers = vec![Box::new(listen)];
         }
         let Self { context, probe, ledger, workload, trial, store, .. } = self;
-        let (store, label) = (&*store, &trial.store.label);
+        let (store, label, loads) = (&*store, &trial.store.label, spec.limit == Limit::Exhausted);
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
@@ -167,7 +167,8 @@ impl TrialRun<'_, '_> {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
             let told = late.map_or(Ok(()), |late| lateness(sinks, slice.end_ns, Distribution::from(&late)));
-            let servers = std::mem::take(&mut slice.servers).into_iter().filter(|_| measured);
+            // Of a load, whose operations are others, its throughput is enough.
+            let servers = std::mem::take(&mut slice.servers).into_iter().filter(|_| measured && !loads);
             let named = servers.map(|server| (format!("{label} {}", store.server_name(&server.by)), server));
             let told = told.and_then(|()| answered(sinks, &slice, named.collect()));
             if let Err(error) = told.and_then(|()| sinks.slice(trial, phase, slice, measured)) {

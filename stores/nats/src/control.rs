@@ -10,6 +10,9 @@ use crate::answers::Refusal;
 use crate::endpoint::Endpoint;
 use crate::frames::{Broken, Frame, Info, frame, greet, publish, status};
 
+/// Frames that are no answer, most of them PINGs, after which a server is taken for none: one comes every two minutes.
+const OTHERS_MAX: u32 = 100;
+
 /// What a server's answer was refused with, as the error of whoever asked.
 pub(crate) fn refused(place: &str, refusal: &Refusal) -> StoreError {
     let kind = match refusal.err_code {
@@ -72,6 +75,8 @@ pub(crate) struct Control {
     input: Vec<u8>,
     /// Questions asked.
     asked: u64,
+    /// What was said since the last one that was no answer to it.
+    others: u32,
     pub info: Info,
 }
 
@@ -103,7 +108,8 @@ impl Control {
     /// `Unreachable`, `Authentication`, `Interrupted`, or as the server says.
     pub fn open(endpoint: &Endpoint, waits: &Waits) -> Result<Self, StoreError> {
         let channel = Channel::connect(&endpoint.address(), &endpoint.place, waits)?;
-        let mut control = Self { channel, waits: waits.clone(), input: Vec::new(), asked: 0, info: Info::default() };
+        let mut control =
+            Self { channel, waits: waits.clone(), input: Vec::new(), asked: 0, others: 0, info: Info::default() };
         let (Frame::Info(info), bytes) = control.next()? else {
             return Err(broken(&endpoint.place, Broken::Malformed));
         };
@@ -150,6 +156,7 @@ impl Control {
     /// As [`Control::api`]; what is refused is not an error.
     pub fn try_api(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
         self.asked += 1;
+        self.others = 0;
         let (number, body) = (self.asked, if body.is_null() { String::new() } else { body.to_string() });
         let inbox = self.info.inbox();
         self.channel.write(|out| publish(&format!("$JS.API.{what}"), (&inbox, number), "", body.as_bytes(), out));
@@ -204,7 +211,9 @@ impl Control {
 
     /// Does what a frame wants that is no answer.
     fn heed(&mut self, frame: &Frame) -> Result<(), StoreError> {
+        self.others += 1;
         match frame {
+            _ if self.others > OTHERS_MAX => return Err(broken(self.channel.place(), Broken::Malformed)),
             Frame::Ping => self.channel.write(|out| out.extend_from_slice(b"PONG\r\n")),
             Frame::Error(words) => return Err(said(self.channel.place(), words)),
             _ => {}
