@@ -110,6 +110,17 @@ pub trait WireSession: Send {
     /// Appends the bytes of a polite good-bye.
     fn close(&mut self, out: &mut Vec<u8>);
 
+    /// Whether its connections may go to one server after the other: [`WireSession::next_address`] says where.
+    fn moves(&self) -> bool {
+        false
+    }
+
+    /// Where the next connection is to go, of a session that [`WireSession::moves`]: asked once before each. It must not wait
+    /// for anything.
+    fn next_address(&mut self) -> Option<Address> {
+        None
+    }
+
     /// The connections of a session that speaks to several servers at a time, which has them in place of the one
     /// that others have; `None` for those.
     fn branches(&mut self) -> Option<&mut dyn Branches> {

@@ -1,6 +1,6 @@
 //! TLS around a session of any protocol: from the first byte on, or when the server has said yes to it.
 
-use plimsoll_core::{Done, Op, OpKind, StoreError, Ticket, WireSession, WireState};
+use plimsoll_core::{Address, Done, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
 use crate::connection::Tls;
@@ -162,6 +162,14 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
 }
 
 impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
+    fn moves(&self) -> bool {
+        self.inner.moves()
+    }
+
+    fn next_address(&mut self) -> Option<Address> {
+        self.inner.next_address()
+    }
+
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         let mut written = Vec::new();
         self.inner.open(kinds, &mut written);

@@ -396,12 +396,13 @@ impl Store for MariadbStore {
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
         let login = self.session_login();
-        let client = |number| WireClient {
-            address: self.sessions_at[number as usize % self.sessions_at.len()].clone(),
-            session: Box::new(
-                MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings())
-                    .read_only(self.read_only),
-            ),
+        let servers: Arc<[Address]> = self.sessions_at.clone().into();
+        let client = |number| {
+            let first = number as usize % servers.len();
+            let session = MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings());
+            let session = session.read_only(self.read_only);
+            let session = if servers.len() > 1 { session.in_turn(Arc::clone(&servers), first) } else { session };
+            WireClient { address: servers[first].clone(), session: Box::new(session) }
         };
         Ok(Sessions::Wire((0..count).map(client).collect()))
     }

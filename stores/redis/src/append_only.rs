@@ -27,15 +27,20 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Sets our own server so that writes are as durable as asked; returns when they are.
 pub(crate) fn set(control: &mut Control, durability: Durability) -> Result<(), StoreError> {
-    // As configured is as `server` starts it.
-    let is_synced = matches!(durability, Durability::Durable | Durability::AsConfigured);
-    let fsync: &[u8] = if is_synced { b"always" } else { b"no" };
-    control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync])?;
+    set_fsync(control, durability)?;
     if durability == Durability::AtEnd {
         control.command(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
         return Ok(());
     }
     switch_on(control)
+}
+
+/// Sets when our own server syncs its append-only file, where it writes one.
+pub(crate) fn set_fsync(control: &mut Control, durability: Durability) -> Result<(), StoreError> {
+    // As configured is as `server` starts it.
+    let is_synced = matches!(durability, Durability::Durable | Durability::AsConfigured);
+    let fsync: &[u8] = if is_synced { b"always" } else { b"no" };
+    control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync]).map(drop)
 }
 
 /// Switches the append-only file on, which writes all data to it; returns when it is complete.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Node, Servers, StoreError, Waits};
+use plimsoll_core::{Node, StoreError, Waits};
 
 use crate::control::Control;
 use crate::server::{RedisRecipe, WATCHED};
@@ -15,6 +15,8 @@ use crate::slots::SLOTS;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one look may take.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
+/// How long one Sentinel may take to say what it knows: another one knows it too.
+const ASK_BOUND: Duration = Duration::from_millis(500);
 /// What is said to do where they do not.
 const ADVICE: &str = "Read the nodes' logs";
 
@@ -67,11 +69,10 @@ pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Wai
     })
 }
 
-/// The server that is the master now, as the first Sentinel says that answers; `None` where none does.
-pub(crate) fn watched_master(recipe: &RedisRecipe, servers: &dyn Servers, waits: &Waits) -> Option<Arc<Node>> {
-    let looks = waits.with_answer(LOOK_BOUND);
-    let (nodes, running) = (servers.nodes(), servers.running());
-    let sentinels = running.iter().filter(|node| node.number >= recipe.shape.servers());
+/// Which of `nodes` is the master now, as the first Sentinel says that answers; `None` where none does.
+pub(crate) fn watched_master(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Option<Arc<Node>> {
+    let looks = waits.with_answer(ASK_BOUND);
+    let sentinels = nodes.iter().filter(|node| node.number >= recipe.shape.servers());
     let ask = |node: &Arc<Node>| {
         let mut control = Control::open(&recipe.endpoint(node), &looks).ok()?;
         let says = control.command(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", WATCHED.as_bytes()]).ok()?;

@@ -20,10 +20,10 @@ use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
 use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
-use crate::formation::watched_master;
 use crate::member::Member;
 use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
+use crate::watched::{Watched, Whereabouts};
 use crate::wire::{Protocol, RedisSession};
 use crate::{append_only, command, slots};
 
@@ -48,6 +48,8 @@ pub(crate) struct RedisStore {
     is_private: bool,
     /// Checks append-only files of our own, where it is installed.
     check_program: Option<PathBuf>,
+    /// Our own servers that Sentinels watch, the master of which is the only member.
+    watched: Option<Watched>,
     /// Of a cluster: what its sessions count.
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
@@ -63,8 +65,13 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     pub fn private(servers: &Arc<dyn Servers>, recipe: &RedisRecipe, protocol: Protocol, waits: &Waits) -> Self {
-        let watched = (recipe.shape.sentinels > 0).then(|| watched_master(recipe, &**servers, waits)).flatten();
-        let masters: Vec<_> = match watched {
+        let watched = (recipe.shape.sentinels > 0).then(|| Watched {
+            servers: Arc::clone(servers),
+            nodes: servers.nodes(),
+            recipe: recipe.clone(),
+            waits: waits.clone(),
+        });
+        let masters: Vec<_> = match watched.as_ref().and_then(Watched::master) {
             Some(master) => vec![master],
             None => servers.nodes().into_iter().filter(|node| recipe.role(node.number) == MASTER).collect(),
         };
@@ -73,6 +80,7 @@ impl RedisStore {
         };
         let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, String::new(), "");
         store.check_program = recipe.check_program();
+        store.watched = watched;
         store
     }
 
@@ -100,6 +108,7 @@ impl RedisStore {
         Self {
             is_private: members.iter().any(|member| member.data_dir().is_some()),
             check_program: None,
+            watched: None,
             cluster: (members.len() > 1).then(Arc::default),
             login: Arc::new(members[0].endpoint.login.clone()),
             members,
@@ -111,9 +120,22 @@ impl RedisStore {
         }
     }
 
+    /// All of them, with the one that Sentinels have made the master meanwhile in the place of the one before.
+    fn current(&mut self) -> &mut [Member] {
+        if let Some(watched) = &self.watched
+            && let Some(master) = watched.master()
+        {
+            let endpoint = watched.recipe.endpoint(&master);
+            if endpoint.address != self.members[0].endpoint.address {
+                self.members = vec![watched.member(master)];
+            }
+        }
+        &mut self.members
+    }
+
     /// The first server, which stands for all where they are alike.
     fn first(&mut self) -> &mut Member {
-        &mut self.members[0]
+        &mut self.current()[0]
     }
 
     /// Finds out what stands at the URL: a server, or a cluster whose masters are the members from then on. Says no to a
@@ -175,7 +197,7 @@ impl RedisStore {
     /// Asks one member after the other until it is the one that has the key.
     fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
         let mut last = StoreError::broken("the cluster has no nodes");
-        for member in &mut self.members {
+        for member in self.current() {
             match member.control.get()?.command(words) {
                 Err(error) if error.detail.as_deref().is_some_and(|words| words.starts_with("MOVED ")) => last = error,
                 other => return other,
@@ -186,7 +208,11 @@ impl RedisStore {
 
     /// Sets our own servers so that writes are as durable as asked; says no where somebody else's are not.
     fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
-        for member in &mut self.members {
+        let master = self.first().endpoint.address.clone();
+        if let Some(watched) = self.watched.as_ref().filter(|_| durability != Durability::AtEnd) {
+            watched.make_durable(durability, &master)?;
+        }
+        for member in self.current() {
             if member.data_dir().is_some() {
                 append_only::set(member.control.get()?, durability)?;
             }
@@ -232,7 +258,7 @@ impl RedisStore {
     /// Removes what we made.
     fn clear(&mut self) -> Result<(), StoreError> {
         if self.is_private {
-            for member in &mut self.members {
+            for member in self.current() {
                 member.control.get()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
             }
             return Ok(());
@@ -247,7 +273,7 @@ impl RedisStore {
                 self.meet()?;
             }
             let mut all = true;
-            for member in &mut self.members {
+            for member in self.current() {
                 all &= member.unlink(&pattern, in_cluster)?;
             }
             if all {
@@ -274,7 +300,7 @@ impl RedisStore {
     /// So that what the servers hold is in their files when they are stopped.
     fn complete_file(&mut self) -> Result<(), StoreError> {
         if self.file_is_off {
-            for member in &mut self.members {
+            for member in self.current() {
                 append_only::switch_on(member.control.get()?)?;
             }
             self.file_is_off = false;
@@ -282,12 +308,18 @@ impl RedisStore {
         Ok(())
     }
 
-    fn session(&self, members: Option<&Arc<Members>>, tls: Option<&TlsClient>) -> Result<WireClient, StoreError> {
+    fn session(
+        &self,
+        members: Option<&Arc<Members>>,
+        whereabouts: Option<&Arc<Whereabouts>>,
+        tls: Option<&TlsClient>,
+    ) -> Result<WireClient, StoreError> {
         let endpoint = &self.members[0].endpoint;
         let session: Box<dyn WireSession> = match members {
             Some(members) => Box::new(ClusterSession::new(Arc::clone(members))),
             None => {
-                let plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
+                let mut plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
+                plain.whereabouts = whereabouts.cloned();
                 session(plain, tls, &endpoint.address, &self.login.place)?
             }
         };
@@ -325,7 +357,7 @@ impl Store for RedisStore {
     }
 
     fn promise(&mut self) -> Result<String, StoreError> {
-        let all = self.members.iter_mut().map(|member| append_only::promise(member.control.get()?));
+        let all = self.current().iter_mut().map(|member| append_only::promise(member.control.get()?));
         let mut all = all.collect::<Result<Vec<_>, StoreError>>()?;
         all.sort_unstable();
         all.dedup();
@@ -336,7 +368,7 @@ impl Store for RedisStore {
         self.note(true)?;
         self.clear()?;
         self.run_setup(&layout.statements)?;
-        for member in &mut self.members {
+        for member in self.current() {
             let info = Info::read(member.control.get()?)?;
             member.others_bytes = if member.data_dir().is_some() { 0 } else { info.data_bytes() };
         }
@@ -345,7 +377,7 @@ impl Store for RedisStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
-        for member in &mut self.members {
+        for member in self.current() {
             member.background = Background::begin(member.control.get()?)?;
         }
         let tls = self.first().endpoint.tls_client()?;
@@ -359,13 +391,15 @@ impl Store for RedisStore {
                 redirections: Arc::clone(redirections),
             })
         });
-        let clients = (0..count).map(|_| self.session(members.as_ref(), tls.as_ref()));
+        let master = self.first().endpoint.address.clone();
+        let whereabouts = self.watched.as_ref().map(|watched| watched.follow(master)).transpose()?;
+        let clients = (0..count).map(|_| self.session(members.as_ref(), whereabouts.as_ref(), tls.as_ref()));
         Ok(Sessions::Wire(clients.collect::<Result<_, StoreError>>()?))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
-        for member in &mut self.members {
+        for member in self.current() {
             match member.data_dir() {
                 // The server writes what it acknowledges; the kernel needs to be told to keep it.
                 Some(data) => {
@@ -380,7 +414,7 @@ impl Store for RedisStore {
     fn settle(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
         let is_private = self.is_private;
-        for member in &mut self.members {
+        for member in self.current() {
             let control = member.control.get()?;
             append_only::until_quiet(control)?;
             if is_private {
@@ -392,13 +426,13 @@ impl Store for RedisStore {
 
     fn disconnect(&mut self) -> Result<(), StoreError> {
         self.complete_file()?;
-        self.members.iter_mut().for_each(|member| member.control.hang_up());
+        self.current().iter_mut().for_each(|member| member.control.hang_up());
         Ok(())
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (mut data_bytes, mut total_bytes) = (0, Some(0));
-        for member in &mut self.members {
+        for member in self.current() {
             let info = Info::read(member.control.get()?)?;
             data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
             let tree = member.data_dir().and_then(|dir| tree_bytes(dir, Metadata::len));
@@ -409,7 +443,7 @@ impl Store for RedisStore {
 
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
         let mut limit_bytes = Some(0);
-        for member in &mut self.members {
+        for member in self.current() {
             // In INFO also where CONFIG may not be asked. One node without a limit: the whole has none.
             let own = Info::read(member.control.get()?)?.number("maxmemory");
             limit_bytes = limit_bytes.filter(|_| own > 0).map(|sum| sum + own);
@@ -418,36 +452,42 @@ impl Store for RedisStore {
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        let Some(program) = self.check_program.as_ref().filter(|_| !self.file_is_off) else { return Ok(None) };
+        let Some(program) = self.check_program.clone().filter(|_| !self.file_is_off) else { return Ok(None) };
         let mut said = Vec::new();
-        for member in &mut self.members {
+        for member in self.current() {
             append_only::until_quiet(member.control.get()?)?;
             let Some(file) = member.data_dir().and_then(append_only_file) else { return Ok(None) };
-            said.push(checked(program, &file)?);
+            said.push(checked(&program, &file)?);
         }
         said.dedup();
         Ok(Some(said.join("; ")))
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let Some(redirections) = self.cluster.clone() else {
-            return self.members.first().map(|only| only.probe(String::new()));
-        };
-        let nodes = self.members.iter().zip(1..);
+        let redirections = self.cluster.clone();
+        // Replicas too, where one of them may become the master.
+        let watched = self.watched.as_ref().map(Watched::members);
+        let members = watched.as_deref().unwrap_or(&self.members);
+        if redirections.is_none() && members.len() == 1 {
+            return members.first().map(|only| only.probe(String::new()));
+        }
+        let nodes = members.iter().zip(1..);
         let mut nodes: Vec<Probe> = nodes.map(|(member, number)| member.probe(format!("node {number}"))).collect();
         Some(Box::new(move || {
             // One node may be away.
             let mut all: Vec<Reading> = nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect();
             let total = |name, of: &AtomicU64| Reading::total("", name, "", of.load(Ordering::Relaxed) as f64);
-            all.push(total("cluster_moved", &redirections.moved));
-            all.push(total("cluster_ask", &redirections.asked));
+            if let Some(redirections) = &redirections {
+                all.push(total("cluster_moved", &redirections.moved));
+                all.push(total("cluster_ask", &redirections.asked));
+            }
             Ok(all)
         }))
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
         let mut longest: Option<Cycle> = None;
-        for member in &mut self.members {
+        for member in self.current() {
             let Some(background) = &member.background else { continue };
             let cycle = background.cycle(member.control.get()?)?;
             // Once the slowest node of a cluster has had one, all have.

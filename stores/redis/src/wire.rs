@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession,
-    WireState,
+    ANSWER_BYTES_MAX, Address, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    WireSession, WireState,
 };
 
 use crate::command;
@@ -17,6 +17,7 @@ use crate::opening::{Opening, greeted, greeting, not_redis};
 use crate::prepared::{PING, Prepared, What, prepared, string};
 use crate::reply;
 use crate::resp::{self, Aggregate, Reply, Token};
+use crate::watched::Whereabouts;
 
 /// Operations in flight on one connection at most. More would only wait in buffers.
 const DEPTH_MAX: u32 = 1 << 14;
@@ -37,6 +38,8 @@ pub struct RedisSession {
     protocol: Protocol,
     /// Begins every key.
     prefix: Vec<u8>,
+    /// Where its server is, which may become another one.
+    pub(crate) whereabouts: Option<Arc<Whereabouts>>,
     /// It is the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
     /// ASK says; kind `2 n` asks for CLUSTER SLOTS, whose answer is one value, of the bytes that arrived.
     pub(crate) in_cluster: bool,
@@ -246,6 +249,14 @@ fn brief(reply: Reply<'_>) -> String {
 }
 
 impl WireSession for RedisSession {
+    fn moves(&self) -> bool {
+        self.whereabouts.is_some()
+    }
+
+    fn next_address(&mut self) -> Option<Address> {
+        self.whereabouts.as_ref().map(|whereabouts| whereabouts.get())
+    }
+
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         self.queue.clear();
         self.answer.clear();

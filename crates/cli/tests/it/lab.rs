@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_record::data::Run;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
@@ -163,6 +164,33 @@ fn the_server_that_sentinels_have_made_the_master_is_driven() {
     lab.down();
 }
 
+/// How many values there are of what nodes answered.
+fn answers(run: Run) -> usize {
+    let is_of_answers = |position: &u32| run.series[*position as usize].source == "answers";
+    run.samples.iter().flat_map(|sample| &sample.values).filter(|(position, _)| is_of_answers(position)).count()
+}
+
+#[test]
+fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-sentinel", &[]);
+    // Of reads alone: a replica may lack what its master has acknowledged, and the ledger would say so.
+    let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=500", "--on", "lab:redis-sentinel"];
+    let mut drive =
+        Guarded(place.command(&[&drive[..], &["--clients", "4", "--for", "20s", "-q"]].concat()).spawn().unwrap());
+    let run = || place.all_runs().first().and_then(|run| Run::load(&run.join("run.sqlite")).ok());
+    wait_for("answers of the first master", Duration::from_secs(30), || run().map_or(0, answers) > 2);
+    place.run(&["lab", "kill", lab.name, "1"]).expect(0);
+    assert!(drive.0.wait().unwrap().success());
+    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
+    let view: Value = serde_json::from_str(&report.out).unwrap();
+    let phases = view["trials"][0]["phases"].as_array().unwrap();
+    let nodes = phases.iter().find(|phase| phase["kind"] == "drive").unwrap()["nodes"].as_array().unwrap();
+    assert_eq!((nodes.len(), &nodes[0]["name"]), (2, &Value::from("redis-sentinel node 1")), "{nodes:?}");
+    assert!(nodes.iter().all(|node| node["count"].as_u64().unwrap() > 500), "{nodes:?}");
+    lab.down();
+}
+
 #[test]
 fn a_lab_is_driven_without_the_nodes_that_do_not_run() {
     let place = Place::new();
@@ -180,6 +208,25 @@ fn a_lab_is_driven_without_the_nodes_that_do_not_run() {
     place.run(&["lab", "resume", lab.name, "1", "3"]).expect(0);
     let count = ["--", "mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
     place.run(&[&["lab", "exec", lab.name, "2"], &count[..]].concat()).expect(0).says("3");
+    // A session whose node is gone goes to the next one.
+    let args =
+        [&drive[..4], &["--for", "10s", "--clients", "3", "--set", "table_size=100", "--set", "max_tries=9"]].concat();
+    let mut driven = Guarded(place.command(&args).spawn().unwrap());
+    let before = place.all_runs().len();
+    let answers = || place.all_runs().last().and_then(|run| Run::load(&run.join("run.sqlite")).ok()).map_or(0, answers);
+    wait_for("answers", Duration::from_secs(30), || place.all_runs().len() > before && answers() > 6);
+    place.run(&["lab", "kill", lab.name, "3"]).expect(0);
+    assert!(driven.0.wait().unwrap().success());
+    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
+    let view: Value = serde_json::from_str(&report.out).unwrap();
+    let phases = view["trials"][0]["phases"].as_array().unwrap();
+    let phase = phases.iter().find(|phase| phase["kind"] == "drive").unwrap();
+    let result = |name: &str| {
+        let found = phase["results"].as_array().unwrap().iter().find(|result| result["name"] == name);
+        found.and_then(|result| result["value"].as_f64()).unwrap_or(0.0)
+    };
+    assert_eq!(phase["nodes"].as_array().unwrap().len(), 3);
+    assert!(result("lost_connections") >= 1.0 && result("failed_connects") <= 2.0, "{phase}");
     lab.down();
 }
 

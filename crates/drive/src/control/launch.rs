@@ -149,7 +149,8 @@ fn go_to_several(sessions: &mut Sessions) -> bool {
         }
         Sessions::Wire(all) => {
             let several = all.iter().any(|wire| wire.address != all[0].address);
-            several || all.iter_mut().any(|wire| wire.session.branches().is_some())
+            let mut sessions = all.iter_mut().map(|wire| &mut wire.session);
+            several || sessions.any(|session| session.branches().is_some() || session.moves())
         }
     }
 }

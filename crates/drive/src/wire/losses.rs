@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use super::WireWorker;
 use crate::link::{HungUp, Stage};
+use crate::place::Place;
 use crate::reactor::Reactor;
 use crate::spec::StopReason;
 use crate::worker::Busy;
@@ -26,6 +27,13 @@ impl<R: Reactor> WireWorker<R> {
         if self.links[slot].is_branched {
             self.links[slot].begin(now_ns, &self.kinds);
             return self.grant(slot, now_ns);
+        }
+        if let Some(address) = self.links[slot].session.next_address() {
+            // Where a name leads nowhere, the address before is tried again.
+            if let Ok(place) = Place::resolve(&address) {
+                self.links[slot].connection.place = place;
+                self.core.asks(self.lanes.of(slot), &address);
+            }
         }
         let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
         match begun {

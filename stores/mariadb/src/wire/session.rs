@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
+    ANSWER_BYTES_MAX, Address, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
 use plimsoll_endpoint::tls::Tls;
@@ -61,6 +61,8 @@ pub struct MySession {
     layout: Arc<Layout>,
     /// Statements run once before anything is prepared.
     pub(super) settings: Vec<String>,
+    /// Servers that it goes to in turn, whenever a connection is lost; none where it has one.
+    turns: Option<(Arc<[Address]>, usize)>,
     /// The server refuses what changes tables.
     pub(super) read_only: bool,
     pub(super) state: WireState,
@@ -105,6 +107,12 @@ impl MySession {
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
+    }
+
+    /// The same, over the servers at these addresses, of which the one at `first` is asked first and the next when that is lost.
+    #[must_use]
+    pub fn in_turn(self, servers: Arc<[Address]>, first: usize) -> Self {
+        Self { turns: Some((servers, first)), ..self }
     }
 
     /// Lets the session write, encrypted if that was agreed on.
@@ -384,6 +392,16 @@ impl MySession {
 }
 
 impl WireSession for MySession {
+    fn moves(&self) -> bool {
+        self.turns.is_some()
+    }
+
+    fn next_address(&mut self) -> Option<Address> {
+        let (servers, next) = self.turns.as_mut()?;
+        *next += 1;
+        servers.get((*next - 1) % servers.len()).cloned()
+    }
+
     fn open(&mut self, kinds: &[OpKind], _: &mut Vec<u8>) {
         self.in_flight = None;
         self.reset_answer();
