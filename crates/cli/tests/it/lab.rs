@@ -165,7 +165,7 @@ fn the_server_that_sentinels_have_made_the_master_is_driven() {
 }
 
 /// How many values there are of what nodes answered.
-fn answers(run: Run) -> usize {
+fn answers(run: &Run) -> usize {
     let is_of_answers = |position: &u32| run.series[*position as usize].source == "answers";
     run.samples.iter().flat_map(|sample| &sample.values).filter(|(position, _)| is_of_answers(position)).count()
 }
@@ -179,7 +179,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     let mut drive =
         Guarded(place.command(&[&drive[..], &["--clients", "4", "--for", "20s", "-q"]].concat()).spawn().unwrap());
     let run = || place.all_runs().first().and_then(|run| Run::load(&run.join("run.sqlite")).ok());
-    wait_for("answers of the first master", Duration::from_secs(30), || run().map_or(0, answers) > 2);
+    wait_for("answers of the first master", Duration::from_secs(30), || run().as_ref().map_or(0, answers) > 2);
     place.run(&["lab", "kill", lab.name, "1"]).expect(0);
     assert!(drive.0.wait().unwrap().success());
     let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
@@ -213,7 +213,8 @@ fn a_lab_is_driven_without_the_nodes_that_do_not_run() {
         [&drive[..4], &["--for", "10s", "--clients", "3", "--set", "table_size=100", "--set", "max_tries=9"]].concat();
     let mut driven = Guarded(place.command(&args).spawn().unwrap());
     let before = place.all_runs().len();
-    let answers = || place.all_runs().last().and_then(|run| Run::load(&run.join("run.sqlite")).ok()).map_or(0, answers);
+    let answers =
+        || place.all_runs().last().and_then(|run| Run::load(&run.join("run.sqlite")).ok()).as_ref().map_or(0, answers);
     wait_for("answers", Duration::from_secs(30), || place.all_runs().len() > before && answers() > 6);
     place.run(&["lab", "kill", lab.name, "3"]).expect(0);
     assert!(driven.0.wait().unwrap().success());
