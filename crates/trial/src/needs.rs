@@ -167,7 +167,10 @@ fn amounts(
     let session = store.sessions;
     let times = session.times.map_or(1, |name| trial.store.params.int(name).max(1) as u64);
     // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
-    let is_blocking = session.shape == SessionShape::Blocking || workload.layout().index == IndexMode::Keyindex;
+    // Records over an asynchronous client are kept by keyindex, with or without indexes.
+    let is_kept = session.shape == SessionShape::Async && !workload.layout().collections.is_empty();
+    let is_blocking =
+        session.shape == SessionShape::Blocking || is_kept || workload.layout().index == IndexMode::Keyindex;
     let depth = if is_blocking { 1 } else { depth };
     let workers = drive.map_or(1, |drive| u64::from(drive.workers));
     let workers = match session.shape {

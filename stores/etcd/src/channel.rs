@@ -22,6 +22,7 @@ const WINDOW_BYTES: u32 = 16 << 20;
 pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
+pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target, with_limits,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target, with_limits,
 };
 use plimsoll_endpoint::Environment;
 
@@ -28,9 +28,10 @@ const PARAMS: [ParamSpec; 9] = with_limits([
 
 static SPEC: StoreSpec = StoreSpec {
     name: "etcd",
-    summary: "etcd, private servers or a cluster that runs already",
+    summary: "etcd, private servers or a cluster that runs already; indexes by keyindex",
     schemes: &["etcd"],
-    interfaces: &[Interface::Kv, Interface::KvScan],
+    interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records],
+    index_modes: &[IndexMode::None, IndexMode::Keyindex],
     durabilities: &[Durability::Durable],
     sessions: SessionSpec::new(SessionShape::Async, 48 << 10),
     params: &PARAMS,

@@ -10,6 +10,7 @@
 //! | `channel` | calls of gRPC over the HTTP/2 of the crate `h2` |
 //! | `messages` | the few messages of etcd's that are used, written and read by hand |
 //! | `control` | one connection that waits, for everything that is not measured |
+//! | `kv` | the same as a key-value store, for records with indexes of `keyindex` |
 //! | `endpoint` | where a URL leads |
 //! | `server` | how private servers are made |
 
@@ -17,6 +18,7 @@ mod channel;
 mod control;
 mod endpoint;
 mod kind;
+mod kv;
 mod messages;
 mod server;
 mod session;

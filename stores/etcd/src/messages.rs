@@ -35,6 +35,11 @@ impl<'a> Writer<'a> {
         self
     }
 
+    /// Fields that were written before.
+    pub fn raw(&mut self, fields: &[u8]) {
+        self.0.put_slice(fields);
+    }
+
     /// A field of a number that is not negative.
     pub fn number(&mut self, field: u64, value: u64) -> &mut Self {
         self.varint(field << 3);

@@ -5,15 +5,17 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use plimsoll_core::{
-    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Servers, Sessions, Setting,
-    Store, StoreDescription, StoreError, StoreErrorKind, Waits,
+    AsyncSession, BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, Nodes, OpKind, Probe,
+    Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_endpoint::Link;
+use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
 use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
+use crate::kv::EtcdKv;
 use crate::messages::pairs;
 use crate::server;
 use crate::session::{Common, EtcdSession, end_of};
@@ -41,6 +43,9 @@ pub(crate) struct EtcdStore {
     prefix: String,
     /// Keys of ours may be there.
     is_made: bool,
+    /// What the layout has of records, with their indexes; `None` where keys are asked for as they are.
+    records: Option<Records>,
+    index: IndexMode,
 }
 
 impl EtcdStore {
@@ -54,7 +59,7 @@ impl EtcdStore {
             Place { control: Link::new(server, move || Control::open(&only, &waits)), node: Some(node) }
         };
         let places = nodes.into_iter().enumerate().map(place).collect();
-        Self { endpoint, places, prefix: String::new(), is_made: false }
+        Self::over(endpoint, places, String::new())
     }
 
     pub fn attach(
@@ -68,7 +73,7 @@ impl EtcdStore {
             Place { control: Link::new(None, move || Control::open(&only, &waits)), node: None }
         };
         let places = (0..endpoint.addresses.len()).map(place).collect();
-        let mut store = Self { endpoint: endpoint.clone(), places, prefix: prefix_of(run_id), is_made: false };
+        let mut store = Self::over(endpoint.clone(), places, prefix_of(run_id));
         let left = store.first(|control| {
             control.call(RANGE, |message| {
                 message
@@ -87,6 +92,15 @@ impl EtcdStore {
             ));
         }
         Ok(store)
+    }
+
+    fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String) -> Self {
+        Self { endpoint, places, prefix, is_made: false, records: None, index: IndexMode::None }
+    }
+
+    /// Connections of their own for one session, which asks the server at `first` first.
+    fn kv(&self, first: usize) -> EtcdKv {
+        EtcdKv::new(self.places.iter().map(|place| place.control.another()).collect(), first, self.prefix_in_use())
     }
 
     /// Asks the first server that answers.
@@ -158,15 +172,23 @@ impl Store for EtcdStore {
             .to_owned())
     }
 
-    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
+        let records = Records::new(layout)?;
         self.is_made = true;
-        self.clear()
+        self.clear()?;
+        self.records = (!layout.collections.is_empty()).then_some(records);
+        self.index = layout.index;
+        Ok(())
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         if !matches!(durability, Durability::Durable | Durability::AsConfigured) {
             let what = format!("etcd syncs each write, and cannot be `{}`", durability.name());
             return Err(StoreError::usage(what).next("use the durability `durable`"));
+        }
+        if let Some(records) = &self.records {
+            let session = |number| Box::new(records.session(self.kv(number as usize))) as Box<dyn BlockingSession>;
+            return Ok(Sessions::Blocking((0..count).map(session).collect()));
         }
         let common = Arc::new(Common {
             addresses: self.addresses()?,
@@ -218,6 +240,18 @@ impl Store for EtcdStore {
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
         // It maps its file into memory.
         Ok(Some(CacheSize::PageCache))
+    }
+
+    fn explain(&mut self, kind: &OpKind, _: Values<'_>) -> Result<Option<String>, StoreError> {
+        Ok(self.records.as_ref().and_then(|records| records.explain(kind)).map(str::to_owned))
+    }
+
+    /// etcd has no check of its own; indexes are held against the records.
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        match &self.records {
+            Some(records) if self.index == IndexMode::Keyindex => records.check(&mut self.kv(0)).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn probe(&mut self) -> Option<Probe> {
