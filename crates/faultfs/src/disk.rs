@@ -1,0 +1,327 @@
+//! The device itself, without FUSE: what is durable, what is not yet, and what goes wrong.
+//!
+//! Durable is what the image holds. What has been written since the last flush that was honoured is in the log; `unflushed` has it in order,
+//! `newest` says for each sector where its newest contents are. A flush copies the newest contents into the image. So memory grows with
+//! the number of un-flushed writes, and with nothing else.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::extents::{Extent, Extents};
+use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, How, On, SECTOR_BYTES, Survivors};
+use crate::image;
+use crate::log::{Log, LogKind, now_ns};
+use crate::random::Random;
+use crate::survivors::surviving;
+
+/// What is wrong now.
+#[derive(Debug, Default)]
+struct Faults {
+    ignores_flushes: bool,
+    is_full: bool,
+    eio: [Option<How>; 3],
+    delay: [Option<(Duration, Duration, Random)>; 3],
+    bit_rot: Option<(u64, f64)>,
+}
+
+/// What becomes of a request.
+enum Fate {
+    Done,
+    Failed(Errno),
+    /// Answered "done" without being so.
+    Dropped,
+}
+
+/// A cut that is armed, and what has arrived since.
+#[derive(Debug)]
+struct Armed {
+    at: CutAt,
+    writes: u64,
+    flushes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    image: File,
+    log: Log,
+    /// Where the image is and, of a kept log, what it was when the log began.
+    image_and_base: (PathBuf, PathBuf),
+    size_bytes: u64,
+    unflushed: Vec<Extent>,
+    newest: Extents,
+    faults: Faults,
+    armed: Option<Armed>,
+    cut: Option<Cut>,
+    counters: Counters,
+    /// What went wrong with the files of ours; then there is no power.
+    broken: Option<String>,
+}
+
+impl Disk {
+    pub(crate) fn new(image: File, log: Log, image_and_base: (PathBuf, PathBuf), size_bytes: u64) -> Self {
+        Self {
+            image,
+            log,
+            image_and_base,
+            size_bytes,
+            unflushed: Vec::new(),
+            newest: Extents::default(),
+            faults: Faults::default(),
+            armed: None,
+            cut: None,
+            counters: Counters::default(),
+            broken: None,
+        }
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        Counters { unflushed_sectors: self.newest.sectors(), ..self.counters }
+    }
+
+    /// Counts from zero.
+    pub(crate) fn count_anew(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    /// The cut that has happened.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// What went wrong with the files under the device, which is no fault that anybody asked for.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Has the power go as told, unless it has gone.
+    pub(crate) fn arm(&mut self, at: CutAt) {
+        if self.cut.is_none() {
+            self.armed = Some(Armed { at, writes: 0, flushes: 0 });
+            if at == CutAt::Now {
+                self.power_off();
+            }
+        }
+    }
+
+    pub(crate) fn set(&mut self, fault: Fault) {
+        match fault {
+            Fault::IgnoreFlushes => self.faults.ignores_flushes = true,
+            Fault::Eio { on, how } => self.faults.eio[on as usize] = Some(how),
+            Fault::Delay { on, median, jitter, seed } => {
+                self.faults.delay[on as usize] = Some((median, jitter, Random::new(seed)));
+            }
+            Fault::Full => self.faults.is_full = true,
+            Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
+        }
+    }
+
+    /// Nothing is wrong any more, and no cut is armed.
+    pub(crate) fn clear(&mut self) {
+        self.faults = Faults::default();
+        self.armed = None;
+    }
+
+    /// How late the next such request is to be answered.
+    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+        if self.cut.is_some() {
+            return None;
+        }
+        let (median, jitter, random) = self.faults.delay[on as usize].as_mut()?;
+        Some(*median - *jitter + jitter.mul_f64(2.0 * random.share()))
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
+        let (start, end) = self.sectors(offset, into.len() as u64)?;
+        self.counters.reads += 1;
+        if let Fate::Failed(errno) = self.fate(On::Read) {
+            return Err(errno);
+        }
+        let read = self.image.read_exact_at(into, offset).and_then(|()| {
+            for extent in self.newest.overlapping(start, end) {
+                let part = extent.part(start, end);
+                let bytes = (part.start - start) * SECTOR_BYTES..(part.end - start) * SECTOR_BYTES;
+                let into = &mut into[bytes.start as usize..bytes.end as usize];
+                match part.data {
+                    Some(data) => self.log.file().read_exact_at(into, data)?,
+                    None => into.fill(0),
+                }
+            }
+            Ok(())
+        });
+        self.need(read)?;
+        if let Some((seed, share)) = self.faults.bit_rot {
+            for (sector, bytes) in (start..end).zip(into.chunks_mut(SECTOR_BYTES as usize)) {
+                let mut random = Random::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
+                if random.share() < share {
+                    let bit = random.next() % (8 * SECTOR_BYTES);
+                    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let (start, end) = self.sectors(offset, data.len() as u64)?;
+        self.counters.writes += 1;
+        self.counters.bytes += data.len() as u64;
+        let is_last = self.armed.as_mut().is_some_and(|armed| {
+            armed.writes += 1;
+            armed.at == CutAt::Write(armed.writes)
+        });
+        match self.fate(On::Write) {
+            Fate::Failed(errno) if !is_last => return Err(errno),
+            Fate::Dropped if !is_last => return Ok(()),
+            Fate::Done if self.faults.is_full => {
+                if !is_last {
+                    return Err(Errno::NOSPC);
+                }
+            }
+            Fate::Done => {
+                let noted = self.log.append(LogKind::Write, start, end - start, data);
+                let data = self.need(noted)?;
+                self.put(Extent { start, end, data: Some(data) });
+            }
+            Fate::Failed(_) | Fate::Dropped => {}
+        }
+        if is_last {
+            self.power_off();
+            return Err(Errno::IO);
+        }
+        Ok(())
+    }
+
+    /// A discard, or zeros without data. Both read as zeros afterwards.
+    pub(crate) fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
+        let (start, end) = self.sectors(offset, length)?;
+        self.counters.discards += 1;
+        match self.fate(On::Write) {
+            Fate::Failed(errno) => return Err(errno),
+            Fate::Dropped => return Ok(()),
+            Fate::Done => {}
+        }
+        let noted = self.log.append(LogKind::Discard, start, end - start, &[]);
+        self.need(noted)?;
+        self.put(Extent { start, end, data: None });
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+        if self.cut.is_some() {
+            return Err(Errno::IO);
+        }
+        self.counters.flushes += 1;
+        if let Some(armed) = &mut self.armed {
+            armed.flushes += 1;
+            if armed.at == CutAt::Flush(armed.flushes) {
+                self.power_off();
+                return Err(Errno::IO);
+            }
+        }
+        match self.fate(On::Flush) {
+            Fate::Failed(errno) => return Err(errno),
+            Fate::Dropped => return Ok(()),
+            Fate::Done if self.faults.ignores_flushes => return Ok(()),
+            Fate::Done => {}
+        }
+        let copied = self.newest.all().try_for_each(|extent| image::apply(self.log.file(), &self.image, extent));
+        self.need(copied)?;
+        self.unflushed.clear();
+        self.newest.clear();
+        let noted = self.log.flushed();
+        self.need(noted)
+    }
+
+    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
+    ///
+    /// # Errors
+    /// In words, when there was no cut, or files cannot be written.
+    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
+        let cut = self.cut.ok_or("the power is on: cut it first")?;
+        let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
+        let kept = surviving(operations, survivors).into_iter().try_for_each(|piece| {
+            let whole = self.unflushed[piece.operation];
+            let first = whole.start + piece.first;
+            image::apply(self.log.file(), &self.image, whole.part(first, first + piece.sectors))
+        });
+        let begun = kept.and_then(|()| {
+            let (image, base) = &self.image_and_base;
+            if self.log.is_kept() { image::copy(image, base) } else { Ok(()) }
+        });
+        let begun = begun.and_then(|()| self.log.begin_again(0));
+        self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
+        self.unflushed.clear();
+        self.newest.clear();
+        self.cut = None;
+        Ok(cut.at_risk)
+    }
+
+    fn put(&mut self, extent: Extent) {
+        self.unflushed.push(extent);
+        self.newest.insert(extent);
+    }
+
+    fn power_off(&mut self) {
+        let armed = self.armed.take();
+        let mut at_risk = AtRisk::default();
+        let mut sectors = Extents::default();
+        for extent in self.unflushed.iter().filter(|extent| extent.data.is_some()) {
+            at_risk.writes += 1;
+            at_risk.bytes += (extent.end - extent.start) * SECTOR_BYTES;
+            sectors.insert(*extent);
+        }
+        at_risk.sectors = sectors.sectors();
+        let (writes_seen, flushes_seen) = armed.map_or((0, 0), |armed| (armed.writes, armed.flushes));
+        self.cut = Some(Cut { at_ns: now_ns(), at_risk, writes_seen, flushes_seen });
+    }
+
+    fn fate(&mut self, on: On) -> Fate {
+        let how = &mut self.faults.eio[on as usize];
+        match how {
+            None => Fate::Done,
+            Some(How::Always) => Fate::Failed(Errno::IO),
+            Some(How::Once) => {
+                *how = None;
+                Fate::Failed(Errno::IO)
+            }
+            Some(How::Silent(0)) => Fate::Done,
+            Some(How::Silent(left)) => {
+                *left -= 1;
+                Fate::Dropped
+            }
+        }
+    }
+
+    /// The sectors of a request, if there is power.
+    fn sectors(&self, offset: u64, length: u64) -> Result<(u64, u64), Errno> {
+        let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes).ok_or(Errno::INVAL)?;
+        match self.cut {
+            Some(_) => Err(Errno::IO),
+            None if offset % SECTOR_BYTES != 0 || end % SECTOR_BYTES != 0 || length == 0 => Err(Errno::INVAL),
+            None => Ok((offset / SECTOR_BYTES, end / SECTOR_BYTES)),
+        }
+    }
+
+    /// Without its files the device has no power: what it would say is no answer of a disk's.
+    fn need<T>(&mut self, done: std::io::Result<T>) -> Result<T, Errno> {
+        done.map_err(|error| {
+            self.broken = Some(format!("{}: {error}", self.image_and_base.0.display()));
+            if self.cut.is_none() {
+                self.power_off();
+            }
+            Errno::IO
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "disk_model.rs"]
+mod model;

@@ -1,0 +1,97 @@
+//! What goes wrong with a fault device itself, as opposed to what it does wrong on purpose.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::fault::FileSystem;
+
+/// Why a fault device cannot be had, or does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Mounting needs root.
+    #[error("a fault device is a loop device with a mount on it, which only root can make; run this as root")]
+    NotRoot,
+    /// The kernel has no FUSE, or this container may not use it.
+    #[error(
+        "/dev/fuse: {0}; the kernel needs CONFIG_FUSE_FS (modprobe fuse), a container the device (docker run --device /dev/fuse --privileged)"
+    )]
+    NoFuse(io::Error),
+    /// No loop device can be had.
+    #[error("{}: {source}; the kernel needs CONFIG_BLK_DEV_LOOP (modprobe loop), a container the devices (docker run --privileged)", path.display())]
+    NoLoop {
+        /// What could not be opened or set up.
+        path: PathBuf,
+        /// As the kernel says.
+        source: io::Error,
+    },
+    /// A program is not installed.
+    #[error("{program} is not installed; apt-get install {package}")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// The Debian package that it comes in.
+        package: &'static str,
+    },
+    /// The directory holds something.
+    #[error("{}: a fault device wants a directory of its own, and this is not empty; name one that is empty or does not exist", .0.display())]
+    NotEmpty(PathBuf),
+    /// Another fault device is there.
+    #[error("{}: another fault device is in use there; name another directory, or end it", .0.display())]
+    InUse(PathBuf),
+    /// Somebody still uses the mount.
+    #[error("{0}: still in use after {limit_s} s; end the processes that use it first (plimsoll doctor --holds {0})", path.display())]
+    Busy {
+        /// What cannot be unmounted.
+        path: PathBuf,
+        /// How long that was tried.
+        limit_s: u64,
+    },
+    /// The file system needs more.
+    #[error("{size_bytes} bytes are too few for {file_system}; it needs {least_bytes}")]
+    TooSmall {
+        /// What was asked for.
+        size_bytes: u64,
+        /// For what.
+        file_system: FileSystem,
+        /// What is enough.
+        least_bytes: u64,
+    },
+    /// A program failed.
+    #[error("{program} failed: {said}")]
+    Failed {
+        /// The program.
+        program: &'static str,
+        /// What it wrote to standard error.
+        said: String,
+    },
+    /// The daemon is gone, or silent.
+    #[error("the fault device at {} does not answer ({source}); end what runs on it and make a new one", directory.display())]
+    Gone {
+        /// Where it is, or was.
+        directory: PathBuf,
+        /// How that showed.
+        source: io::Error,
+    },
+    /// The daemon does not do it.
+    #[error("{0}")]
+    Refused(String),
+    /// The operating system does not do something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What.
+        what: String,
+        /// As it says.
+        source: io::Error,
+    },
+}
+
+impl FaultError {
+    /// For `map_err` where a path is what matters.
+    pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
+        move |source| Self::Io { what: path.display().to_string(), source: source.into() }
+    }
+}
