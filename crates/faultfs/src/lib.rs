@@ -1,15 +1,24 @@
 //! A lying disk under an unmodified server.
 #![warn(missing_docs)]
 
+mod control;
+mod daemon;
+mod device;
 mod disk;
 mod error;
 mod extents;
 mod fault;
+mod fuse;
 mod image;
 mod log;
+mod loop_device;
 mod random;
+mod remove;
 mod survivors;
 
+pub use control::{Control, HELP};
+pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;
 pub use fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
 pub use log::{LogEntry, LogKind, log_entries};
+pub use remove::sweep_orphans;

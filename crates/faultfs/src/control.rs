@@ -1,0 +1,159 @@
+//! The control of a device: one line a command, one line an answer, over a Unix socket.
+//!
+//! An answer begins with `ok` or `error`. Commands are those of [`HELP`]; `Control` is a client of it, so that a program and a shell
+//! can do the same.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::FaultError;
+use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, Survivors};
+
+/// The socket's name in the device's directory.
+pub(crate) const SOCKET: &str = "control";
+/// How long the daemon may take for what it does at once.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to keep what survives, which is as much as was un-flushed.
+const POWER_ON_LIMIT: Duration = Duration::from_secs(300);
+
+/// The commands, for a person.
+pub const HELP: &str = "\
+arm now|flush N|write N            cut the power at the Nth flush or write from now
+cut                                cut it now
+wait MILLISECONDS                  wait for the cut; the answer is as that to status
+set ignore-flushes                 answer flushes, and make nothing durable
+set eio write|flush|read once|always|silent N
+                                   fail; silent: answer \"done\", and do nothing
+set delay write|flush|read MEDIAN_US JITTER_US SEED
+                                   answer late, in microseconds
+set full                           fail writes with ENOSPC
+set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
+clear                              nothing is wrong any more, and no cut is armed
+status                             power, counters, and what was at risk at the cut
+power-on none|all|random SEED SHARE [tear]|prefix WRITES [tear]
+                                   after a cut and with nothing mounted: keep these of the un-flushed writes
+";
+
+/// The control of a device that runs, from any process of the same user.
+#[derive(Debug, Clone)]
+pub struct Control(Arc<Path>);
+
+impl Control {
+    /// The device whose socket this is, or a link to it. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// Where it does not exist.
+    pub fn of_socket(socket: &Path) -> Result<Self, FaultError> {
+        let socket = socket.canonicalize().map_err(FaultError::at(socket))?;
+        Ok(Self::of_directory(socket.parent().unwrap_or(Path::new("/"))))
+    }
+
+    pub(crate) fn of_directory(directory: &Path) -> Self {
+        Self(directory.into())
+    }
+
+    /// Where the device is.
+    pub fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    /// Has the power go: now, or at a flush or write that comes.
+    ///
+    /// # Errors
+    /// When the daemon does not answer.
+    pub fn arm(&self, cut: CutAt) -> Result<(), FaultError> {
+        self.ask(&format!("arm {cut}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// The cut, as soon as it has happened; none when it has not by `limit`.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<Cut>, FaultError> {
+        self.ask(&format!("wait {}", limit.as_millis()), limit + ANSWER_LIMIT).map(|answer| Cut::of_answer(&answer))
+    }
+
+    /// Has something go wrong from now on.
+    ///
+    /// # Errors
+    /// As [`Self::arm`], and for a fault that makes no sense.
+    pub fn set(&self, fault: Fault) -> Result<(), FaultError> {
+        self.ask(&format!("set {fault}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Has nothing go wrong any more, and no cut armed.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn clear(&self) -> Result<(), FaultError> {
+        self.ask("clear", ANSWER_LIMIT).map(drop)
+    }
+
+    /// What has arrived.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn counters(&self) -> Result<Counters, FaultError> {
+        let status = self.ask("status", ANSWER_LIMIT)?;
+        Counters::of_answer(&status).ok_or_else(|| self.strange(&status))
+    }
+
+    /// Begins to count at zero.
+    pub(crate) fn count_anew(&self) -> Result<(), FaultError> {
+        self.ask("count-anew", ANSWER_LIMIT).map(drop)
+    }
+
+    /// The file system, and how often the device is open.
+    pub(crate) fn state(&self) -> Result<(FileSystem, u64), FaultError> {
+        let status = self.ask("status", ANSWER_LIMIT)?;
+        let value = |name: &str| status.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let (file_system, open) = value("file_system").zip(value("open")).ok_or_else(|| self.strange(&status))?;
+        Ok((file_system.parse()?, open.parse().map_err(|_| self.strange(&status))?))
+    }
+
+    /// Keeps what survives, and has the device work again.
+    pub(crate) fn power_on(&self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
+        let answer = self.ask(&format!("power-on {survivors}"), POWER_ON_LIMIT)?;
+        AtRisk::of_answer(&answer).ok_or_else(|| self.strange(&answer))
+    }
+
+    /// The answer to a command of [`HELP`], without `ok`.
+    ///
+    /// # Errors
+    /// When the daemon does not answer in time, and as it says.
+    pub fn ask(&self, command: &str, limit: Duration) -> Result<String, FaultError> {
+        let gone = |source| FaultError::Gone { directory: self.0.to_path_buf(), source };
+        if command.contains('\n') {
+            return Err(FaultError::Usage("a command is one line".into()));
+        }
+        let answer = self.exchange(command, limit).map_err(gone)?;
+        match answer.split_once(' ').unwrap_or((&answer, "")) {
+            ("ok", said) => Ok(said.to_owned()),
+            ("error", said) => Err(FaultError::Refused(said.to_owned())),
+            _ => Err(gone(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    fn exchange(&self, command: &str, limit: Duration) -> io::Result<String> {
+        // By its directory: a socket's path may have 107 bytes only.
+        let directory = rustix::fs::open(&*self.0, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()));
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.write_all(format!("{command}\n").as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer)?;
+        Ok(answer.trim_end().to_owned())
+    }
+
+    fn strange(&self, answer: &str) -> FaultError {
+        let source = io::Error::new(io::ErrorKind::InvalidData, format!("it says {answer:?}"));
+        FaultError::Gone { directory: self.0.to_path_buf(), source }
+    }
+}

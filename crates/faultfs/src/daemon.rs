@@ -1,0 +1,225 @@
+//! The daemon: this program, executed again, with the disk in it.
+//!
+//! It has a process of its own so that it can be killed, and so that its owner's death does not leave a device that nobody
+//! serves: the end of the socket between them is all that it needs to see. Then it cuts the power, so that nobody waits for anything,
+//! and has one more process remove the mounts: a thread of its own would hold /dev/fuse open while it waits for it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use rustix::net::{RecvFlags, SendFlags, SocketType};
+use rustix::process::Pid;
+
+use crate::control::SOCKET;
+use crate::device::{BASE, FUSE, IMAGE, LOG, MARK};
+use crate::disk::Disk;
+use crate::error::FaultError;
+use crate::fault::{CutAt, FileSystem, number};
+use crate::fuse::{self, Shared};
+use crate::log::Log;
+use crate::remove::remove;
+
+/// The environment variable that makes this program a daemon, or what removes a device: the id of the process that wants it.
+const OWNER: &str = "PLIMSOLL_FAULT_DEVICE_OF";
+/// Longest first answer.
+pub(crate) const READY_BYTES_MAX: usize = 4096;
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Runs before `main` of every program that has this crate in it. A test's program has no `main` of ours that could
+/// look whether it was executed as a daemon.
+// SAFETY: a function is what belongs there. It goes on only in a daemon, and needs nothing that is set up for `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    // Whoever sets the variable without the rest gets the program that he has called.
+    if std::env::var_os(OWNER).is_some_and(|owner| is_asked_by(&owner)) {
+        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        std::process::exit(i32::from(!daemon(&arguments)));
+    }
+}
+
+/// Whether `owner` is this process's parent, and a socket of its is standard input.
+fn is_asked_by(owner: &OsString) -> bool {
+    let parent = owner.to_str().and_then(|owner| Pid::from_raw(owner.parse().ok()?));
+    let socket = rustix::net::sockopt::socket_type(io::stdin());
+    parent.is_some() && parent == rustix::process::getppid() && socket == Ok(SocketType::SEQPACKET)
+}
+
+/// Starts this program again, as a daemon or to remove a device; `theirs` is its end of a socket.
+pub(crate) fn execute(theirs: OwnedFd, arguments: &[OsString]) -> io::Result<Child> {
+    // Without a mention the linker might leave it out.
+    std::hint::black_box(&BEFORE_MAIN);
+    Command::new("/proc/self/exe")
+        .arg0("plimsoll-faultfs")
+        .args(arguments)
+        .env_clear()
+        .env(OWNER, std::process::id().to_string())
+        .current_dir("/")
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // So that Ctrl-C in a terminal does not reach it.
+        .process_group(0)
+        .spawn()
+}
+
+/// What a process does that [`execute`] started; whether it went well.
+fn daemon(arguments: &[OsString]) -> bool {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    match (arguments, &*words) {
+        ([_, directory], ["remove", ..]) => remove(Path::new(directory)).is_ok(),
+        ([_, directory, ..], ["serve", .., size_bytes, file_system, log]) => {
+            let directory = Path::new(directory);
+            let started = start(directory, size_bytes, file_system, *log == "keep-log");
+            let said = started.as_ref().map_or_else(|error| format!("error {error}"), |_| "ok".into());
+            let said = &said.as_bytes()[..said.len().min(READY_BYTES_MAX)];
+            let heard = rustix::net::send(io::stdin(), said, SendFlags::NOSIGNAL);
+            if let Ok(served) = started {
+                serve(directory, &served);
+                // To drop the session would unmount what is somebody else's by now.
+                std::mem::forget(served);
+            }
+            heard.is_ok()
+        }
+        _ => false,
+    }
+}
+
+struct Served {
+    shared: Arc<Shared>,
+    _session: fuser::BackgroundSession,
+    /// Locked, so that no sweep takes the device for one that was left.
+    _mark: File,
+}
+
+fn start(directory: &Path, size_bytes: &str, file_system: &str, keeps_log: bool) -> Result<Served, FaultError> {
+    let open = |name: &str| {
+        let path = directory.join(name);
+        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
+    };
+    let mark = open(MARK)?;
+    rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(directory))?;
+    let file_system: FileSystem = file_system.parse()?;
+    // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
+    // as any FUSE daemon.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let paths = (directory.join(IMAGE), directory.join(BASE));
+    let disk = Disk::new(open(IMAGE)?, Log::new(open(LOG)?, keeps_log), paths, number(size_bytes)?);
+    let shared = Shared::new(disk);
+    std::env::set_current_dir(directory).map_err(FaultError::at(directory))?;
+    let listener = UnixListener::bind(SOCKET).map_err(FaultError::at(Path::new(SOCKET)))?;
+    std::fs::set_permissions(SOCKET, PermissionsExt::from_mode(0o600)).map_err(FaultError::at(Path::new(SOCKET)))?;
+    let at = directory.join(FUSE);
+    let session = fuse::mount(&shared, &at).map_err(FaultError::at(&at))?;
+    let control = Arc::clone(&shared);
+    let accept = move || accept(&listener, &control, file_system);
+    std::thread::Builder::new().name("control".into()).spawn(accept).map_err(FaultError::at(directory))?;
+    Ok(Served { shared, _session: session, _mark: mark })
+}
+
+/// Waits for the owner to close its socket, or to die; then sees to it that nothing is left.
+fn serve(directory: &Path, served: &Served) {
+    let mut nothing = [0; 1];
+    // Nothing is ever sent: it returns at the end.
+    let _ = rustix::net::recv(io::stdin(), &mut nothing, RecvFlags::empty());
+    served.shared.with(|disk| disk.arm(CutAt::Now));
+    if !directory.join(MARK).exists() {
+        return;
+    }
+    let pair = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    );
+    if let Ok((_ours, theirs)) = pair
+        && let Ok(mut child) = execute(theirs, &["remove".into(), directory.into()])
+    {
+        let _ = child.wait();
+    }
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem) {
+    let busy = Arc::new(());
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of descriptors, for instance: no reason to spin.
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        if Arc::strong_count(&busy) > CONNECTIONS_MAX {
+            continue;
+        }
+        let (shared, busy) = (Arc::clone(shared), Arc::clone(&busy));
+        let _ = std::thread::Builder::new().name("connection".into()).spawn(move || {
+            let _busy = busy;
+            // Who does not listen any more has what he wanted.
+            let _ = converse(stream, &shared, file_system);
+        });
+    }
+}
+
+fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io::Result<()> {
+    let mut answers = stream.try_clone()?;
+    for line in BufReader::new(stream).lines() {
+        let line = match answer(&line?, shared, file_system) {
+            Ok(said) => format!("ok {said}"),
+            Err(error) => format!("error {error}").replace('\n', " "),
+        };
+        answers.write_all(format!("{}\n", line.trim_end()).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String, FaultError> {
+    let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+    let mut said = String::new();
+    match verb {
+        "arm" => rest.parse().map(|at| shared.with(|disk| disk.arm(at)))?,
+        "cut" => shared.with(|disk| disk.arm(CutAt::Now)),
+        "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
+        "set" => rest.parse().map(|fault| shared.with(|disk| disk.set(fault)))?,
+        "clear" => shared.with(Disk::clear),
+        "count-anew" => shared.with(Disk::count_anew),
+        "status" => {}
+        "power-on" => {
+            let survivors = rest.parse()?;
+            if shared.open() > 0 {
+                return Err(FaultError::Refused("the device is still in use: unmount it first".into()));
+            }
+            said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
+        }
+        _ => return Err(crate::fault::unknown(line, "arm, cut, wait, set, clear, status or power-on")),
+    }
+    if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
+        return Err(FaultError::Refused(format!("the disk under the device failed: {broken}")));
+    }
+    if matches!(verb, "wait" | "status") {
+        said = status(shared, file_system);
+    }
+    Ok(said)
+}
+
+fn status(shared: &Shared, file_system: FileSystem) -> String {
+    let (counters, cut) = shared.with(|disk| (disk.counters(), disk.cut()));
+    let power = if cut.is_some() { "off" } else { "on" };
+    let cut = cut.map(|cut| format!(" {cut}")).unwrap_or_default();
+    format!("power={power} file_system={file_system} open={} {counters}{cut}", shared.open())
+}

@@ -1,0 +1,298 @@
+//! A fault device from its beginning to its end: daemon, loop device, file system, mount; a power cycle; removal.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::FlockOperation;
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
+
+use crate::control::Control;
+use crate::daemon::{READY_BYTES_MAX, execute};
+use crate::error::FaultError;
+use crate::fault::{AtRisk, CutAt, FileSystem, SECTOR_BYTES, Survivors};
+use crate::fuse::FILE;
+use crate::image;
+use crate::loop_device::{LOOK_INTERVAL, mount_file, unmount};
+use crate::remove::{mark, remove, sweep, sweep_orphans};
+
+/// What is in a device's directory.
+pub(crate) const MOUNT: &str = "mount";
+pub(crate) const FUSE: &str = "fuse";
+pub(crate) const IMAGE: &str = "image";
+pub(crate) const BASE: &str = "base";
+pub(crate) const LOG: &str = "log";
+pub(crate) const MARK: &str = "plimsoll-faultfs";
+
+/// How long the daemon may take to be ready, or to end.
+const DAEMON_BOUND: Duration = Duration::from_secs(30);
+/// How long processes may still use a mount that is to be cycled.
+const USE_BOUND: Duration = Duration::from_secs(10);
+
+/// What device is wanted.
+#[derive(Debug, Clone)]
+pub struct DeviceSpec {
+    /// Where its files and mounts are. It is empty, or does not exist yet. It takes as much of its disk as is written to the device, and as much
+    /// again as is un-flushed or logged.
+    pub directory: PathBuf,
+    /// A multiple of 4096.
+    pub size_bytes: u64,
+    /// What is made on it.
+    pub file_system: FileSystem,
+    /// Whether all that arrives is kept in order, for [`crate::crash_images`].
+    pub keep_log: bool,
+}
+
+/// A mounted file system on a device that lies. Everything is removed with this value, and also when its process dies.
+#[derive(Debug)]
+pub struct FaultDevice {
+    directory: PathBuf,
+    mount_point: PathBuf,
+    file_system: FileSystem,
+    /// Locked for as long as this lives.
+    _mark: File,
+    daemon: Option<(Child, OwnedFd)>,
+    is_closed: bool,
+}
+
+impl FaultDevice {
+    /// Makes one, and mounts it. Removes devices that were left by killed processes first.
+    ///
+    /// # Errors
+    /// Where this is not root, the kernel has no FUSE or loop device, mkfs is not installed, or the directory is not empty.
+    pub fn start(spec: &DeviceSpec) -> Result<Self, FaultError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(FaultError::NotRoot);
+        }
+        File::options().read(true).write(true).open("/dev/fuse").map_err(FaultError::NoFuse)?;
+        let least_bytes = spec.file_system.least_bytes();
+        if spec.size_bytes < least_bytes {
+            return Err(FaultError::TooSmall {
+                size_bytes: spec.size_bytes,
+                file_system: spec.file_system,
+                least_bytes,
+            });
+        }
+        if !spec.size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
+            return Err(FaultError::Usage(format!("{} bytes are no multiple of 4096", spec.size_bytes)));
+        }
+        let mkfs = Mkfs::of(spec.file_system)?;
+        sweep_orphans();
+        let (directory, mark) = claim(&spec.directory)?;
+        let mount_point = directory.join(MOUNT);
+        let file_system = spec.file_system;
+        let mut device = Self { directory, mount_point, file_system, _mark: mark, daemon: None, is_closed: false };
+        device.set_up(spec, &mkfs)?;
+        Ok(device)
+    }
+
+    fn set_up(&mut self, spec: &DeviceSpec, mkfs: &Mkfs) -> Result<(), FaultError> {
+        let path = |name| self.directory.join(name);
+        for name in [MOUNT, FUSE] {
+            fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
+        }
+        let image = File::create_new(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
+        image.set_len(spec.size_bytes).map_err(FaultError::at(&path(IMAGE)))?;
+        mkfs.run(&path(IMAGE))?;
+        if spec.keep_log {
+            image::copy(&path(IMAGE), &path(BASE)).map_err(FaultError::at(&path(BASE)))?;
+        }
+        self.start_daemon(spec)?;
+        mount_file(&self.directory.join(FUSE).join(FILE), self.file_system, &self.mount_point)?;
+        self.control().count_anew()
+    }
+
+    fn start_daemon(&mut self, spec: &DeviceSpec) -> Result<(), FaultError> {
+        let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.map_err(|error| gone(error.into()))?;
+        let log = if spec.keep_log { "keep-log" } else { "no-log" };
+        let arguments: [OsString; 5] = [
+            "serve".into(),
+            self.directory.clone().into(),
+            spec.size_bytes.to_string().into(),
+            spec.file_system.to_string().into(),
+            log.into(),
+        ];
+        let child = execute(theirs, &arguments).map_err(gone)?;
+        let (_, ours) = self.daemon.insert((child, ours));
+        let mut said = [0; READY_BYTES_MAX];
+        let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
+        let length = match wait_readable(ours, DAEMON_BOUND) {
+            Ok(true) => {
+                rustix::net::recv(&*ours, &mut said[..], RecvFlags::empty()).map_err(|error| gone(error.into()))?.0
+            }
+            Ok(false) => return Err(gone(io::ErrorKind::TimedOut.into())),
+            Err(error) => return Err(gone(error)),
+        };
+        match &said[..length] {
+            b"ok" => Ok(()),
+            b"" => Err(gone(io::ErrorKind::UnexpectedEof.into())),
+            error => Err(FaultError::Refused(String::from_utf8_lossy(error).trim_start_matches("error ").to_owned())),
+        }
+    }
+
+    /// Where a server's data goes.
+    pub fn mount_point(&self) -> &Path {
+        &self.mount_point
+    }
+
+    /// What says when the power goes, and what goes wrong.
+    pub fn control(&self) -> Control {
+        Control::of_directory(&self.directory)
+    }
+
+    /// The id of the daemon's process.
+    pub fn daemon_process(&self) -> Option<u32> {
+        self.daemon.as_ref().map(|(child, _)| child.id())
+    }
+
+    /// Ends what a cut began: unmounts, keeps of the un-flushed writes what survives, and mounts again, which has the file
+    /// system recover. Cuts the power first where that has not gone. Faults stay as they are set.
+    ///
+    /// # Errors
+    /// When somebody still uses the mount after 10 s; when the file system cannot be mounted any more.
+    pub fn power_cycle(&mut self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
+        self.control().power_cycle(survivors)
+    }
+
+    /// Removes everything.
+    ///
+    /// # Errors
+    /// When something is left.
+    pub fn close(mut self) -> Result<(), FaultError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), FaultError> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Ok(());
+        }
+        // Without power every wait on the device ends; and a daemon that cannot do that answers nothing else either.
+        let is_deaf = self.daemon.is_some() && self.control().arm(CutAt::Now).is_err();
+        if let Some((child, _)) = self.daemon.as_mut().filter(|_| is_deaf) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let removed = remove(&self.directory).map_err(FaultError::at(&self.directory));
+        if let Some((mut child, socket)) = self.daemon.take() {
+            let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+            let until = Instant::now() + DAEMON_BOUND;
+            while matches!(child.try_wait(), Ok(None)) {
+                if Instant::now() > until {
+                    let _ = child.kill();
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+        }
+        removed
+    }
+}
+
+impl Drop for FaultDevice {
+    fn drop(&mut self) {
+        // What is left is found by the next sweep.
+        let _ = self.end();
+    }
+}
+
+impl Control {
+    /// As [`FaultDevice::power_cycle`], from any process of root's in the same mount namespace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn power_cycle(&self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
+        self.arm(CutAt::Now)?;
+        let mount_point = self.directory().join(MOUNT);
+        let until = Instant::now() + USE_BOUND;
+        let busy = || FaultError::Busy { path: mount_point.clone(), limit_s: USE_BOUND.as_secs() };
+        if !unmount(&mount_point, USE_BOUND).map_err(FaultError::at(&mount_point))? {
+            return Err(busy());
+        }
+        // The loop device frees itself after that; another mount namespace may still hold it.
+        let file_system = loop {
+            match self.state()? {
+                (file_system, 0) => break file_system,
+                _ if Instant::now() > until => return Err(busy()),
+                _ => std::thread::sleep(LOOK_INTERVAL),
+            }
+        };
+        let at_risk = self.power_on(survivors)?;
+        mount_file(&self.directory().join(FUSE).join(FILE), file_system, &mount_point)?;
+        Ok(at_risk)
+    }
+}
+
+/// The directory, which is ours from now on, and its mark, locked.
+fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
+    fs::create_dir_all(directory).map_err(FaultError::at(directory))?;
+    let directory = directory.canonicalize().map_err(FaultError::at(directory))?;
+    if matches!(mark(&directory), Some((_, false))) {
+        return Err(FaultError::InUse(directory));
+    }
+    sweep(&directory);
+    if fs::read_dir(&directory).map_err(FaultError::at(&directory))?.next().is_some() {
+        return Err(FaultError::NotEmpty(directory));
+    }
+    let path = directory.join(MARK);
+    let mark = File::create_new(&path).map_err(FaultError::at(&path))?;
+    rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(&path))?;
+    Ok((directory, mark))
+}
+
+/// Waits until `file` can be read, or `bound` is over.
+fn wait_readable(file: &OwnedFd, bound: Duration) -> io::Result<bool> {
+    let bound = Timespec::try_from(bound).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&bound))? > 0)
+}
+
+/// The program that makes a file system.
+struct Mkfs {
+    program: &'static str,
+    path: PathBuf,
+    arguments: &'static [&'static str],
+}
+
+impl Mkfs {
+    fn of(file_system: FileSystem) -> Result<Self, FaultError> {
+        let (program, package, arguments): (_, _, &[&str]) = match file_system {
+            // With everything made now: what the kernel makes later would be writes of nobody's.
+            FileSystem::Ext4 => {
+                ("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+            }
+            FileSystem::Xfs => ("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
+            FileSystem::Btrfs => ("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
+        };
+        let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"];
+        let found = places.iter().map(|place| Path::new(place).join(program)).find(|path| path.exists());
+        let path = found.ok_or(FaultError::Missing { program, package })?;
+        Ok(Self { program, path, arguments })
+    }
+
+    fn run(&self, image: &Path) -> Result<(), FaultError> {
+        let mut command = Command::new(&self.path);
+        command.args(self.arguments).arg(image).env("LC_ALL", "C").stdin(Stdio::null());
+        let output = command.output().map_err(FaultError::at(&self.path))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(FaultError::Failed { program: self.program, said })
+    }
+}
+
+impl FileSystem {
+    /// The smallest device that its mkfs takes, or that has a journal.
+    fn least_bytes(self) -> u64 {
+        match self {
+            Self::Ext4 => 16 << 20,
+            Self::Xfs => 300 << 20,
+            Self::Btrfs => 128 << 20,
+        }
+    }
+}

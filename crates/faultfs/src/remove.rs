@@ -1,0 +1,70 @@
+//! Removing a device: mounts, what frees itself with them, and files. Also one whose daemon was killed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use rustix::mount::UnmountFlags;
+
+use crate::control::SOCKET;
+use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT};
+use crate::fuse::SUBTYPE;
+use crate::loop_device::unmount;
+
+/// How long somebody may still use a mount, before it is taken away under him.
+const USE_BOUND: Duration = Duration::from_secs(5);
+
+/// Removes what is in a device's directory. Its power is off, or its daemon is dead: nothing here waits for a disk.
+pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+    for name in [MOUNT, FUSE] {
+        let at = directory.join(name);
+        if !unmount(&at, USE_BOUND)? {
+            // It is out of everybody's way then, and goes with the last one who has a file open in it.
+            rustix::mount::unmount(&at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
+        }
+    }
+    let is_there = |done: &io::Error| done.kind() != io::ErrorKind::NotFound;
+    // The mark is last: by it a sweep finds what is left where whoever does this is killed.
+    let files = [IMAGE, BASE, LOG, SOCKET].map(|name| fs::remove_file(directory.join(name)));
+    let directories = [MOUNT, FUSE].map(|name| fs::remove_dir(directory.join(name)));
+    for done in files.into_iter().chain(directories) {
+        done.or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })?;
+    }
+    fs::remove_file(directory.join(MARK)).or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })
+}
+
+/// The mark of a device in `directory`, if there is one; locked, if neither its owner nor its daemon is alive.
+pub(crate) fn mark(directory: &Path) -> Option<(File, bool)> {
+    let mark = File::open(directory.join(MARK)).ok()?;
+    let is_ours = mark.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == 0);
+    let is_free = rustix::fs::flock(&mark, FlockOperation::NonBlockingLockExclusive).is_ok();
+    is_ours.then_some((mark, is_free))
+}
+
+/// Removes devices whose owner and daemon were both killed, and says where they were. They are found by their FUSE mounts.
+pub fn sweep_orphans() -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_ours = |line: &&str| line.contains(&format!(" - fuse.{SUBTYPE} "));
+    let mount_points = table.lines().filter(is_ours).filter_map(|line| line.split(' ').nth(4)).map(unescaped);
+    let directories = mount_points.filter_map(|at| Some(at.parent()?.to_owned()));
+    directories.filter(|directory| sweep(directory)).collect()
+}
+
+/// Removes the device in `directory` if it was left.
+pub(crate) fn sweep(directory: &Path) -> bool {
+    let Some((_locked, true)) = mark(directory) else { return false };
+    // Whoever waits for an answer of a daemon that is stopped, or half gone, gets an error (fuse: abort on a forced unmount).
+    let _ = rustix::mount::unmount(directory.join(FUSE), UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
+    remove(directory).is_ok()
+}
+
+/// A path of mountinfo, where spaces and the like are octal (proc_pid_mountinfo(5)).
+fn unescaped(path: &str) -> PathBuf {
+    let path = [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", r"\")]
+        .iter()
+        .fold(path.to_owned(), |path, (code, meant)| path.replace(code, meant));
+    path.into()
+}
