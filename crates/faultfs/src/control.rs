@@ -25,6 +25,8 @@ const POWER_ON_LIMIT: Duration = Duration::from_secs(300);
 /// The commands, for a person.
 pub const HELP: &str = "\
 arm now|flush N|write N            cut the power at the Nth flush or write from now
+freeze now|flush N|write N         the same, but what runs on the device does not notice: what it writes from then
+                                   on is gone after the power is on again
 cut                                cut it now
 wait MILLISECONDS                  wait for the cut; the answer is as that to status
 set ignore-flushes                 answer flushes, and make nothing durable
@@ -69,6 +71,24 @@ impl Control {
     /// When the daemon does not answer.
     pub fn arm(&self, cut: CutAt) -> Result<(), FaultError> {
         self.ask(&format!("arm {cut}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Has the device freeze: now, or at a flush or write that comes. That is a power cut which the machine does not notice: what is
+    /// durable and what is not stay as they are, and what comes later is forgotten at the power cycle. So nothing waits for a dead
+    /// device, and no mapped page of it faults. Who counts what a store acknowledged has to leave out what came after [`Cut::at_ns`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer.
+    pub fn freeze(&self, cut: CutAt) -> Result<(), FaultError> {
+        self.ask(&format!("freeze {cut}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// The cut, if it has happened.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn cut(&self) -> Result<Option<Cut>, FaultError> {
+        self.ask("status", ANSWER_LIMIT).map(|answer| Cut::of_answer(&answer))
     }
 
     /// The cut, as soon as it has happened; none when it has not by `limit`.

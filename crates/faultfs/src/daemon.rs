@@ -193,6 +193,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
     let mut said = String::new();
     match verb {
         "arm" => rest.parse().map(|at| shared.with(|disk| disk.arm(at)))?,
+        "freeze" => rest.parse().map(|at| shared.with(|disk| disk.freeze(at)))?,
         "cut" => shared.with(|disk| disk.arm(CutAt::Now)),
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => rest.parse().map(|fault| shared.with(|disk| disk.set(fault)))?,
@@ -206,7 +207,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             }
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
-        _ => return Err(crate::fault::unknown(line, "arm, cut, wait, set, clear, status or power-on")),
+        _ => return Err(crate::fault::unknown(line, "arm, freeze, cut, wait, set, clear, status or power-on")),
     }
     if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
         return Err(FaultError::Refused(format!("the disk under the device failed: {broken}")));

@@ -3,6 +3,9 @@
 //! Durable is what the image holds. What has been written since the last flush that was honoured is in the log; `unflushed` has it in order,
 //! `newest` says for each sector where its newest contents are. A flush copies the newest contents into the image. So memory grows with
 //! the number of un-flushed writes, and with nothing else.
+//!
+//! A cut that freezes takes nothing away: what is durable and what is not stay as they are at that moment, what comes later is in `after`,
+//! and the next power-on forgets it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -40,6 +43,7 @@ enum Fate {
 #[derive(Debug)]
 struct Armed {
     at: CutAt,
+    freezes: bool,
     writes: u64,
     flushes: u64,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Disk {
     faults: Faults,
     armed: Option<Armed>,
     cut: Option<Cut>,
+    /// Since a cut that froze the device: what the machine above goes on to see.
+    after: Option<Extents>,
     counters: Counters,
     /// What went wrong with the files of ours; then there is no power.
     broken: Option<String>,
@@ -73,6 +79,7 @@ impl Disk {
             faults: Faults::default(),
             armed: None,
             cut: None,
+            after: None,
             counters: Counters::default(),
             broken: None,
         }
@@ -103,10 +110,24 @@ impl Disk {
 
     /// Has the power go as told, unless it has gone.
     pub(crate) fn arm(&mut self, at: CutAt) {
+        self.arm_or_freeze(at, false);
+    }
+
+    /// Has the device freeze as told, unless its power has gone.
+    pub(crate) fn freeze(&mut self, at: CutAt) {
+        self.arm_or_freeze(at, true);
+    }
+
+    fn arm_or_freeze(&mut self, at: CutAt, freezes: bool) {
         if self.cut.is_none() {
-            self.armed = Some(Armed { at, writes: 0, flushes: 0 });
+            // A cut now has seen what one that was awaited had.
+            let (writes, flushes) = match &self.armed {
+                Some(armed) if at == CutAt::Now => (armed.writes, armed.flushes),
+                _ => (0, 0),
+            };
+            self.armed = Some(Armed { at, freezes, writes, flushes });
             if at == CutAt::Now {
-                self.power_off();
+                let _ = self.power_off();
             }
         }
     }
@@ -140,12 +161,15 @@ impl Disk {
 
     pub(crate) fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
         let (start, end) = self.sectors(offset, into.len() as u64)?;
-        self.counters.reads += 1;
-        if let Fate::Failed(errno) = self.fate(On::Read) {
-            return Err(errno);
+        if self.after.is_none() {
+            self.counters.reads += 1;
+            if let Fate::Failed(errno) = self.fate(On::Read) {
+                return Err(errno);
+            }
         }
         let read = self.image.read_exact_at(into, offset).and_then(|()| {
-            for extent in self.newest.overlapping(start, end) {
+            let after = self.after.iter().flat_map(|after| after.overlapping(start, end));
+            for extent in self.newest.overlapping(start, end).chain(after) {
                 let part = extent.part(start, end);
                 let bytes = (part.start - start) * SECTOR_BYTES..(part.end - start) * SECTOR_BYTES;
                 let into = &mut into[bytes.start as usize..bytes.end as usize];
@@ -171,6 +195,9 @@ impl Disk {
 
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let (start, end) = self.sectors(offset, data.len() as u64)?;
+        if self.after.is_some() {
+            return self.put_after(LogKind::Write, start, end, data);
+        }
         self.counters.writes += 1;
         self.counters.bytes += data.len() as u64;
         let is_last = self.armed.as_mut().is_some_and(|armed| {
@@ -193,8 +220,7 @@ impl Disk {
             Fate::Failed(_) | Fate::Dropped => {}
         }
         if is_last {
-            self.power_off();
-            return Err(Errno::IO);
+            return self.power_off();
         }
         Ok(())
     }
@@ -202,6 +228,9 @@ impl Disk {
     /// A discard, or zeros without data. Both read as zeros afterwards.
     pub(crate) fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
         let (start, end) = self.sectors(offset, length)?;
+        if self.after.is_some() {
+            return self.put_after(LogKind::Discard, start, end, &[]);
+        }
         self.counters.discards += 1;
         match self.fate(On::Write) {
             Fate::Failed(errno) => return Err(errno),
@@ -215,6 +244,9 @@ impl Disk {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
+        if self.after.is_some() {
+            return Ok(());
+        }
         if self.cut.is_some() {
             return Err(Errno::IO);
         }
@@ -222,8 +254,7 @@ impl Disk {
         if let Some(armed) = &mut self.armed {
             armed.flushes += 1;
             if armed.at == CutAt::Flush(armed.flushes) {
-                self.power_off();
-                return Err(Errno::IO);
+                return self.power_off();
             }
         }
         match self.fate(On::Flush) {
@@ -260,7 +291,7 @@ impl Disk {
         self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
         self.unflushed.clear();
         self.newest.clear();
-        self.cut = None;
+        (self.cut, self.after) = (None, None);
         Ok(cut.at_risk)
     }
 
@@ -269,7 +300,17 @@ impl Disk {
         self.newest.insert(extent);
     }
 
-    fn power_off(&mut self) {
+    /// What came after a cut that froze the device.
+    fn put_after(&mut self, kind: LogKind, start: u64, end: u64, data: &[u8]) -> Result<(), Errno> {
+        let noted = self.log.append(kind, start, end - start, data);
+        let at = self.need(noted)?;
+        let data = (kind == LogKind::Write).then_some(at);
+        self.after.get_or_insert_default().insert(Extent { start, end, data });
+        Ok(())
+    }
+
+    /// The cut; what is answered to the request that it comes with.
+    fn power_off(&mut self) -> Result<(), Errno> {
         let armed = self.armed.take();
         let mut at_risk = AtRisk::default();
         let mut sectors = Extents::default();
@@ -279,8 +320,10 @@ impl Disk {
             sectors.insert(*extent);
         }
         at_risk.sectors = sectors.sectors();
-        let (writes_seen, flushes_seen) = armed.map_or((0, 0), |armed| (armed.writes, armed.flushes));
+        let (writes_seen, flushes_seen) = armed.as_ref().map_or((0, 0), |armed| (armed.writes, armed.flushes));
         self.cut = Some(Cut { at_ns: now_ns(), at_risk, writes_seen, flushes_seen });
+        self.after = armed.filter(|armed| armed.freezes).map(|_| Extents::default());
+        if self.after.is_some() { Ok(()) } else { Err(Errno::IO) }
     }
 
     fn fate(&mut self, on: On) -> Fate {
@@ -304,9 +347,9 @@ impl Disk {
     fn sectors(&self, offset: u64, length: u64) -> Result<(u64, u64), Errno> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes).ok_or(Errno::INVAL)?;
         match self.cut {
-            Some(_) => Err(Errno::IO),
-            None if offset % SECTOR_BYTES != 0 || end % SECTOR_BYTES != 0 || length == 0 => Err(Errno::INVAL),
-            None => Ok((offset / SECTOR_BYTES, end / SECTOR_BYTES)),
+            Some(_) if self.after.is_none() => Err(Errno::IO),
+            _ if offset % SECTOR_BYTES != 0 || end % SECTOR_BYTES != 0 || length == 0 => Err(Errno::INVAL),
+            _ => Ok((offset / SECTOR_BYTES, end / SECTOR_BYTES)),
         }
     }
 
@@ -315,7 +358,7 @@ impl Disk {
         done.map_err(|error| {
             self.broken = Some(format!("{}: {error}", self.image_and_base.0.display()));
             if self.cut.is_none() {
-                self.power_off();
+                let _ = self.power_off();
             }
             Errno::IO
         })

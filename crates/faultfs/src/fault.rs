@@ -47,7 +47,8 @@ impl FromStr for FileSystem {
     }
 }
 
-/// When the power goes. Counted from the arming; the flush or write that it comes with is answered EIO.
+/// When the power goes. Counted from the arming; the flush or write that it comes with is answered EIO, or "done" by a device
+/// that freezes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutAt {
     /// At once.

@@ -38,3 +38,32 @@ fn a_disk_that_ignores_flushes_loses_a_synced_file() {
     assert!(!fixture.path("synced").exists());
     fixture.close();
 }
+
+#[test]
+fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
+    let mut fixture = Fixture::new(FileSystem::Ext4);
+    write(&fixture.path("before"), &[1; 50_000], true);
+    let control = fixture.device.control();
+    control.freeze(CutAt::Flush(1)).unwrap();
+    assert_eq!(control.cut().unwrap(), None);
+    // Its flush comes with the cut, and is said to be done.
+    write(&fixture.path("at-risk"), &[2; 50_000], true);
+    let cut = control.cut().unwrap().expect("a flush came");
+    assert!(cut.at_risk.writes > 0 && cut.flushes_seen == 1, "{cut:?}");
+    for number in 0..20 {
+        write(&fixture.path(&format!("after-{number}")), &[3; 50_000], true);
+    }
+    fs::remove_file(fixture.path("before")).unwrap();
+    assert_eq!(fs::read(fixture.path("after-19")).unwrap(), [3; 50_000]);
+    assert_eq!(control.cut().unwrap(), Some(cut), "nothing counts after the cut");
+    assert_eq!(fixture.device.power_cycle(&Survivors::None).unwrap(), cut.at_risk);
+    assert_eq!(fs::read(fixture.path("before")).unwrap(), [1; 50_000]);
+    assert!(!fixture.path("at-risk").exists() && !fixture.path("after-0").exists());
+    // It works again as a device does.
+    write(&fixture.path("again"), b"again", true);
+    control.freeze(CutAt::Now).unwrap();
+    write(&fixture.path("lost"), b"lost", true);
+    fixture.device.power_cycle(&Survivors::All).unwrap();
+    assert!(fixture.path("again").exists() && !fixture.path("lost").exists());
+    fixture.close();
+}
