@@ -41,6 +41,8 @@ pub(crate) struct Inbox {
     asked: Vec<[Field; 2]>,
     /// For each ticket the writes that are open: their records and their states' numbers.
     pub open: Vec<Vec<(u32, u32)>>,
+    /// When the store lost power: what came later is unknown.
+    pub cut_ns: u64,
     /// The time of the last note.
     pub last_ns: u64,
     /// What is taken from now on was asked no earlier.
@@ -68,6 +70,7 @@ impl Inbox {
             bounds: VecDeque::new(),
             asked: vec![<[Field; 2]>::default(); if has_bounds { tickets } else { 0 }],
             open: vec![Vec::new(); tickets],
+            cut_ns: NEVER,
             last_ns: 0,
             floor_ns: 0,
             is_closed: false,
@@ -176,9 +179,21 @@ impl Inbox {
         self.answers.push_back(event);
     }
 
+    /// The next write, which goes from here.
+    pub fn next_write(&mut self) -> Option<Write> {
+        let mut write = self.writes.pop_front()?;
+        if write.at_ns > self.cut_ns {
+            write.outcome = write.outcome.map(|_| Outcome::Unknown);
+        }
+        Some(write)
+    }
+
     /// The next answer, which goes from here.
     pub fn next_answer(&mut self) -> Option<Event> {
-        let event = self.answers.pop_front()?;
+        let mut event = self.answers.pop_front()?;
+        if event.finished_ns > self.cut_ns {
+            (event.outcome, event.finished_ns) = (Outcome::Unknown, NEVER);
+        }
         if self.earliest.front().is_some_and(|(_, place)| *place == self.gone) {
             self.earliest.pop_front();
         }

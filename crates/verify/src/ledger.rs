@@ -145,6 +145,26 @@ impl Ledger {
     /// Takes over what the observers have noted since the last call, and judges what can be judged. To be called at least
     /// once a second while a phase runs.
     pub fn drain(&mut self) {
+        self.take_over();
+        self.judge_notes();
+    }
+
+    /// The same of a phase in which the store may lose power; `cut` says when it has, on the run's clock, and is asked after
+    /// the notes were taken over. What ended after that moment nobody on the other side of it has seen: its outcome is unknown.
+    ///
+    /// # Errors
+    /// As `cut` says; nothing is judged then.
+    pub fn drain_until_cut<E>(&mut self, phase: u16, cut: impl FnOnce() -> Result<Option<u64>, E>) -> Result<(), E> {
+        self.take_over();
+        if let Some(at_ns) = cut()? {
+            let inboxes = self.inboxes.iter_mut().filter(|inbox| inbox.phase == phase && !inbox.reads_back);
+            inboxes.for_each(|inbox| inbox.cut_ns = at_ns.saturating_sub(CLOCK_SKEW_NS));
+        }
+        self.judge_notes();
+        Ok(())
+    }
+
+    fn take_over(&mut self) {
         // First, for what an observer notes before it goes is taken over now.
         self.at_work = self.post.shared.at_work.load(Ordering::Acquire);
         for inbox in &mut self.inboxes {
@@ -154,6 +174,9 @@ impl Ledger {
                 self.skipped += count;
             }
         }
+    }
+
+    fn judge_notes(&mut self) {
         let (certain_ns, likely_ns) = self.told();
         self.go_through(certain_ns, likely_ns);
         self.judge.take_waiting(&mut self.records, certain_ns);
@@ -222,7 +245,7 @@ impl Ledger {
 
     fn write(&mut self, inbox: usize, horizon_ns: u64) {
         let inbox = &mut self.inboxes[inbox];
-        let Some(Write { at_ns, stamp, id, ticket, outcome }) = inbox.writes.pop_front() else { return };
+        let Some(Write { at_ns, stamp, id, ticket, outcome }) = inbox.next_write() else { return };
         let Some(open) = inbox.open.get_mut(ticket as usize) else { return };
         let Some(outcome) = outcome else {
             if id != ALIEN {
@@ -293,6 +316,11 @@ impl Ledger {
             return Some(format!("{overflows} operations came faster than the ledger was drained"));
         }
         (self.at_work > 0).then(|| format!("{} workers were still at work when the ledger was read", self.at_work))
+    }
+
+    /// Observers that had not gone when the ledger was drained last.
+    pub fn at_work(&self) -> u64 {
+        self.at_work
     }
 
     /// Answers that were not held against anything, because the ledger was behind when they came: they count as

@@ -149,3 +149,33 @@ fn a_ticket_out_of_range_makes_the_ledger_incomplete() {
     ledger.drain();
     assert!(ledger.gap().is_some());
 }
+
+#[test]
+fn what_was_acknowledged_after_the_power_went_is_unknown() {
+    let workload = coupons(100);
+    let lost_of = |cut: Option<u64>| {
+        let mut ledger = Ledger::new(workload.clone()).unwrap();
+        let mut observers = ledger.observers(0, 1, 1);
+        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
+        drop(observers);
+        ledger.drain_until_cut(0, || Ok::<_, ()>(cut)).unwrap();
+        let verdict = ledger.verdict(&ReadBack::new(workload.clone()));
+        (verdict.acknowledged, verdict.unknown, verdict.lost)
+    };
+    assert_eq!(lost_of(None), (100, 0, 100));
+    // Operation 4 ends at 45,000 ns, within what two clocks may differ by; operation 3 at 35,000 ns.
+    assert_eq!(lost_of(Some(45_000)), (40, 60, 40));
+    assert_eq!(lost_of(Some(46_001)), (50, 50, 50));
+    assert_eq!(lost_of(Some(0)), (0, 100, 0));
+}
+
+#[test]
+fn a_cut_is_of_its_own_phase() {
+    let workload = coupons(100);
+    let mut ledger = Ledger::new(workload.clone()).unwrap();
+    let mut observers = ledger.observers(0, 1, 1);
+    run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
+    drop(observers);
+    ledger.drain_until_cut(1, || Ok::<_, ()>(Some(0))).unwrap();
+    assert_eq!(ledger.verdict(&ReadBack::new(workload)).acknowledged, 100);
+}
