@@ -20,8 +20,22 @@ mod store;
 
 use plimsoll_core::{
     Dialect, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec,
+    StoreSpec, with_disk,
 };
+
+const PARAMS: [ParamSpec; 6] = with_disk([
+    ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection"),
+    ParamSpec::one_of(
+        "journal_mode",
+        &["wal", "delete", "truncate", "persist"],
+        "a write-ahead log, or a rollback journal that ends a transaction by being deleted, truncated or overwritten",
+    ),
+    ParamSpec::one_of(
+        "synchronous",
+        &["by-durability", "off", "normal", "full", "extra"],
+        "when SQLite syncs, whatever durability is asked for",
+    ),
+]);
 
 const SPEC: StoreSpec = StoreSpec {
     name: "sqlite",
@@ -31,7 +45,7 @@ const SPEC: StoreSpec = StoreSpec {
     dialect: Some(Dialect::Sqlite),
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 2, ..SessionSpec::new(SessionShape::Blocking, 2 << 20) },
-    params: &[ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection")],
+    params: &PARAMS,
     // The second is keyindex'.
     full_disk: &["SQLITE_FULL", "DISK_FULL"],
     ..StoreSpec::PLAIN

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Durability, Setting, StoreError, Waits};
+use plimsoll_core::{Durability, ParamValue, Params, Setting, StoreError, Waits};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::store_error;
 
+/// The journal mode of a write-ahead log.
+const WAL: &str = "wal";
+/// `synchronous` follows from the durability.
+const BY_DURABILITY: &str = "by-durability";
 /// How long SQLite itself waits for the write lock before it says SQLITE_BUSY. Its default is not at all,
 /// with which two writers could not work at a time.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,22 +22,59 @@ const STATEMENTS_MAX: usize = 256;
 /// Steps of SQLite's machine between two looks whether the user wants an end: well under a millisecond.
 const STEPS: i32 = 10_000;
 
-/// The value of `PRAGMA synchronous` with which a write-ahead log gives `durability`; `None`, to leave it as it is.
-///
-/// `FULL` syncs the log at each commit. `NORMAL` syncs at checkpoints only: a commit survives the process,
-/// a power loss may take the last ones but leaves the database whole. `OFF` never syncs.
-pub(crate) fn synchronous(durability: Durability) -> Option<&'static str> {
-    match durability {
-        Durability::Durable => Some("FULL"),
-        Durability::Buffered => Some("NORMAL"),
-        Durability::AtEnd => Some("OFF"),
-        Durability::AsConfigured => None,
+/// What each connection is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Pragmas {
+    /// Size of its page cache.
+    pub cache_bytes: i64,
+    /// A write-ahead log, or which rollback journal.
+    pub journal_mode: String,
+    /// The value of `synchronous`, where that is not to follow from the durability.
+    pub synchronous: Option<String>,
+}
+
+impl Pragmas {
+    /// Those of the store's parameters.
+    pub(crate) fn of(params: &Params) -> Self {
+        let word = |name: &str, default: &str| match params.text(name) {
+            "" => default.to_owned(),
+            word => word.to_owned(),
+        };
+        let cache_bytes = match params.0.get("cache_size") {
+            Some(ParamValue::Int(bytes)) => *bytes,
+            _ => 2000 * 1024,
+        };
+        let synchronous = word("synchronous", BY_DURABILITY);
+        Self {
+            cache_bytes,
+            journal_mode: word("journal_mode", WAL),
+            synchronous: (synchronous != BY_DURABILITY).then(|| synchronous.to_uppercase()),
+        }
+    }
+
+    /// The value of `PRAGMA synchronous` that gives `durability`; `None`, to leave it as it is.
+    ///
+    /// `FULL` syncs a log or journal at each commit. A journal that ends a transaction by being deleted needs `EXTRA`, which
+    /// syncs its directory too: otherwise power loss may bring it back, and undo the commit. `NORMAL` syncs a log at
+    /// checkpoints only: a commit survives the process, a power loss may take the last ones but leaves the database whole.
+    /// `OFF` never syncs.
+    pub(crate) fn synchronous(&self, durability: Durability) -> Option<&str> {
+        if let Some(value) = &self.synchronous {
+            return Some(value);
+        }
+        match durability {
+            Durability::Durable if self.journal_mode == "delete" => Some("EXTRA"),
+            Durability::Durable => Some("FULL"),
+            Durability::Buffered => Some("NORMAL"),
+            Durability::AtEnd => Some("OFF"),
+            Durability::AsConfigured => None,
+        }
     }
 }
 
 /// What a connection that nobody has set promises.
 pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
-    let now = settings(connection, true)?.into_iter().find(|setting| setting.name == "synchronous");
+    let now = settings(connection, None)?.into_iter().find(|setting| setting.name == "synchronous");
     let value = now.map_or(String::new(), |setting| setting.value);
     let survives = match value.as_str() {
         "OFF" => "syncs nothing: an acknowledged commit survives the process, not power loss",
@@ -46,11 +87,11 @@ pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
     Ok(format!("SQLite (synchronous={value}) {survives}."))
 }
 
-/// Opens the database at `path`, which is made if it is not there, with a page cache of so many bytes. What runs there
+/// Opens the database at `path`, which is made if it is not there, with these pragmas. What runs there
 /// ends when the user wants an end, and [`Waits::grace`] after it was seen.
 pub(crate) fn open(
     path: &Path,
-    cache_bytes: i64,
+    pragmas: &Pragmas,
     durability: Durability,
     waits: &Waits,
 ) -> Result<Connection, StoreError> {
@@ -63,11 +104,13 @@ pub(crate) fn open(
     connection.progress_handler(STEPS, Some(is_over)).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    let synchronous = synchronous(durability).map_or(String::new(), |value| format!("PRAGMA synchronous = {value};"));
+    let synchronous =
+        pragmas.synchronous(durability).map_or(String::new(), |value| format!("PRAGMA synchronous = {value};"));
     // Negative: in KiB.
-    let cache = -(cache_bytes / 1024).max(1);
+    let cache = -(pragmas.cache_bytes / 1024).max(1);
+    let journal = &pragmas.journal_mode;
     connection
-        .execute_batch(&format!("PRAGMA journal_mode = WAL; {synchronous} PRAGMA cache_size = {cache}"))
+        .execute_batch(&format!("PRAGMA journal_mode = {journal}; {synchronous} PRAGMA cache_size = {cache}"))
         .map_err(failed)?;
     Ok(connection)
 }
@@ -89,8 +132,8 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// All pragmas of `connection` that differ from SQLite's defaults, and `synchronous`: as it is now, or
-/// in words for each durability.
-pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting>, StoreError> {
+/// in words for each durability that `pragmas` are asked for.
+pub(crate) fn settings(connection: &Connection, pragmas: Option<&Pragmas>) -> Result<Vec<Setting>, StoreError> {
     let mut settings = Vec::new();
     let value = |name: &str| {
         connection
@@ -110,16 +153,17 @@ pub(crate) fn settings(connection: &Connection, now: bool) -> Result<Vec<Setting
             settings.push(Setting::new(name, value, Some(default), source));
         }
     }
-    let synchronous = match now {
+    let synchronous = match pragmas {
         // Their numbers, in the order of SQLite's documentation.
-        true => match value("synchronous")?.as_str() {
+        None => match value("synchronous")?.as_str() {
             "0" => "OFF".to_owned(),
             "1" => "NORMAL".to_owned(),
             "2" => "FULL".to_owned(),
+            "3" => "EXTRA".to_owned(),
             other => other.to_owned(),
         },
-        false => [Durability::Durable, Durability::Buffered, Durability::AtEnd]
-            .map(|durability| format!("{} for {}", synchronous(durability).unwrap_or_default(), durability.name()))
+        Some(pragmas) => [Durability::Durable, Durability::Buffered, Durability::AtEnd]
+            .map(|asked| format!("{} for {}", pragmas.synchronous(asked).unwrap_or_default(), asked.name()))
             .join(", "),
     };
     settings.push(Setting::ours("synchronous", synchronous, "FULL"));
@@ -142,7 +186,13 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let waits = Waits::new(Duration::from_secs(15), Duration::from_secs(15), Arc::clone(&stop));
         let open = |name: &str, grace| {
-            open(&dir.path().join(name), 1 << 20, Durability::Buffered, &waits.with_grace(grace)).unwrap()
+            open(
+                &dir.path().join(name),
+                &Pragmas::of(&Params::default()),
+                Durability::Buffered,
+                &waits.with_grace(grace),
+            )
+            .unwrap()
         };
         let patient = open("a", Duration::from_secs(600));
         let short = open("b", Duration::from_millis(50));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::tables;
 use plimsoll_core::{
-    BlockingSession, CacheSize, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, ParamValue, Params,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
+    BlockingSession, CacheSize, Dialect, Durability, Footprint, IndexMode, Layout, OpKind, Params, Sessions, Setting,
+    Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, waits,
 };
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::remove_tree;
@@ -24,7 +24,7 @@ const FILE: &str = "store.sqlite";
 /// A database of our own.
 pub(crate) struct SqliteStore {
     data_dir: PathBuf,
-    cache_bytes: i64,
+    pragmas: open::Pragmas,
     layout: Layout,
     /// Where the layout's indexes are kept as keys.
     records: Option<Records>,
@@ -43,13 +43,9 @@ struct Open {
 
 impl SqliteStore {
     pub(crate) fn open(data_dir: &Path, params: &Params, waits: Waits) -> Result<Self, StoreError> {
-        let cache_bytes = match params.0.get("cache_size") {
-            Some(ParamValue::Int(bytes)) => *bytes,
-            _ => 2000 * 1024,
-        };
         let mut store = SqliteStore {
             data_dir: data_dir.to_owned(),
-            cache_bytes,
+            pragmas: open::Pragmas::of(params),
             layout: Layout::default(),
             records: None,
             open: None,
@@ -63,12 +59,12 @@ impl SqliteStore {
         self.data_dir.join(FILE)
     }
 
-    fn files(&self) -> [PathBuf; 3] {
-        ["", "-wal", "-shm"].map(|ending| self.data_dir.join(format!("{FILE}{ending}")))
+    fn files(&self) -> [PathBuf; 4] {
+        ["", "-wal", "-shm", "-journal"].map(|ending| self.data_dir.join(format!("{FILE}{ending}")))
     }
 
     fn connect(&self, durability: Durability, waits: &Waits) -> Result<Connection, StoreError> {
-        open::open(&self.path(), self.cache_bytes, durability, waits)
+        open::open(&self.path(), &self.pragmas, durability, waits)
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
@@ -150,12 +146,12 @@ impl Store for SqliteStore {
         Ok(StoreDescription {
             version: format!("SQLite {}", rusqlite::version()),
             place: "embedded".to_owned(),
-            settings: open::settings(&self.held()?.connection, false)?,
+            settings: open::settings(&self.held()?.connection, Some(&self.pragmas))?,
         })
     }
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
-        open::settings(&self.connect(durability, &self.waits)?, true).map(Some)
+        open::settings(&self.connect(durability, &self.waits)?, None).map(Some)
     }
 
     fn promise(&mut self) -> Result<String, StoreError> {
