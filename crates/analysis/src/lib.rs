@@ -29,6 +29,7 @@
 //! | [`compare`] | two runs side by side |
 //! | [`mod@ab`] | two sides in turn: what the pairs decide, and what is driven next |
 //! | `goal` | what had to hold, and whether it did |
+//! | `promise` | what stores kept when their disk lost power |
 //! | `warning` | what speaks against the result, each with a next step |
 //! | `stall` | seconds in which little went on |
 //! | `sweep` | what was driven at every point of a sweep |
@@ -57,6 +58,7 @@ mod nodes;
 pub mod number;
 mod pauses;
 mod phase;
+mod promise;
 pub mod size;
 pub mod slices;
 mod stages;
@@ -98,13 +100,14 @@ pub fn view(run: &data::Run) -> RunView {
     let warnings = warning::warnings(run, &facts);
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
-    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref());
+    let promises = promise::promises(run);
+    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises);
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
     RunView {
         format: view::FORMAT,
-        summary: summary::summary(run, &facts, &lines, ab.as_ref()),
+        summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises),
         verdict,
         run: trial::run_facts(run, end_ns),
         goals,
@@ -115,6 +118,7 @@ pub fn view(run: &data::Run) -> RunView {
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         sweeps: if is_series { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
+        promises,
         ab,
         durability: trial::durability(run),
         trials,

@@ -14,7 +14,7 @@ use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{AbView, LineView, PercentileView, RungState, SummaryPart, SummaryView};
+use crate::view::{AbView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView};
 
 /// Most lines with a driven phase each; of more there is one for each store.
 const LINES_MAX: usize = 6;
@@ -23,7 +23,16 @@ const LINES_MAX: usize = 6;
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
 /// What came of `run`.
-pub fn summary(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView], ab: Option<&AbView>) -> Vec<SummaryView> {
+pub fn summary(
+    run: &Run,
+    facts: &[Vec<PhaseFacts<'_>>],
+    lines: &[LineView],
+    ab: Option<&AbView>,
+    promises: &[PromiseView],
+) -> Vec<SummaryView> {
+    if !promises.is_empty() {
+        return of_promises(promises);
+    }
     if let Some(ab) = ab {
         return SIDES.iter().enumerate().map(|(side, name)| of_side(run, ab, side, name)).collect();
     }
@@ -36,6 +45,29 @@ pub fn summary(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView], ab:
         1..=LINES_MAX => points.iter().map(|point| of_point(point, &points)).collect(),
         _ => best_of_stores(&points),
     }
+}
+
+/// What became of promises, the worst of them first.
+fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
+    let mut all: Vec<&PromiseView> = promises.iter().collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.state));
+    let of = |one: &PromiseView| {
+        let part = |name: &str, value: String, bad: bool| {
+            let text = format!("{value} {name}").trim().to_owned();
+            SummaryPart { name: name.to_owned(), value, bad, text }
+        };
+        let is_broken = one.state >= PromiseState::Lost;
+        let lost = format!("{} of {}", number::count(one.lost), number::count(one.acknowledged));
+        let mut parts = vec![part("", one.state.name().to_owned(), is_broken)];
+        if one.state != PromiseState::NothingAtRisk {
+            parts.push(part("acknowledged writes lost", lost, one.lost > 0));
+        }
+        let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
+        parts.push(part(cuts, number::count(one.cuts), false));
+        let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+        SummaryView { place: one.name.clone(), lost: Some(one.lost), parts, text, ..SummaryView::default() }
+    };
+    all.into_iter().take(2 * LINES_MAX).map(of).collect()
 }
 
 /// All repeats of one driven phase at one point of the sweep.

@@ -11,8 +11,8 @@ use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
 use crate::view::{
-    AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, TrialView, Verdict,
-    VerdictState,
+    AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState, PromiseView,
+    TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -28,8 +28,9 @@ pub fn verdict(
     trials: &[TrialView],
     lines: &[LineView],
     ab: Option<&AbView>,
+    promises: &[PromiseView],
 ) -> Verdict {
-    let broken = broken(run, goals, trials);
+    let broken = broken(run, goals, trials, promises);
     let unseen = unseen(run, goals, lines);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
@@ -53,7 +54,8 @@ pub fn verdict(
         let sentence = line::line_sentence(lines);
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
-    let undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
+    let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
+    undecided.extend(promises.iter().filter(|one| one.state == PromiseState::NothingAtRisk).map(said));
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
@@ -66,6 +68,11 @@ pub fn verdict(
     }
     let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
+}
+
+/// A promise's sentence, to be gone on with.
+fn said(promise: &PromiseView) -> String {
+    promise.sentence.trim_end_matches('.').to_owned()
 }
 
 /// As sentences. Those about a broken promise or a load line begin with the name of a store, which keeps
@@ -81,9 +88,12 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
 }
 
 /// Promises that were seen to break: losses first, then wrong answers, then what was not done at all, then goals.
-fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for trial in trials {
+fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[PromiseView]) -> Vec<String> {
+    // Cuts of the same settings together say more than each.
+    let mut worst: Vec<&PromiseView> = promises.iter().filter(|one| one.state >= PromiseState::Lost).collect();
+    worst.sort_by_key(|one| std::cmp::Reverse(one.state));
+    let mut broken: Vec<String> = worst.into_iter().map(said).collect();
+    for trial in trials.iter().filter(|_| promises.is_empty()) {
         if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.lost).filter(|ledger| ledger.lost > 0) {
             broken.push(format!(
                 "{} lost {} of {} acknowledged writes",
@@ -105,6 +115,7 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Vec<String> {
         }
         if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.wrong_total)
             && ledger.wrong_total > 0
+            && promises.is_empty()
         {
             let what: Vec<String> = ledger
                 .wrong
@@ -142,6 +153,10 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                 }
                 continue;
             };
+            // What sessions met with after the power had gone is nobody's fault.
+            if trial.phases.iter().any(|one| one.kind == PhaseKind::Power) {
+                continue;
+            }
             let failed = (ops.rejected + ops.unknown).saturating_sub(stopped(phase));
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal {

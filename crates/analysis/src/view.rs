@@ -12,6 +12,7 @@ mod ab;
 mod compared;
 mod line;
 mod plots;
+mod promise;
 mod summary;
 mod sweep;
 mod trial;
@@ -20,6 +21,7 @@ pub use self::ab::*;
 pub use self::compared::*;
 pub use self::line::*;
 pub use self::plots::*;
+pub use self::promise::*;
 pub use self::summary::*;
 pub use self::sweep::*;
 pub use self::trial::*;
@@ -48,6 +50,9 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
+    /// What stores kept when their disk lost power; empty where no disk did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<PromiseView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
     /// Of searches and comparisons in turn: that every answer was right and nothing was lost, all trials together; `null` where it was not so, was

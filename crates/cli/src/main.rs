@@ -144,6 +144,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
     match verb {
         Verb::Run(args) => verbs::run::run(catalogue, &args),
         Verb::Drive(args) => verbs::drive::run(catalogue, &args),
+        Verb::Promise(args) => verbs::promise::run(catalogue, &args),
         Verb::Line(args) => verbs::line::run(catalogue, &args),
         Verb::Ab(args) => verbs::ab::run(catalogue, &args),
         Verb::Capture(args) => verbs::capture::run(catalogue, &args),

@@ -187,7 +187,11 @@ fn processors(given: &str) -> Result<String, TrialError> {
 }
 
 /// Shares: `read=70,update=30`; one kind alone needs no share.
-fn mix(given: &str) -> Result<String, TrialError> {
+/// Shares of operation types, as a table.
+///
+/// # Errors
+/// What is no share.
+pub fn mix(given: &str) -> Result<String, TrialError> {
     let mut shares = Vec::new();
     for part in given.split(',').map(str::trim) {
         let (kind, share) = part.split_once('=').unwrap_or((part, "1"));

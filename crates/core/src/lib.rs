@@ -11,6 +11,7 @@
 //! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients know it |
 //! | [`server`] | [`Recipe`], [`Servers`]: how servers of our own are made, and what can be done to those that run |
+//! | [`mod@disk`] | [`Disk`]: a disk of a store's that can lose power |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
 //! | [`kv`] | [`Kv`], the plainest interface a store can have |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: what is asked, and what the right answer is |
@@ -36,6 +37,7 @@
 mod calendar;
 pub mod catalogue;
 pub mod command;
+pub mod disk;
 pub mod error;
 pub mod formula;
 pub mod http;
@@ -70,6 +72,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
+pub use disk::{CutAt, Disk, FileSystem, Survivors, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use formula::{Formula, FormulaError, Term};
 pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Template};

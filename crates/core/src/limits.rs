@@ -1,8 +1,10 @@
-//! What a server of our own may have of the machine: parameters of every store that has servers.
+//! What a server of our own may have of the machine: parameters of every store that has servers, beside those of the
+//! [disk](crate::disk) that its data are on.
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{ParamSpec, Params};
+use crate::disk;
 use crate::error::StoreError;
 use crate::store::Setting;
 
@@ -34,18 +36,24 @@ const PARAMS: [ParamSpec; 7] = [
     ),
 ];
 
-/// Whether a parameter is one of them.
+/// Whether a parameter is one of them, or of the disk.
 pub fn is_one(name: &str) -> bool {
-    PARAMS.iter().any(|param| param.name == name)
+    PARAMS.iter().chain(&disk::PARAMS).any(|param| param.name == name)
 }
 
-/// `own` parameters of a store, and those that limit its servers: `ALL` is 7 more than `OWN`.
+/// `own` parameters of a store, those that limit its servers, and those of their disk: `ALL` is 10 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
-    assert!(ALL == OWN + PARAMS.len(), "seven parameters are added");
+    assert!(ALL == OWN + PARAMS.len() + disk::PARAMS.len(), "ten parameters are added");
     let mut all = [PARAMS[0]; ALL];
     let mut at = 0;
     while at < ALL {
-        all[at] = if at < OWN { own[at] } else { PARAMS[at - OWN].of_private() };
+        all[at] = if at < OWN {
+            own[at]
+        } else if at < OWN + PARAMS.len() {
+            PARAMS[at - OWN].of_private()
+        } else {
+            disk::PARAMS[at - OWN - PARAMS.len()]
+        };
         at += 1;
     }
     all

@@ -37,6 +37,7 @@ pub fn of_phase(kind: PhaseKind) -> Vec<&'static str> {
         PhaseKind::Settle => &["seconds", DEVICE, SIZES],
         PhaseKind::Cold => &["seconds file_bytes resident_bytes"],
         PhaseKind::Restart => &["seconds"],
+        PhaseKind::Power => &["seconds cut_seconds writes flushes at_risk_writes at_risk_bytes"],
         PhaseKind::Check => &["seconds ops lost wrong", SIZES],
     };
     groups.iter().flat_map(|group| group.split_ascii_whitespace()).collect()

@@ -21,6 +21,8 @@ crate::words! {
         Cold = "cold",
         /// Stops and starts it.
         Restart = "restart",
+        /// Takes the power from the disk, and gives it back.
+        Power = "power",
         /// Reads everything back and holds it against the ledger.
         Check = "check",
     }

@@ -45,6 +45,11 @@ impl Clock {
         monotonic_ns() - self.origin_ns
     }
 
+    /// A moment on CLOCK_MONOTONIC as this clock has it; 0 for one before the run's start.
+    pub fn of_monotonic(&self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.saturating_sub(self.origin_ns)
+    }
+
     /// Sleeps until `at_ns`, without rounding. Woken early by a signal.
     pub fn sleep_until(&self, at_ns: u64) {
         // Interrupted by a signal is the only error possible here, and the caller looks at the time anyway.

@@ -17,6 +17,7 @@
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
+//! | `power` | [`PowerSwitch`]: the power of a disk that a store has its data on |
 //! | `place` | where those directories may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
@@ -35,6 +36,7 @@ pub mod orphans;
 pub mod packages;
 pub mod page_cache;
 mod place;
+mod power;
 pub mod private_server;
 pub mod standing;
 pub mod supervisor;
@@ -48,6 +50,7 @@ pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
+pub use power::{PowerCutSeen, PowerOn, PowerSwitch, sweep_disks};
 pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, Cold, Layout, Limits, Node, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Target,
+    Address, Cold, Disk, Layout, Limits, Node, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind,
+    StoreKind, StoreSpec, Survivors, Target,
 };
 
 use crate::cluster::Cluster;
@@ -15,8 +15,10 @@ use crate::described::{self, DescribedServer};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
+use crate::power::{DISK, PowerOn, PowerSwitch, PoweredDisk};
 use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
+use crate::user::ServerUser;
 
 /// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
 /// has ended.
@@ -30,6 +32,9 @@ pub struct OpenStore {
     place: Place,
     spec: StoreSpec,
     is_closed: bool,
+    is_dead: bool,
+    // Dropped last: what is on it has to have ended.
+    disk: Option<(Disk, PoweredDisk)>,
 }
 
 /// Where a store is.
@@ -61,10 +66,24 @@ pub fn open(
     mut options: OpenOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<OpenStore, StoreError> {
+    let is_described = matches!(options.target, Target::Described { .. });
+    let disk = match (Disk::of(&options.params), &mut options.target) {
+        (Some(disk), Target::Private { data_dir, .. } | Target::Described { data_dir, .. }) => {
+            progress(&format!("making a disk with {}", disk.file_system.name()));
+            // A store inside this process is this process's user's.
+            let recipe = if is_described { None } else { kind.recipe(&options.params)? };
+            let user = recipe.map(|recipe| ServerUser::caller_or(recipe.spec().user, recipe.spec().package));
+            let user = if is_described { Some(ServerUser::caller()) } else { user.transpose()? };
+            let made = PoweredDisk::start(&disk, &data_dir.join(DISK), user.as_ref())?;
+            *data_dir = made.mount_point();
+            Some((disk, made))
+        }
+        _ => None,
+    };
     let place = match &options.target {
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
-                let bases = bases(data_dir, *said);
+                let bases = bases(data_dir, *said || disk.is_some());
                 let limits = Limits::of(&options.params)?;
                 let supervisor = Supervisor::start()?;
                 let cluster =
@@ -75,7 +94,7 @@ pub fn open(
             None => Place::Embedded(data_dir.clone()),
         },
         Target::Described { server, data_dir, log_dir } => {
-            let bases = bases(data_dir, false);
+            let bases = bases(data_dir, disk.is_some());
             let recipe = Box::new(DescribedServer(server.clone()));
             let limits = Limits::of(&options.params)?;
             let supervisor = Supervisor::start()?;
@@ -104,7 +123,7 @@ pub fn open(
         _ => Place::Attached,
     };
     let spec = kind.spec().clone();
-    Ok(OpenStore { store: kind.open(options, progress)?, place, spec, is_closed: false })
+    Ok(OpenStore { store: kind.open(options, progress)?, place, spec, is_closed: false, is_dead: false, disk })
 }
 
 /// Stops servers and starts them, with something done to each one's files in between.
@@ -166,11 +185,52 @@ impl OpenStore {
 
     /// [`Servers::settings`] of what it is on.
     pub fn lab_settings(&self) -> Vec<Setting> {
-        match &self.place {
+        let mut settings = match &self.place {
             Place::Cluster { cluster, .. } => cluster.settings(),
             Place::Lab { servers, .. } => servers.settings(),
             _ => Vec::new(),
-        }
+        };
+        settings.extend(self.disk.iter().flat_map(|(disk, _)| disk.settings()));
+        settings
+    }
+
+    /// What takes the power from its disk; `None` where that is none of ours.
+    pub fn power_switch(&self) -> Option<PowerSwitch> {
+        let servers: Option<Arc<dyn Servers>> = match &self.place {
+            Place::Cluster { cluster, .. } => Some(cluster.handle().servers()),
+            _ => None,
+        };
+        self.disk.as_ref().map(|(_, disk)| disk.switch(servers))
+    }
+
+    /// Whether it did not come back after a power cut.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// Takes the power from its disk, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
+    /// by lot with `seed`; servers are started on that.
+    ///
+    /// # Errors
+    /// `Usage` where the disk is none of ours; what the disk fails with.
+    pub fn power_cycle(&mut self, survivors: Survivors, seed: u64) -> Result<PowerOn, StoreError> {
+        let switch = self.power_switch();
+        let Some((_, disk)) = &mut self.disk else {
+            return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
+        };
+        let cut = disk.cut()?;
+        switch.map_or(Ok(()), |switch| switch.kill_servers())?;
+        // Whatever it says: it has no power.
+        let _ = self.store.disconnect();
+        let back = Instant::now();
+        disk.power_on(survivors, seed)?;
+        let started = match &self.place {
+            Place::Cluster { cluster, .. } => cluster.start(Nodes::All).map(drop),
+            _ => Ok(()),
+        };
+        let came_back = started.and_then(|()| self.store.reconnect());
+        self.is_dead = came_back.is_err();
+        Ok(PowerOn { cut, recovery: back.elapsed(), came_back })
     }
 
     /// Stops and starts it, or closes and opens an embedded one.
@@ -251,11 +311,15 @@ impl OpenStore {
     /// What could not be dropped or removed.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.is_closed = true;
-        match std::mem::replace(&mut self.place, Place::Attached) {
+        let closed = match std::mem::replace(&mut self.place, Place::Attached) {
             Place::Cluster { cluster, .. } => cluster.close(),
             // A lab's network is left when that is done.
             _place => self.store.close(),
-        }
+        };
+        let disk = self.disk.take();
+        // Its files are still open there.
+        drop(self);
+        closed.and(disk.map_or(Ok(()), |(_, disk)| disk.close()))
     }
 }
 

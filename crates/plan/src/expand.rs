@@ -189,7 +189,9 @@ impl<'c> Reading<'c> {
         let mut phases = Vec::new();
         for draft in &drafts.phases {
             if draft.only.iter().all(|condition| holds(condition, store, &workload, &mut point)) {
-                self.fits(draft, store, drafts.workload.spec, &phases, &mut point);
+                if let Some(why) = self.fits(draft, store, drafts.workload.spec, &phases, &mut point) {
+                    return Err(Some(why));
+                }
                 phases.push(PlannedPhase {
                     name: draft.name.clone(),
                     step: (draft.step.at)(&mut point),
@@ -210,7 +212,8 @@ impl<'c> Reading<'c> {
         Ok(Trial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
     }
 
-    /// Reports what this phase asks and this store cannot do, or what has to come before.
+    /// Reports what this phase asks and this store cannot do, or what has to come before. Of a durability that is swept, and of
+    /// which the store can do another, why the point is left out.
     fn fits(
         &self,
         draft: &PhaseDraft,
@@ -218,15 +221,20 @@ impl<'c> Reading<'c> {
         workload: &WorkloadSpec,
         before: &[PlannedPhase],
         point: &mut Point<'_>,
-    ) {
+    ) -> Option<String> {
         let spec = store.kind.spec();
-        if let Some(durability) = &draft.step.durability {
-            let (durability, span) = durability.spanned(point);
+        if let Some(choices) = &draft.step.durability {
+            let (durability, span) = choices.spanned(point);
             // What nobody said is as the store can do it.
             let is_said = *durability != Durability::AsConfigured && !draft.durability_is_default;
             if is_said && !spec.durabilities.contains(durability) {
                 let able = spec.durabilities.iter().chain(&[Durability::AsConfigured]);
                 let able: Vec<&str> = able.map(|durability| durability.name()).collect();
+                let is_able =
+                    |other: &Durability| *other == Durability::AsConfigured || spec.durabilities.contains(other);
+                if choices.values().any(is_able) {
+                    return Some(format!("{} cannot do `{}`", store.store.label, durability.name()));
+                }
                 let what = format!("the store `{}` cannot do `{}`", spec.name, durability.name());
                 self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
             }
@@ -242,6 +250,7 @@ impl<'c> Reading<'c> {
             let what = format!("`{}` comes before anything is loaded (store `{}`)", draft.name, store.store.label);
             self.problem(draft.span.clone(), what, Some("put a phase with `do = \"load\"` before it".to_owned()));
         }
+        None
     }
 }
 

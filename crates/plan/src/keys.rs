@@ -65,6 +65,8 @@ pub enum Takes {
     Labels,
     /// Codes of errors with shares.
     Codes,
+    /// When a disk loses power.
+    Cut,
     /// Names of samplers.
     Samplers,
     /// Stores: names, URLs or tables.
@@ -99,7 +101,7 @@ pub enum Unless {
 }
 
 use Takes::{
-    Codes, Flag, Headers, Kind, Labels, Mix, Number, Phases, Processors, Rate, RateShape, Samplers, Share, Size,
+    Codes, Cut, Flag, Headers, Kind, Labels, Mix, Number, Phases, Processors, Rate, RateShape, Samplers, Share, Size,
     Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup, Whole, Word, Workload,
 };
 use Unless::{Else, Is, Needed};
@@ -354,6 +356,14 @@ keys! {
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
         ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a time", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
+        power_cut: Cut, NONE, "The disk loses power before this flush or write of the phase, which ends it: `\"flush 200\"`; of stores with a `disk` of Plimsoll's own",
+            swept, see = "promises.md";
+    }
+
+    /// Keys of a phase that does `power`.
+    POWER {
+        survivors: Word("survivors", &["none", "all", "random", "torn"]), Is("\"none\""),
+            "What is left of writes that were not flushed: none; all; each or not, by lot (random); the same of each sector of 512 bytes (torn)", swept;
     }
 
     /// Keys of a scenario.
@@ -396,6 +406,7 @@ pub fn of_phase(kind: PhaseKind) -> &'static [&'static [Key]] {
         PhaseKind::Load => &[PHASE, LOAD, CLIENTS_WRITE],
         PhaseKind::Ask => &[PHASE, ASK],
         PhaseKind::Drive => OF_DRIVE,
+        PhaseKind::Power => &[PHASE, POWER],
         PhaseKind::Settle | PhaseKind::Cold | PhaseKind::Restart | PhaseKind::Check => &[PHASE],
     }
 }
@@ -448,6 +459,7 @@ impl Takes {
             Headers => "texts, or a table".to_owned(),
             Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
             Codes => "table of shares".to_owned(),
+            Cut => "`flush N` or `write N`".to_owned(),
             Samplers | SweptKeys => "names".to_owned(),
             Stores => "names, URLs, tables".to_owned(),
             Phases | Tables(_) => "tables".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::catalogue::LAB;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{Described, Durability, Mix, Params, Script};
+use plimsoll_core::{CutAt, Described, Durability, Mix, Params, Script, Survivors};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -219,6 +219,12 @@ pub enum Step {
     Cold,
     /// Stops and starts it.
     Restart,
+    /// The disk loses power where it has not done so already, and has it again: servers are killed, and started on what is
+    /// left.
+    Power {
+        /// What is left of writes that were not flushed.
+        survivors: Survivors,
+    },
     /// Reads everything back and holds it against the ledger; runs the store's own integrity check.
     Check,
 }
@@ -233,6 +239,7 @@ impl Step {
             Step::Settle => PhaseKind::Settle,
             Step::Cold => PhaseKind::Cold,
             Step::Restart => PhaseKind::Restart,
+            Step::Power { .. } => PhaseKind::Power,
             Step::Check => PhaseKind::Check,
         }
     }
@@ -287,6 +294,18 @@ pub struct Drive {
     pub durability: Durability,
     /// Longest an operation may take, in nanoseconds.
     pub op_timeout_ns: u64,
+    /// When the disk loses power, which ends the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cut: Option<PowerCut>,
+}
+
+/// When a disk loses power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PowerCut {
+    /// Before which sort of thing it does.
+    pub at: CutAt,
+    /// Before which of them, counted from the beginning of the phase.
+    pub number: u64,
 }
 
 /// Clients of a drive that do the same, beside others that do something else.

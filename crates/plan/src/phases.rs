@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{Durability, Mix};
+use plimsoll_core::{CutAt, Durability, Mix};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
-use crate::model::{Drive, PhaseKind, Step};
+use crate::model::{Drive, PhaseKind, PowerCut, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -160,6 +160,11 @@ impl Reading<'_> {
             PhaseKind::Settle => plain(Step::Settle),
             PhaseKind::Cold => plain(Step::Cold),
             PhaseKind::Restart => plain(Step::Restart),
+            PhaseKind::Power => {
+                let survivors = self.swept(section, phase, "survivors", Self::named)?;
+                let at = move |point: &mut Point<'_>| Step::Power { survivors: survivors.at(point) };
+                StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new() }
+            }
             PhaseKind::Check => plain(Step::Check),
         })
     }
@@ -171,6 +176,10 @@ impl Reading<'_> {
         let (workers, depth) = (count("workers"), count("depth"));
         let reconnect = match section.get("reconnect") {
             Some(_) => count("reconnect").map(Some),
+            None => Some(None),
+        };
+        let power_cut = match section.get("power_cut") {
+            Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
         };
         let scenarios = self.scenarios(section, workload);
@@ -190,14 +199,18 @@ impl Reading<'_> {
             Some(node) => self.choices(phase, &node, |node| self.warmup(node)),
             None => Some(Choices::fixed(Some(0), section.span.clone())),
         };
-        let durability = self.swept(section, phase, "durability", Self::driven_durability);
+        let durability = match section.get("power_cut") {
+            // What a cut leaves of writes that nothing syncs is a fair question.
+            Some(_) => self.swept(section, phase, "durability", Self::named),
+            None => self.swept(section, phase, "durability", Self::driven_durability),
+        };
         let (backlog_ns, op_timeout_ns) = (time("backlog"), time("op_timeout"));
 
         let (pace, workers, depth, mix) = (pace?, workers?, depth?, mix?);
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
-        let scenarios = scenarios?;
+        let (scenarios, power_cut) = (scenarios?, power_cut?);
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -231,9 +244,24 @@ impl Reading<'_> {
                 undisturbed_within_ns: None,
                 durability: durability.at(point),
                 op_timeout_ns: op_timeout_ns.at(point),
+                power_cut: power_cut.as_ref().map(|cut| cut.at(point)),
             })
         };
         Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named })
+    }
+
+    /// `flush 200`, or `write 1000`.
+    fn power_cut(&self, node: &Node<'_>) -> Option<PowerCut> {
+        let text = self.text(node)?;
+        let read = || {
+            let (at, number) = text.trim().split_once(' ')?;
+            let number = number.trim().parse().ok().filter(|number| *number > 0)?;
+            Some(PowerCut { at: CutAt::named(at)?, number })
+        };
+        let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
+        read().or_else(|| {
+            self.refuse(node.span.clone(), format!("`{}` says no moment of a power cut", short(text)), help())
+        })
     }
 
     /// A time, or `auto`: then it is found in the slices.

@@ -258,6 +258,16 @@ plimsoll_core::words! {
         MemoryLimitBytes = "memory_limit_bytes",
         /// How much memory there is for the store on its machine.
         MemoryBytes = "memory_bytes",
+        /// When the disk lost power, since the beginning of the phase that was driven before.
+        CutSeconds = "cut_seconds",
+        /// Writes that had come to the disk in that phase when it lost power.
+        Writes = "writes",
+        /// Flushes that had.
+        Flushes = "flushes",
+        /// Writes that no flush had made durable then.
+        AtRiskWrites = "at_risk_writes",
+        /// Bytes of them.
+        AtRiskBytes = "at_risk_bytes",
     }
 }
 

@@ -16,6 +16,9 @@ use crate::error::TrialError;
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
+/// What stands among the wrong where a store did not start again.
+pub(crate) const NO_START: &str = "did_not_start";
+
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
 
@@ -85,7 +88,11 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
 }
 
 /// What the ledger says of what was found.
-fn verdict(trial: &mut TrialRun<'_, '_>, ordinal: u32, found: impl FnOnce(&Ledger) -> ReadBack) -> Option<LedgerCheck> {
+pub(crate) fn verdict(
+    trial: &mut TrialRun<'_, '_>,
+    ordinal: u32,
+    found: impl FnOnce(&Ledger) -> ReadBack,
+) -> Option<LedgerCheck> {
     let ledger = trial.ledger.as_mut()?;
     ledger.drain();
     let verdict = ledger.verdict(&found(ledger));

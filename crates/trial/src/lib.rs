@@ -8,6 +8,7 @@
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
 //! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
+//! | `power` | a disk that loses power while it is driven, and what is left of the store's data |
 //! | `durability` | how durable writes are where nobody said it |
 //! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
 //! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
@@ -28,6 +29,7 @@ mod needs;
 mod open;
 mod phase;
 mod pin;
+mod power;
 mod precheck;
 mod run;
 mod scenarios;

@@ -13,13 +13,14 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{self, Plan};
+use plimsoll_plan::model::{self, Plan, PowerCut};
 use plimsoll_record::data::{Purpose, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
 use crate::error::TrialError;
+use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
 use crate::watch::{StoreCounters, Watch};
@@ -90,6 +91,10 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) is_sized: bool,
     /// Why the store could not be made cold by the phase before, if it could not.
     pub(crate) not_cold: Option<String>,
+    /// When the phase began that was driven last.
+    pub(crate) driven_from_ns: u64,
+    /// The store did not start again after a power cut; there is nothing more to ask it.
+    pub(crate) is_dead: bool,
 }
 
 /// What is to be driven.
@@ -110,6 +115,8 @@ pub struct Driven {
     pub reads_back: bool,
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
+    /// When the disk is to lose power.
+    pub power_cut: Option<PowerCut>,
 }
 
 impl Driven {
@@ -122,7 +129,17 @@ impl Driven {
         spec: DriveSpec,
     ) -> Self {
         let stream = Arc::clone(stream);
-        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, listen: None }
+        Self {
+            ordinal,
+            clients,
+            durability,
+            stream,
+            spec,
+            measured: true,
+            reads_back: false,
+            listen: None,
+            power_cut: None,
+        }
     }
 }
 
@@ -177,6 +194,10 @@ impl TrialRun<'_, '_> {
                 context.spec.stop.store(true, Ordering::SeqCst);
             }
         };
+        let power = match driven.power_cut {
+            Some(at) => Some(Power::armed(store, at, context.spec.stop)?),
+            None => None,
+        };
         let drive = Drive {
             clock: &sinks.clock,
             spec: &spec,
@@ -184,13 +205,18 @@ impl TrialRun<'_, '_> {
             kinds: workload.kinds(),
             stream: driven.stream,
             observers,
-            stop: Arc::clone(context.spec.stop),
+            stop: Arc::clone(power.as_ref().map_or(context.spec.stop, Power::stop)),
         };
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
+        let (end, ended) = channel::<()>();
+        let drain = &|ledger: &mut Ledger| match &power {
+            Some(power) => power.drain(ledger, driven.ordinal as u16, &sinks.clock),
+            None => ledger.drain(),
+        };
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
-            let _stops = (stop, close);
+            let _stops = (stop, close, end);
             if let Some(probe) = probe {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
@@ -204,13 +230,22 @@ impl TrialRun<'_, '_> {
             if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {
                 let thread = std::thread::Builder::new().name("ledger".to_owned());
                 thread
-                    .spawn_scoped(scope, move || keep_books(ledger, &closed))
+                    .spawn_scoped(scope, move || keep_books(ledger, &closed, drain))
                     .map_err(|error| DriveError::System { what: "the thread that keeps the ledger", error })?;
+            }
+            if let Some(power) = &power {
+                let thread = std::thread::Builder::new().name("power".to_owned());
+                thread
+                    .spawn_scoped(scope, move || power.follow(&ended))
+                    .map_err(|error| DriveError::System { what: "the thread that watches the disk's power", error })?;
             }
             drive.run(&mut on_slice)
         });
         if let Some(ledger) = ledger.as_mut() {
-            ledger.drain();
+            match power {
+                Some(_) => power::drained(ledger, drain),
+                None => drain(ledger),
+            }
         }
         match recording_failed {
             Some(error) => Err(error.into()),
@@ -299,9 +334,9 @@ fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, Answered)>) 
 }
 
 /// Takes over what workers write down, more often than any of them can fill its pages, until `closed` is.
-fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>) {
+fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut Ledger)) {
     loop {
-        ledger.drain();
+        drain(ledger);
         match closed.recv_timeout(DRAIN) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,

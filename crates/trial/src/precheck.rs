@@ -1,7 +1,7 @@
 //! What can be known to go wrong before anything is started or filled.
 
-use plimsoll_core::{SessionShape, StoreSpec, Workload};
-use plimsoll_plan::model::{Plan, Start, Trial};
+use plimsoll_core::{Disk, SessionShape, StoreSpec, Workload};
+use plimsoll_plan::model::{Plan, PlannedPhase, Start, Step, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
@@ -45,6 +45,7 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
              that holds the data",
         ));
     }
+    power(trial, store)?;
     for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
         if store.sessions.shape != SessionShape::Wire {
             let what = format!("phase {name}: {} has no connections that could be opened anew", store.name);
@@ -67,6 +68,23 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
         }
     }
     Ok(())
+}
+
+/// Refuses power cuts where no disk of ours is.
+fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
+    let is_cut = |phase: &PlannedPhase| match &phase.step {
+        Step::Drive(drive) => drive.power_cut.is_some(),
+        step => matches!(step, Step::Power { .. }),
+    };
+    let Some(phase) = trial.phases.iter().find(|phase| is_cut(phase)) else { return Ok(()) };
+    if trial.store.is_private() && Disk::of(&trial.store.params).is_some() {
+        return Ok(());
+    }
+    let what = format!("phase {}: the disk of {} cannot lose power", phase.name, trial.store.label);
+    Err(TrialError::usage(what).next(match trial.store.is_private() && store.keeps_data {
+        true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.name),
+        false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
+    }))
 }
 
 /// Refuses processors that this program may not use.

@@ -151,9 +151,10 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
             break;
         }
         context.sinks.show(&Told::Next(trial_name(plan, trial)));
-        if open.as_ref().is_none_or(|open| open.store_use != trial.store) {
+        if open.as_ref().is_none_or(|open| open.store_use != trial.store || open.store.is_dead()) {
             if let Some(before) = open.take() {
-                leave(context, before, false)?;
+                let is_dead = before.store.is_dead();
+                leave(context, before, is_dead)?;
             }
             context.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
             *open = Some(open_store(context, &trial.store, run_id_of(context.directory()))?);
@@ -195,6 +196,7 @@ fn sweep(runs_dir: &Path, sink: &dyn Sink) {
             continue;
         }
         for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
+            plimsoll_lab::sweep_disks(&store.path());
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
         if data::remove(&path).is_ok() {

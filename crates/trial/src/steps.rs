@@ -54,6 +54,7 @@ impl TrialRun<'_, '_> {
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 Ok(())
             }
+            Step::Power { survivors } => self.power(ordinal, *survivors, end),
             Step::Check => check::run(self, ordinal, end),
         }
     }
@@ -198,7 +199,8 @@ impl TrialRun<'_, '_> {
         let written = self.written_bytes();
         let cycles = self.cycles()?;
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
-        let result = self.driven(Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec))?;
+        let driven = Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec);
+        let result = self.driven(Driven { power_cut: drive.power_cut, ..driven })?;
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {
@@ -256,6 +258,10 @@ impl TrialRun<'_, '_> {
         }
         end.push(ResultName::InvoluntarySwitches, result.involuntary_switches as f64);
         self.push_written(end, written);
+        if self.has_lost_power()? {
+            // What sessions met with afterwards is nobody's fault.
+            return Ok(());
+        }
         ended(&result, end, self.context.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
         if matches!(end.state, PhaseState::Failed(_))
@@ -312,6 +318,9 @@ impl TrialRun<'_, '_> {
 
     fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {
         end.push(ResultName::Ops, result.ops as f64);
+        if self.has_lost_power().unwrap_or(false) {
+            return;
+        }
         let stopped: u64 =
             result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {

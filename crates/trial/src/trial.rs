@@ -83,6 +83,8 @@ pub fn run(
         place: description.place,
         is_sized: !keeps_data,
         not_cold: None,
+        driven_from_ns: 0,
+        is_dead: false,
         found,
         to_settle,
     };
@@ -194,7 +196,7 @@ impl TrialRun<'_, '_> {
             failed = died.or(failed);
             let done = self.phase(ordinal as u32, phase);
             failed = failed.or(done.err());
-            if self.context.is_stopped() {
+            if self.context.is_stopped() || self.is_dead {
                 break;
             }
         }
@@ -215,7 +217,7 @@ impl TrialRun<'_, '_> {
             Step::Load { .. } if nothing_to_load(&*self.workload) => {
                 return Ok(self.store.create(self.workload.layout())?);
             }
-            Step::Settle | Step::Cold | Step::Restart => self.to_settle = false,
+            Step::Settle | Step::Cold | Step::Restart | Step::Power { .. } => self.to_settle = false,
             Step::Ask { .. } | Step::Drive(_) if self.to_settle => self.settle_first()?,
             _ => {}
         }
@@ -230,7 +232,11 @@ impl TrialRun<'_, '_> {
         self.size_first(&phase.step, &mut end)?;
         self.promise(&phase.step, &mut end)?;
         let sinks = self.context.sinks;
-        sinks.tell(Told::BeginPhase(self.header(ordinal, phase), duration(&phase.step)))?;
+        let header = self.header(ordinal, phase);
+        if matches!(phase.step, Step::Drive(_)) {
+            self.driven_from_ns = header.start_ns;
+        }
+        sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
         let result = self.step(ordinal, phase, &mut end);
         end.end_ns = sinks.clock.now_ns();
         // That nobody waited for the store any more is no error of the phase's: the user wanted its end.
@@ -255,7 +261,7 @@ impl TrialRun<'_, '_> {
             Step::Load { clients, durability, .. } => (Some(*durability), *clients),
             Step::Drive(drive) => (Some(drive.durability), drive.clients),
             Step::Ask { .. } | Step::Check => (None, 1),
-            Step::Settle | Step::Cold | Step::Restart => (None, 0),
+            Step::Settle | Step::Cold | Step::Restart | Step::Power { .. } => (None, 0),
         };
         PhaseHeader {
             trial: self.trial.ordinal,

@@ -10,7 +10,7 @@ use crate::endpoint;
 use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: [ParamSpec; 9] = with_limits([
+const PARAMS: [ParamSpec; 12] = with_limits([
     ParamSpec::int(
         "nodes",
         1..=15,

@@ -2,6 +2,7 @@
 
 use plimsoll_core::{
     IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind, StoreSpec,
+    with_disk,
 };
 
 use crate::store::FjallStore;
@@ -13,16 +14,18 @@ pub fn kind() -> Box<dyn StoreKind> {
 
 struct FjallKind;
 
+const PARAMS: [ParamSpec; 5] = with_disk([
+    ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
+    ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
+]);
+
 static SPEC: StoreSpec = StoreSpec {
     name: "fjall",
     summary: "fjall, an embedded log-structured key-value store; indexes by keyindex",
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records],
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Blocking, 64 << 10) },
-    params: &[
-        ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
-        ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
-    ],
+    params: &PARAMS,
     // keyindex'.
     full_disk: &["DISK_FULL"],
     ..StoreSpec::PLAIN

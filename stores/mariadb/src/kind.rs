@@ -19,7 +19,7 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 13] = with_limits([
+const PARAMS: [ParamSpec; 16] = with_limits([
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,

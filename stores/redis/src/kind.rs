@@ -11,7 +11,7 @@ use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
-const PARAMS: [ParamSpec; 16] = with_limits([
+const PARAMS: [ParamSpec; 19] = with_limits([
     ParamSpec::one_of(
         "server",
         &["any", "redis", "valkey"],

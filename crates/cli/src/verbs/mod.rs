@@ -10,6 +10,7 @@ pub mod honesty;
 pub mod lab;
 pub mod line;
 pub mod list;
+pub mod promise;
 pub mod report;
 pub mod run;
 pub mod runs;

@@ -22,6 +22,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "goals", "Goals", main, results::goals(view, full)),
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),
+        (true, "promises", "Promises", main, results::promises(view, full)),
         (true, "sweep", "Sweep", main, series::sweeps(view, full)),
         (true, "figures", "Figures", main, results::figures(view, full)),
         (true, "latency", "Latency under load", main, latency::latencies(view, full)),

@@ -1,0 +1,52 @@
+//! What stores kept of what they had promised when their disk lost power.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+plimsoll_core::words! {
+    /// What became of a promise, best first.
+    pub enum PromiseState {
+        /// All acknowledged writes were there.
+        Kept = "kept",
+        /// They were, but nothing that was written was still to be flushed when the power went: that proves nothing.
+        NothingAtRisk = "nothing at risk",
+        /// Not all of them were.
+        Lost = "lost",
+        /// What was there was not what had been written.
+        Damaged = "damaged",
+        /// The store did not come back.
+        NotStarted = "did not start",
+    }
+}
+
+/// A store with its settings, whose disk lost power once or several times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PromiseView {
+    /// The store and what was swept, but for the moment of the cut: `sqlite · durability=durable`.
+    pub name: String,
+    /// What became of it, by the worst of its cuts.
+    pub state: PromiseState,
+    /// How often the power went.
+    pub cuts: u64,
+    /// How often that was with nothing at risk and nothing lost: what follows is of the others.
+    pub vacuous_cuts: u64,
+    /// Writes that were acknowledged before the power went, the load's included.
+    pub acknowledged: u64,
+    /// Of them, those that were not there afterwards.
+    pub lost: u64,
+    /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
+    pub lost_window_s: Option<f64>,
+    /// Other disagreements by name.
+    pub wrong: BTreeMap<String, u64>,
+    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    pub loss_upper_bound: Option<f64>,
+    /// Writes to the disk that were not flushed when the power went, the median of the cuts.
+    pub at_risk_writes: f64,
+    /// Bytes of them.
+    pub at_risk_bytes: f64,
+    /// How long file system and store took to come back, the median; `None` where the store never did.
+    pub recovery_s: Option<f64>,
+    /// One sentence.
+    pub sentence: String,
+}

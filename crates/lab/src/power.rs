@@ -1,0 +1,217 @@
+//! The power of the disk that a store of our own has its data on: when it goes, what goes with it, and what is left.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::place::FALLBACK_BASES;
+use crate::user::ServerUser;
+use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
+use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
+
+/// What the directory of a disk of ours is called, in that of the store's data.
+pub(crate) const DISK: &str = "disk";
+/// What one elsewhere is called, before a number.
+const NAME_PREFIX: &str = "plimsoll-disk-";
+/// Of writes that may survive by lot, this share does.
+const SURVIVING_SHARE: f64 = 0.5;
+
+/// A disk of ours, mounted.
+pub(crate) struct PoweredDisk {
+    device: FaultDevice,
+    /// From the arming of a cut on: what was there before is durable.
+    ignores_flushes: bool,
+    /// A link to where it is, if that is elsewhere.
+    link: Option<PathBuf>,
+}
+
+impl PoweredDisk {
+    /// Makes it in `directory`, which is made too; where `user` cannot get there, that is a link to one in `/var/tmp`.
+    pub(crate) fn start(disk: &Disk, directory: &Path, user: Option<&ServerUser>) -> Result<Self, StoreError> {
+        let failed = |error: &io::Error| StoreError::io(directory.display(), error);
+        let above = directory.parent().unwrap_or(Path::new("/"));
+        let link = match user {
+            Some(user) if !user.can_traverse(above)? => Some(directory.to_owned()),
+            _ => None,
+        };
+        let elsewhere = match &link {
+            Some(link) => {
+                let random = RandomState::new().hash_one(std::process::id());
+                let elsewhere = Path::new(FALLBACK_BASES[0]).join(format!("{NAME_PREFIX}{random:016x}"));
+                std::os::unix::fs::symlink(&elsewhere, link).map_err(|error| failed(&error))?;
+                elsewhere
+            }
+            None => directory.to_owned(),
+        };
+        DirBuilder::new()
+            .mode(0o711)
+            .create(&elsewhere)
+            .map_err(|error| StoreError::io(elsewhere.display(), &error))?;
+        let_through(&elsewhere).map_err(|error| StoreError::io(elsewhere.display(), &error))?;
+        let directory = &*elsewhere;
+        let spec = DeviceSpec {
+            directory: directory.to_owned(),
+            size_bytes: disk.size_bytes,
+            file_system: match disk.file_system {
+                FileSystem::Ext4 => faultfs::FileSystem::Ext4,
+                FileSystem::Xfs => faultfs::FileSystem::Xfs,
+                FileSystem::Btrfs => faultfs::FileSystem::Btrfs,
+            },
+            keep_log: false,
+        };
+        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, ignores_flushes: disk.ignores_flushes, link })
+    }
+
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.device.mount_point().to_owned()
+    }
+
+    pub(crate) fn switch(&self, servers: Option<Arc<dyn Servers>>) -> PowerSwitch {
+        let (control, mount_point) = (self.device.control(), self.mount_point());
+        PowerSwitch { control, mount_point, ignores_flushes: self.ignores_flushes, servers }
+    }
+
+    /// The power goes now, if it has not gone.
+    pub(crate) fn cut(&mut self) -> Result<PowerCutSeen, StoreError> {
+        let control = self.device.control();
+        if control.cut().map_err(told)?.is_none() {
+            control.freeze(faultfs::CutAt::Now).map_err(told)?;
+        }
+        seen(&control)?.ok_or_else(|| StoreError::broken("the disk has power although it was cut"))
+    }
+
+    /// The power is back: what `survivors` says is there, and the file system is mounted again.
+    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), StoreError> {
+        let survivors = match survivors {
+            Survivors::None => faultfs::Survivors::None,
+            Survivors::All => faultfs::Survivors::All,
+            Survivors::Random => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: false },
+            Survivors::Torn => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: true },
+        };
+        self.device.power_cycle(&survivors).map_err(told)?;
+        self.device.control().clear().map_err(told)
+    }
+
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        self.device.close().map_err(told)?;
+        self.link.map_or(Ok(()), |link| remove_link(&link).map_err(|error| StoreError::io(link.display(), &error)))
+    }
+}
+
+/// Removes what a killed run's disk left in `directory`, that of a store's data.
+pub fn sweep_disks(directory: &Path) {
+    faultfs::sweep_orphans();
+    // What is still there is said by whoever removes the run's directory.
+    let _ = remove_link(&directory.join(DISK));
+}
+
+/// Removes a link of ours, and the directory that it leads to, which is empty.
+fn remove_link(link: &Path) -> io::Result<()> {
+    let Ok(elsewhere) = fs::read_link(link) else { return Ok(()) };
+    let is_ours = elsewhere.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME_PREFIX));
+    if is_ours {
+        let gone = fs::remove_dir(&elsewhere);
+        gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+    }
+    fs::remove_file(link)
+}
+
+/// Lets a server's user through `directory`, whatever the file mode creation mask is.
+fn let_through(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o711))
+}
+
+/// What was so when a disk lost power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PowerCutSeen {
+    /// When, on CLOCK_MONOTONIC.
+    pub at_monotonic_ns: u64,
+    /// Writes that had come to the disk since the cut was armed.
+    pub writes: u64,
+    /// Flushes that had.
+    pub flushes: u64,
+    /// Writes that no flush had made durable.
+    pub at_risk_writes: u64,
+    /// Bytes of them.
+    pub at_risk_bytes: u64,
+}
+
+/// What takes the power from a store's disk, for any thread.
+#[derive(Clone)]
+pub struct PowerSwitch {
+    control: Control,
+    mount_point: PathBuf,
+    ignores_flushes: bool,
+    servers: Option<Arc<dyn Servers>>,
+}
+
+impl PowerSwitch {
+    /// Has the power go before this flush or write from now on becomes durable. What was written before is made durable first. What
+    /// runs on the disk does not notice: what it writes from the cut on is gone when the power is back.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn arm(&self, at: CutAt, number: u64) -> Result<(), StoreError> {
+        let at = match at {
+            CutAt::Flush => faultfs::CutAt::Flush(number),
+            CutAt::Write => faultfs::CutAt::Write(number),
+        };
+        let synced = std::fs::File::open(&self.mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+        synced.map_err(|error| StoreError::io(self.mount_point.display(), &error))?;
+        if self.ignores_flushes {
+            self.control.set(Fault::IgnoreFlushes).map_err(told)?;
+        }
+        self.control.freeze(at).map_err(told)
+    }
+
+    /// What was so when the power went; `None` while it has not.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn cut(&self) -> Result<Option<PowerCutSeen>, StoreError> {
+        seen(&self.control)
+    }
+
+    /// Kills the servers, where there are some: the power has gone.
+    ///
+    /// # Errors
+    /// When one does not die.
+    pub fn kill_servers(&self) -> Result<(), StoreError> {
+        self.servers.as_ref().map_or(Ok(()), |servers| servers.kill(Nodes::All).map(drop))
+    }
+}
+
+/// How a store came back.
+#[derive(Debug)]
+pub struct PowerOn {
+    /// What was so when the power went.
+    pub cut: PowerCutSeen,
+    /// How long file system and store took until sessions were taken again, or the store until it was given up.
+    pub recovery: Duration,
+    /// Why it did not come back, where it did not.
+    pub came_back: Result<(), StoreError>,
+}
+
+fn seen(control: &Control) -> Result<Option<PowerCutSeen>, StoreError> {
+    Ok(control.cut().map_err(told)?.map(|cut| PowerCutSeen {
+        at_monotonic_ns: cut.at_ns,
+        writes: cut.writes_seen,
+        flushes: cut.flushes_seen,
+        at_risk_writes: cut.at_risk.writes,
+        at_risk_bytes: cut.at_risk.bytes,
+    }))
+}
+
+fn told(error: FaultError) -> StoreError {
+    let kind = match &error {
+        FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
+        FaultError::NotRoot => StoreErrorKind::Permission,
+        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => StoreErrorKind::Missing,
+        _ => StoreErrorKind::Broken,
+    };
+    StoreError::new(kind, format!("the disk that can lose power: {error}"))
+}

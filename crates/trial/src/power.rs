@@ -1,0 +1,125 @@
+//! The disk loses power: while a phase is driven, or between two; and the store comes back on what is left, or does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{StoreError, Survivors};
+use plimsoll_drive::Clock;
+use plimsoll_lab::{OpenStore, PowerSwitch};
+use plimsoll_plan::model::PowerCut;
+use plimsoll_record::data::{About, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_verify::{Ledger, ReadBack};
+
+use crate::check;
+use crate::error::TrialError;
+use crate::phase::TrialRun;
+use crate::sink::Told;
+
+/// Between two looks at whether the power has gone.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How long an operation may go on that was under way when the power went.
+const AT_WORK: Duration = Duration::from_secs(20);
+
+/// A disk whose power is to go while a phase is driven.
+pub(crate) struct Power<'a> {
+    switch: PowerSwitch,
+    /// Ends the phase.
+    stop: Arc<AtomicBool>,
+    /// Set when the user wants an end.
+    user_stop: &'a AtomicBool,
+}
+
+impl<'a> Power<'a> {
+    /// Arms the cut.
+    ///
+    /// # Errors
+    /// `Usage` where the store's disk is none of ours.
+    pub(crate) fn armed(store: &OpenStore, cut: PowerCut, user_stop: &'a AtomicBool) -> Result<Self, TrialError> {
+        let switch = store.power_switch().ok_or_else(|| TrialError::usage("this store's disk cannot lose power"))?;
+        switch.arm(cut.at, cut.number)?;
+        Ok(Self { switch, stop: Arc::default(), user_stop })
+    }
+
+    pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// Waits for the cut until the phase has `ended`; then kills the servers and ends it.
+    pub(crate) fn follow(&self, ended: &Receiver<()>) {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
+            // A disk that does not answer is gone, too.
+            if !matches!(self.switch.cut(), Ok(None)) {
+                // One that does not die is met again when the power is back.
+                let _ = self.switch.kill_servers();
+                self.stop.store(true, Ordering::SeqCst);
+                return;
+            }
+            if self.user_stop.load(Ordering::SeqCst) {
+                self.stop.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Has `ledger` judge what was noted, none of it as acknowledged that was after the cut.
+    pub(crate) fn drain(&self, ledger: &mut Ledger, phase: u16, clock: &Clock) {
+        let cut = || Ok::<_, StoreError>(self.switch.cut()?.map(|cut| clock.of_monotonic(cut.at_monotonic_ns)));
+        // What cannot be told now is judged the next time, or not at all: the phase that gives the power back fails then.
+        let _ = ledger.drain_until_cut(phase, cut);
+    }
+}
+
+/// Waits until those have noted everything that were at work when the power went: an operation that waits for the disk is left
+/// alone when a phase is ended, and its outcome is the ledger's business all the same.
+pub(crate) fn drained(ledger: &mut Ledger, drain: &impl Fn(&mut Ledger)) {
+    let until = Instant::now() + AT_WORK;
+    drain(ledger);
+    while ledger.at_work() > 0 && Instant::now() < until {
+        std::thread::sleep(LOOK);
+        drain(ledger);
+    }
+}
+
+impl TrialRun<'_, '_> {
+    /// Whether the disk has lost power.
+    pub(crate) fn has_lost_power(&self) -> Result<bool, TrialError> {
+        Ok(match self.store.power_switch() {
+            Some(switch) => switch.cut()?.is_some(),
+            None => false,
+        })
+    }
+
+    /// Takes the power, if it has not gone yet, and gives it back. That the store does not come back is an answer, and no
+    /// failure of the run.
+    pub(crate) fn power(&mut self, ordinal: u32, survivors: Survivors, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let seed = self.trial.seed ^ (u64::from(self.trial.repeat) << 32);
+        let on = self.store.power_cycle(survivors, seed)?;
+        let at_ns = self.context.sinks.clock.of_monotonic(on.cut.at_monotonic_ns);
+        end.push(ResultName::Seconds, on.recovery.as_secs_f64());
+        end.push(ResultName::CutSeconds, at_ns.saturating_sub(self.driven_from_ns) as f64 / 1e9);
+        end.push(ResultName::Writes, on.cut.writes as f64);
+        end.push(ResultName::Flushes, on.cut.flushes as f64);
+        end.push(ResultName::AtRiskWrites, on.cut.at_risk_writes as f64);
+        end.push(ResultName::AtRiskBytes, on.cut.at_risk_bytes as f64);
+        match on.came_back {
+            Ok(()) => self.server_is_new(),
+            Err(_) if self.context.is_stopped() => Ok(()),
+            Err(error) => self.did_not_start(ordinal, &error, end),
+        }
+    }
+
+    fn did_not_start(&mut self, ordinal: u32, error: &StoreError, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        self.is_dead = true;
+        let text = format!("it did not start again after the power cut: {error}");
+        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
+        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        end.remarks.push((About::Integrity, text.clone()));
+        let nothing = ReadBack::new(Arc::clone(&self.workload));
+        let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
+        check.sentence = format!("It did not start again after the power cut: {error}. {}", check.sentence);
+        check.wrong.insert(check::NO_START.to_owned(), 1);
+        Ok(sinks.tell(Told::Ledger(check))?)
+    }
+}
