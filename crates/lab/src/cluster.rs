@@ -38,6 +38,21 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 /// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
 pub struct Cluster(ClusterHandle);
 
+/// Where servers may have their directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bases {
+    /// Best first: the first is taken that the servers' user can get to.
+    pub places: Vec<PathBuf>,
+    /// Where their data are, if that is elsewhere: on a disk that can lose power.
+    pub data: Option<PathBuf>,
+}
+
+impl<T: AsRef<[PathBuf]> + ?Sized> From<&T> for Bases {
+    fn from(places: &T) -> Self {
+        Self { places: places.as_ref().to_owned(), data: None }
+    }
+}
+
 /// What acts on the servers of a cluster, for any thread. It keeps nobody from ending them.
 #[derive(Clone)]
 pub struct ClusterHandle(Arc<Running>);
@@ -47,7 +62,7 @@ struct Running {
     spec: ServerSpec,
     supervisor: Supervisor,
     user: ServerUser,
-    bases: Vec<PathBuf>,
+    bases: Bases,
     log_dir: PathBuf,
     secret: String,
     network: Option<Arc<Network>>,
@@ -85,7 +100,7 @@ impl Cluster {
     /// with the last words of a node that does not start.
     pub fn start(
         recipe: Box<dyn Recipe>,
-        bases: &[PathBuf],
+        bases: impl Into<Bases>,
         log_dir: &Path,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
@@ -101,7 +116,7 @@ impl Cluster {
         supervisor: Supervisor,
         limits: Limits,
         recipe: Box<dyn Recipe>,
-        bases: &[PathBuf],
+        bases: impl Into<Bases>,
         log_dir: &Path,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
@@ -114,7 +129,7 @@ impl Cluster {
             user: ServerUser::caller_or(spec.user, spec.package)?,
             supervisor,
             limits,
-            bases: bases.to_owned(),
+            bases: bases.into(),
             log_dir: log_dir.to_owned(),
             secret: provisions::secret()?,
             members: RwLock::default(),
@@ -317,10 +332,13 @@ impl Running {
             &self.supervisor,
             self.spec,
             self.user.clone(),
-            &self.bases,
+            &self.bases.places,
             &self.log_dir,
             &self.waits,
         )?;
+        if let Some(data) = &self.bases.data {
+            server.keep_data_in(data)?;
+        }
         limits::apply(&self.limits, server.root_dir())?;
         let host = match &self.network {
             None => None,

@@ -43,7 +43,7 @@ pub mod supervisor;
 mod tree;
 pub mod user;
 
-pub use cluster::{Cluster, ClusterHandle};
+pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};

@@ -10,7 +10,7 @@ use plimsoll_core::{
     StoreKind, StoreSpec, Survivors, Target,
 };
 
-use crate::cluster::Cluster;
+use crate::cluster::{Bases, Cluster};
 use crate::described::{self, DescribedServer};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
@@ -74,31 +74,33 @@ pub fn open(
             let recipe = if is_described { None } else { kind.recipe(&options.params)? };
             let user = recipe.map(|recipe| ServerUser::caller_or(recipe.spec().user, recipe.spec().package));
             let user = if is_described { Some(ServerUser::caller()) } else { user.transpose()? };
-            let made = PoweredDisk::start(&disk, &data_dir.join(DISK), user.as_ref())?;
-            *data_dir = made.mount_point();
-            Some((disk, made))
+            Some((disk, PoweredDisk::start(&disk, &data_dir.join(DISK), user.as_ref())?))
         }
         _ => None,
     };
-    let place = match &options.target {
+    let data = disk.as_ref().map(|(_, disk)| disk.mount_point());
+    let place = match &mut options.target {
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
-                let bases = bases(data_dir, *said || disk.is_some());
+                let bases = Bases { places: bases(data_dir, *said), data };
                 let limits = Limits::of(&options.params)?;
                 let supervisor = Supervisor::start()?;
                 let cluster =
-                    Cluster::start_under(supervisor, limits, recipe, &bases, log_dir, &options.waits, progress)?;
+                    Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
                 options.target = Target::Servers(cluster.handle().servers());
                 Place::Cluster { _there: cluster.handle().enter()?, cluster }
             }
-            None => Place::Embedded(data_dir.clone()),
+            None => {
+                *data_dir = data.unwrap_or(std::mem::take(data_dir));
+                Place::Embedded(data_dir.clone())
+            }
         },
         Target::Described { server, data_dir, log_dir } => {
-            let bases = bases(data_dir, disk.is_some());
+            let bases = Bases { places: bases(data_dir, false), data };
             let recipe = Box::new(DescribedServer(server.clone()));
             let limits = Limits::of(&options.params)?;
             let supervisor = Supervisor::start()?;
-            let cluster = Cluster::start_under(supervisor, limits, recipe, &bases, log_dir, &options.waits, progress)?;
+            let cluster = Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
             let url = described::filled(&server.url, &cluster.first());
             options.target = Target::Attach { url, password: None };
             Place::Cluster { _there: None, cluster }

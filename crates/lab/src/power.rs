@@ -25,8 +25,18 @@ pub(crate) struct PoweredDisk {
     device: FaultDevice,
     /// From the arming of a cut on: what was there before is durable.
     ignores_flushes: bool,
-    /// A link to where it is, if that is elsewhere.
-    link: Option<PathBuf>,
+    /// Dropped last, when nothing is in the directory any more.
+    _link: Option<Link>,
+}
+
+/// A link to where a disk is, if that is elsewhere; it goes with what it leads to.
+struct Link(PathBuf);
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // What is left is found by the next start.
+        let _ = remove_link(&self.0);
+    }
 }
 
 impl PoweredDisk {
@@ -63,7 +73,11 @@ impl PoweredDisk {
             },
             keep_log: false,
         };
-        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, ignores_flushes: disk.ignores_flushes, link })
+        Ok(Self {
+            device: FaultDevice::start(&spec).map_err(told)?,
+            ignores_flushes: disk.ignores_flushes,
+            _link: link.map(Link),
+        })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
@@ -97,8 +111,7 @@ impl PoweredDisk {
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
-        self.device.close().map_err(told)?;
-        self.link.map_or(Ok(()), |link| remove_link(&link).map_err(|error| StoreError::io(link.display(), &error)))
+        self.device.close().map_err(told)
     }
 }
 
@@ -181,7 +194,8 @@ impl PowerSwitch {
     /// # Errors
     /// When one does not die.
     pub fn kill_servers(&self) -> Result<(), StoreError> {
-        self.servers.as_ref().map_or(Ok(()), |servers| servers.kill(Nodes::All).map(drop))
+        let running = self.servers.as_ref().filter(|servers| !servers.pids().is_empty());
+        running.map_or(Ok(()), |servers| servers.kill(Nodes::All).map(drop))
     }
 }
 

@@ -102,6 +102,17 @@ impl PrivateServer {
         })
     }
 
+    /// Has its data in a directory below `base` instead, which its user can get to. Nothing is there yet.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn keep_data_in(&mut self, base: &Path) -> Result<(), StoreError> {
+        let data = base.join(self.place.root.file_name().unwrap_or_default());
+        place::make_directory(&data, &self.user).map_err(|error| StoreError::io(data.display(), &error))?;
+        self.place.data = data;
+        Ok(())
+    }
+
     /// Has what is started from now on in this network namespace.
     pub fn live_on(&mut self, network: PathBuf) {
         self.network = Some(network);

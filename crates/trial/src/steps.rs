@@ -207,6 +207,10 @@ impl TrialRun<'_, '_> {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
+        if self.has_lost_power()? {
+            // There is nobody to be asked. What sessions met with afterwards is nobody's fault.
+            return Ok(());
+        }
         // Nothing when nobody waits for its answer any more.
         let counted =
             self.cycles().or_else(|error| if error.is_interrupt() { Ok(BTreeMap::new()) } else { Err(error) });
@@ -258,10 +262,6 @@ impl TrialRun<'_, '_> {
         }
         end.push(ResultName::InvoluntarySwitches, result.involuntary_switches as f64);
         self.push_written(end, written);
-        if self.has_lost_power()? {
-            // What sessions met with afterwards is nobody's fault.
-            return Ok(());
-        }
         ended(&result, end, self.context.spec.strict)?;
         // That a rate is not carried is what a rung is there to find out.
         if matches!(end.state, PhaseState::Failed(_))
