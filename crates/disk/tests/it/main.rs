@@ -1,0 +1,1 @@
+//! Real disks, file systems and counters.
