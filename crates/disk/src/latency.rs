@@ -87,7 +87,7 @@ fn impossible(site: &Site, point: Point) -> Option<String> {
     if site.in_memory && point.flushing == Flushing::Direct {
         return Some("there is no device behind it".to_owned());
     }
-    (point.flushing == Flushing::Direct && point.size_bytes % 512 != 0)
+    (point.flushing == Flushing::Direct && !point.size_bytes.is_multiple_of(512))
         .then(|| "O_DIRECT takes multiples of 512 bytes".to_owned())
 }
 

@@ -30,6 +30,9 @@ const FILLER_WRITE: usize = 1 << 20;
 /// A step is done no more often than this, so that filler stays within bounds.
 const MOST: u64 = 40;
 
+/// How many steps there are.
+pub const STEPS: usize = 6;
+
 /// One step of the list.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
@@ -62,7 +65,7 @@ pub fn measure(
 ) -> Result<Vec<Step>, StoreError> {
     let Target::Directory(directory) = &site.target else { return Ok(Vec::new()) };
     let direct = !site.in_memory;
-    let steps = [
+    let steps: [_; STEPS] = [
         ("one write of 1 MiB to a file that grows", Ways::default()),
         ("O_DIRECT", Ways { direct, ..Ways::default() }),
         ("writes under 32 kB", Ways { direct, small: true, ..Ways::default() }),

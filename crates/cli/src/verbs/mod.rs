@@ -14,3 +14,4 @@ pub mod report;
 pub mod run;
 pub mod runs;
 pub mod shell;
+pub mod sync;
