@@ -86,12 +86,16 @@ fn attempt(
                 let (base, mut offset) = (if shared { REGION * number as u64 } else { 0 }, 0);
                 std::thread::sleep(start.saturating_duration_since(Instant::now()));
                 let deadline = start + takes;
-                while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+                // Once in any case: a busy machine may let a thread begin after the end.
+                loop {
                     let begun = Instant::now();
                     file.write_all_at(block.next(), base + offset)?;
                     rustix::fs::fdatasync(&file)?;
                     clocked.note(begun.elapsed());
                     offset = (offset + WRITE as u64) % REGION;
+                    if Instant::now() >= deadline || stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
                 io::Result::Ok(clocked)
             })?;

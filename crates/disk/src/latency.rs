@@ -99,9 +99,11 @@ fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Res
     let most = (BYTES_PER_S as f64 * takes.as_secs_f64().max(1.0) / point.size_bytes as f64) as u64;
     let mut timed = || -> Result<(), Trouble> {
         let deadline = Instant::now() + takes;
-        while clocked.n() < most && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
-            let took = writer.once().map_err(trouble)?;
-            clocked.note(took);
+        while clocked.n() == 0 || clocked.n() < most && Instant::now() < deadline {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            clocked.note(writer.once().map_err(trouble)?);
         }
         Ok(())
     };

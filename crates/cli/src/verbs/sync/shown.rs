@@ -35,7 +35,7 @@ pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
         Verdict::CannotBeReal => format!("{} because {}", Verdict::CannotBeReal.name(), answer.judgement.because),
         verdict => format!("{}: {}", verdict.name(), answer.judgement.because),
     };
-    first.row(cells!["flushes", tone.text(verdict)]);
+    first.row(cells!["verdict", tone.text(verdict)]);
     for (name, text) in costs(&answer.points) {
         first.row(cells![name, text]);
     }
@@ -130,7 +130,7 @@ fn points(rows: &[Row]) -> Table {
         let seen = match outcome {
             Outcome::Measured(Measured { times, .. }) => {
                 let remark = match point.flushing {
-                    Flushing::Range => "no flush of the device",
+                    Flushing::Range => "no device flush",
                     Flushing::Nothing => "no flush",
                     _ => "",
                 };
@@ -160,7 +160,7 @@ fn group(rows: &[Group]) -> Table {
         words("files"),
         numbers("flushes/s"),
         numbers("× one"),
-        numbers("for a flush of the device"),
+        numbers("per device flush"),
         numbers("n"),
         numbers("mean"),
         numbers("p50"),
