@@ -146,10 +146,14 @@ fn measured(
     takes: Duration,
     stop: &AtomicBool,
 ) -> Result<Answer, TrialError> {
-    let is_directory = matches!(site.target, Target::Directory(_));
     let groups: Vec<(usize, bool)> =
         [false, true].into_iter().flat_map(|shared| group::THREADS.map(|threads| (threads, shared))).collect();
-    let besides = if is_directory { groups.len() + portable::STEPS } else { 0 };
+    let directory = match &site.target {
+        // Who names ways wants these alone.
+        Target::Directory(directory) if args.write.is_empty() && args.flush.is_empty() => Some(directory),
+        _ => None,
+    };
+    let besides = if directory.is_some() { groups.len() + portable::STEPS } else { 0 };
     let mut line = Line::new(args.quiet, 1 + points.len() + besides);
     line.step("do flushes reach a device?");
     let probe = probe(&site, &place, stop)?;
@@ -163,7 +167,7 @@ fn measured(
         rows.extend(measure(&site, point, takes, stop)?.map(|outcome| Row { point, outcome }));
     }
     let (mut group, mut portable) = (Vec::new(), Vec::new());
-    if let Target::Directory(directory) = &site.target {
+    if let Some(directory) = directory {
         let counters = place.counters();
         for (threads, shared) in groups {
             if stop.load(Ordering::Relaxed) {
