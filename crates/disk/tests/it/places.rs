@@ -14,7 +14,7 @@ use plimsoll_disk::scratch::Scratch;
 use plimsoll_disk::times::Times;
 use plimsoll_disk::ways::{Flushing, Point, Writing, every};
 
-use crate::mounts::Mounted;
+use crate::mounts::{Device, Mounted};
 use crate::{names, on_disk};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -194,4 +194,32 @@ fn what_a_killed_run_left_is_removed_and_nothing_else() {
         assert!(path.join(kept).exists(), "{kept}");
     }
     assert!(running.path().is_dir() && second.path().is_dir() && running.path() != second.path());
+}
+
+#[test]
+fn a_device_is_overwritten_at_its_beginning_alone_and_never_while_it_is_mounted() {
+    use std::os::unix::fs::FileExt;
+    let device = Device::new(64 << 20);
+    let place = Place::of(device.path()).unwrap();
+    assert!(place.file_system.is_none() && place.disks.len() == 1, "{place:?}");
+    let site = Site { target: Target::Device(device.path().to_owned()), in_memory: false };
+    let point = |writing, flushing| Point { size_bytes: 4096, writing, flushing, loaded: false };
+    let raw = std::fs::File::options().read(true).write(true).open(device.path()).unwrap();
+    raw.write_all_at(&[7; 4096], 16 << 20).unwrap();
+    for flushing in Flushing::ALL {
+        let outcome = measure(&site, point(Writing::Overwrite, flushing), SHORT, &GO_ON).unwrap().unwrap();
+        assert!(matches!(outcome, Outcome::Measured(_)), "{flushing:?}: {outcome:?}");
+    }
+    let mut block = [0; 4096];
+    raw.read_exact_at(&mut block, 16 << 20).unwrap();
+    assert_eq!(block, [7; 4096], "what is behind the first 16 MiB");
+    raw.read_exact_at(&mut block, 0).unwrap();
+    assert_ne!(block, [0; 4096]);
+    drop(raw);
+    let outcome = measure(&site, point(Writing::Append, Flushing::Fsync), SHORT, &GO_ON).unwrap().unwrap();
+    assert!(matches!(outcome, Outcome::NotHere(_)), "a device does not grow");
+    let error =
+        device.mounted(|| measure(&site, point(Writing::Overwrite, Flushing::Fsync), SHORT, &GO_ON)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Usage);
+    assert!(error.what.contains("is in use"), "{error}");
 }

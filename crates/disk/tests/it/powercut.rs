@@ -12,6 +12,7 @@ use plimsoll_core::StoreErrorKind;
 use plimsoll_disk::powercut::{Found, Lost, listen, report, verify};
 use plimsoll_disk::ways::Flushing;
 
+use crate::mounts::Mounted;
 use crate::{names, on_disk};
 
 const BLOCK: u64 = 512;
@@ -139,6 +140,41 @@ fn the_listeners_file_may_end_within_a_line_and_must_otherwise_make_sense() {
         let error = verify(&cut.disk(), &cut.file()).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Usage);
         assert!(error.what.contains(&format!("line {} is no acknowledgement", lines + 1)), "{wrong}: {error}");
+    }
+}
+
+/// A real file system whose power is cut while blocks are flushed in one way; then what is found on its device.
+fn after_a_power_cut(flushing: Flushing) -> Found {
+    let (mounted, here) = (Mounted::ext4("rw"), on_disk());
+    let file = here.path().join("acknowledged");
+    let mut cut = false;
+    let error = beside_listener(&file, |address| {
+        let stop = AtomicBool::new(false);
+        let mut tell = |_, kept| {
+            if kept >= 500 && !std::mem::replace(&mut cut, true) {
+                mounted.cut();
+            }
+        };
+        let to = address.to_string();
+        report(mounted.path(), &to, 4096, flushing, Duration::from_secs(60), &stop, &mut tell).unwrap_err()
+    });
+    assert!(error.what.contains("plimsoll-powercut-") && cut, "its disk is gone: {error}");
+    mounted.again();
+    let found = verify(mounted.path(), &file).unwrap().pop().unwrap();
+    println!("{}: {} acknowledged, {} missing", flushing.name(), found.acknowledged, found.missing);
+    found
+}
+
+#[test]
+fn after_a_power_cut_flushed_blocks_are_there_and_others_are_missing() {
+    for flushing in [Flushing::Fdatasync, Flushing::Fsync, Flushing::Dsync, Flushing::Direct, Flushing::Uring] {
+        let found = after_a_power_cut(flushing);
+        assert!(found.acknowledged >= 500 && found.looked_for == found.acknowledged, "{flushing:?}: {found:?}");
+        assert!(found.is_whole() && found.torn == 0, "{flushing:?}: {found:?}");
+    }
+    for flushing in [Flushing::Nothing, Flushing::Range] {
+        let found = after_a_power_cut(flushing);
+        assert!(found.missing > 0 && found.oldest_lost_ms.is_some(), "{flushing:?}: {found:?}");
     }
 }
 
