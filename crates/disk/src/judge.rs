@@ -53,9 +53,20 @@ pub struct Judgement {
 pub struct Probe {
     /// How long 4 KiB, overwritten, and fdatasync took: `n` is how many were asked for.
     pub times: Times,
-    /// What each disk counted meanwhile, by its name, the file behind a loop device included; less what others asked for in as
-    /// much time before. A disk whose flushes the kernel does not count is missing.
-    pub counted: Vec<(String, u64)>,
+    /// What each disk counted meanwhile, one below a loop device included. A disk whose flushes the kernel does not count is
+    /// missing.
+    pub counted: Vec<Counted>,
+}
+
+/// What a disk counted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Counted {
+    /// Its name.
+    pub disk: String,
+    /// While flushes were asked for, by us or by others.
+    pub flushes: u64,
+    /// In as much time before, when only others asked.
+    pub others: u64,
 }
 
 /// Asks for flushes in `site`, and sees what the disks of `place` count; `None` where it was stopped before there was any.
@@ -72,9 +83,11 @@ pub fn probe(site: &Site, place: &Place, stop: &AtomicBool) -> Result<Option<Pro
     let outcome = measure(site, point, PROBE, stop)?;
     let (flushed, after) = (begun.elapsed() - rested, read());
     let Some(Outcome::Measured(Measured { times, .. })) = outcome else { return Ok(None) };
-    let counted = watched.iter().enumerate().map(|(at, (name, _))| {
-        let others = (between[at].saturating_sub(before[at])) as f64 * flushed.as_secs_f64() / rested.as_secs_f64();
-        (name.clone(), after[at].saturating_sub(between[at]).saturating_sub(others.round() as u64))
+    let scale = flushed.as_secs_f64() / rested.as_secs_f64();
+    let counted = watched.iter().enumerate().map(|(at, (name, _))| Counted {
+        disk: name.clone(),
+        flushes: after[at].saturating_sub(between[at]),
+        others: (between[at].saturating_sub(before[at]) as f64 * scale).round() as u64,
     });
     let counted = counted.collect();
     Ok(Some(Probe { times, counted }))
@@ -115,7 +128,7 @@ struct Seen<'a> {
     reasons: Vec<String>,
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
     fn find(&mut self, verdict: Verdict, because: impl Into<String>) {
         self.found.push((verdict, because.into()));
     }
@@ -166,7 +179,9 @@ impl Seen<'_> {
         }
         match (disk.write_back, self.counted(name)) {
             (Some(true), Some((asked, counted))) => {
-                self.reasons.push(format!("{name} counted {counted} flushes while {asked} were asked for"));
+                let Counted { flushes, others, .. } = counted;
+                let before = if *others > 0 { format!(", and {others} in as much time before") } else { String::new() };
+                self.reasons.push(format!("{name} counted {flushes} flushes while {asked} were asked for{before}"));
                 self.counted_on(disk, asked, counted);
             }
             (Some(false), _) => {
@@ -177,29 +192,35 @@ impl Seen<'_> {
             }
             _ => self.find(Verdict::CannotBeTold, format!("the kernel does not count the flushes of {name}")),
         }
-        if let Some(below) = &disk.below {
-            self.place(below);
+        match (&disk.below, &disk.kind) {
+            (Some(below), _) => self.place(below),
+            (None, DiskKind::Loop(file)) => {
+                let because = format!("what {} is on, the file of {name}, cannot be seen from here", file.display());
+                self.find(Verdict::CannotBeTold, because);
+            }
+            _ => {}
         }
     }
 
-    /// How many flushes were asked for, and how many `name` counted.
-    fn counted(&self, name: &str) -> Option<(u64, u64)> {
+    /// How many flushes were asked for, and what `name` counted.
+    fn counted(&self, name: &str) -> Option<(u64, &'a Counted)> {
         let probe = self.probe?;
-        let (_, counted) = probe.counted.iter().find(|(counting, _)| counting == name)?;
-        Some((probe.times.n, *counted))
+        let counted = probe.counted.iter().find(|counted| counted.disk == name)?;
+        Some((probe.times.n, counted))
     }
 
-    fn counted_on(&mut self, disk: &Disk, asked: u64, counted: u64) {
+    fn counted_on(&mut self, disk: &Disk, asked: u64, counted: &Counted) {
         let name = &disk.name;
         let mean_ns = self.probe.map_or(0.0, |probe| probe.times.mean_ns);
-        if counted == 0 {
-            return self.find(
-                Verdict::CannotBeReal,
-                format!("none of {asked} flushes reached {name}, which has a volatile cache"),
-            );
+        // Nobody's at all: that there are none of ours is certain.
+        if counted.flushes == 0 {
+            let because = format!("none of {asked} flushes reached {name}, which has a volatile cache");
+            return self.find(Verdict::CannotBeReal, because);
         }
-        if (counted as f64) < asked as f64 * SHARE {
-            return self.find(Verdict::CannotBeTold, format!("of {asked} flushes {name} counted only {counted}"));
+        let flushes = counted.flushes.saturating_sub(counted.others);
+        if (flushes as f64) < asked as f64 * SHARE {
+            let because = format!("of {asked} flushes {name} counted only {flushes} that may be ours");
+            return self.find(Verdict::CannotBeTold, because);
         }
         let too_fast = |needs: &str| {
             let took = time(mean_ns);
@@ -209,7 +230,7 @@ impl Seen<'_> {
         };
         let (verdict, because) = match (&disk.kind, disk.rotational, self.hypervisor) {
             (DiskKind::Loop(_), ..) => {
-                (Verdict::Reach, format!("{counted} were counted by {name} while {asked} were asked for"))
+                (Verdict::Reach, format!("{flushes} were counted by {name} while {asked} were asked for"))
             }
             (DiskKind::Virtual(_), ..) => (
                 Verdict::CannotBeTold,
@@ -233,7 +254,7 @@ impl Seen<'_> {
             ),
             _ => (
                 Verdict::Reach,
-                format!("{counted} were counted by {name} while {asked} were asked for, {} each", time(mean_ns)),
+                format!("{flushes} were counted by {name} while {asked} were asked for, {} each", time(mean_ns)),
             ),
         };
         self.find(verdict, because);
@@ -296,7 +317,11 @@ mod tests {
 
     fn probe(n: u64, mean_ns: f64, counted: u64) -> Probe {
         let times = Times { n, mean_ns, p50_ns: None, p99_ns: None, max_ns: mean_ns as u64 };
-        Probe { times, counted: vec![("sda".to_owned(), counted)] }
+        Probe { times, counted: vec![count("sda", counted, 0)] }
+    }
+
+    fn count(disk: &str, flushes: u64, others: u64) -> Counted {
+        Counted { disk: disk.to_owned(), flushes, others }
     }
 
     #[track_caller]
@@ -315,13 +340,24 @@ mod tests {
         let slow = probe(100, 8e6, 100);
         expect(&on(disk()), None, &slow, Verdict::Reach, "100 were counted by sda while 100");
         expect(&on(disk()), None, &probe(100, 8e6, 0), Verdict::CannotBeReal, "none of 100 flushes reached sda");
-        expect(&on(disk()), None, &probe(100, 8e6, 60), Verdict::CannotBeTold, "of 100 flushes sda counted only 60");
+        expect(
+            &on(disk()),
+            None,
+            &probe(100, 8e6, 60),
+            Verdict::CannotBeTold,
+            "of 100 flushes sda counted only 60 that",
+        );
         expect(&on(disk()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "a disk that rotates needs 2 ms");
         expect(&on(ssd()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "flash needs 0.1 ms");
         expect(&on(ssd()), None, &probe(100, 5e5, 100), Verdict::Reach, "0");
         expect(&on(ssd()), Some("KVM"), &probe(100, 5e5, 100), Verdict::CannotBeTold, "only the host knows");
         expect(&on(virtio()), None, &slow, Verdict::CannotBeTold, "the virtual disk sda");
         expect(&on(through()), None, &probe(100, 8e6, 0), Verdict::CannotBeTold, "no volatile cache");
+        // What others asked for is neither taken for ours, nor is it a proof that there are none.
+        let busy = |flushes| Probe { counted: vec![count("sda", flushes, 500)], ..probe(100, 8e6, 0) };
+        expect(&on(disk()), None, &busy(600), Verdict::Reach, "100 were counted");
+        expect(&on(disk()), None, &busy(200), Verdict::CannotBeTold, "counted only 0 that may be ours");
+        expect(&on(disk()), None, &busy(0), Verdict::CannotBeReal, "none of 100");
         let uncounted = Probe { counted: vec![], ..probe(100, 8e6, 0) };
         expect(&on(disk()), None, &uncounted, Verdict::CannotBeTold, "does not count the flushes of sda");
     }
@@ -352,11 +388,13 @@ mod tests {
         let below = |write_back| place("xfs", &[], vec![Disk { name: "sdb".to_owned(), write_back, ..disk() }]);
         let both = |lower: u64| {
             let mut seen = probe(100, 8e6, 100);
-            seen.counted.push(("sdb".to_owned(), lower));
+            seen.counted.push(count("sdb", lower, 0));
             seen
         };
         expect(&on(below(Some(true))), None, &both(100), Verdict::Reach, "sda");
         expect(&on(below(Some(true))), None, &both(0), Verdict::CannotBeReal, "reached sdb");
         expect(&on(place("tmpfs", &[], vec![])), None, &both(0), Verdict::CannotBeReal, "memory");
+        let hidden = Disk { kind: DiskKind::Loop("/x/image".into()), ..disk() };
+        expect(&place("ext4", &[], vec![hidden]), None, &both(0), Verdict::CannotBeTold, "cannot be seen from here");
     }
 }

@@ -66,12 +66,12 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
         return powercut::verify(args, file);
     }
     let takes = args.takes.as_deref().map_or(Ok(Duration::from_secs(1)), |given| options::time("for", given))?;
-    let points = points(args)?;
     let filler_bytes = options::size("filler", &args.filler)?.min(FILLER_MAX);
     let is_device = std::fs::metadata(&args.path).is_ok_and(|about| about.file_type().is_block_device());
     if is_device && !args.overwrite_device {
         return Err(refused(&args.path)?);
     }
+    let points = points(args, is_device)?;
     let stop = interrupt::of_run();
     // Held until the end: dropping removes it.
     let scratch = if is_device { None } else { Some(Scratch::new(&args.path)?) };
@@ -108,25 +108,36 @@ fn sizes(args: &SyncArgs, default: &[usize]) -> Result<Vec<usize>, TrialError> {
     Ok(if sizes.is_empty() { default.to_vec() } else { sizes })
 }
 
-/// What is to be measured.
-fn points(args: &SyncArgs) -> Result<Vec<Point>, TrialError> {
+/// What is to be measured. A device has no files: it is overwritten, and nothing is beside that.
+fn points(args: &SyncArgs, is_device: bool) -> Result<Vec<Point>, TrialError> {
     let sizes = sizes(args, &SIZES)?;
-    let writings: Vec<Writing> = args.write.iter().filter_map(|word| Writing::named(word)).collect();
-    let flushings: Vec<Flushing> = args.flush.iter().filter_map(|word| Flushing::named(word)).collect();
-    if !args.all && writings.is_empty() && flushings.is_empty() {
-        return Ok(telling(&sizes));
+    let (all, few) =
+        ((Writing::ALL.to_vec(), Flushing::ALL.to_vec()), (vec![Writing::Overwrite], vec![Flushing::Fdatasync]));
+    let (writings, flushings) = if args.all { all } else { few };
+    let mut points = if args.all || !args.write.is_empty() || !args.flush.is_empty() {
+        every(
+            &sizes,
+            &named_or(&args.write, Writing::named, writings),
+            &named_or(&args.flush, Flushing::named, flushings),
+        )
+    } else {
+        telling(&sizes)
+    };
+    if is_device {
+        let mut on_device: Vec<Point> = Vec::new();
+        for point in points.into_iter().map(|point| Point { writing: Writing::Overwrite, loaded: false, ..point }) {
+            if !on_device.contains(&point) {
+                on_device.push(point);
+            }
+        }
+        points = on_device;
     }
-    let writings = match writings.is_empty() {
-        true if args.all => Writing::ALL.to_vec(),
-        true => vec![Writing::Overwrite],
-        false => writings,
-    };
-    let flushings = match flushings.is_empty() {
-        true if args.all => Flushing::ALL.to_vec(),
-        true => vec![Flushing::Fdatasync],
-        false => flushings,
-    };
-    Ok(every(&sizes, &writings, &flushings))
+    Ok(points)
+}
+
+/// The ways that were named, or `default`.
+fn named_or<T>(given: &[String], named: fn(&str) -> Option<T>, default: Vec<T>) -> Vec<T> {
+    if given.is_empty() { default } else { given.iter().filter_map(|word| named(word)).collect() }
 }
 
 /// What is known of the device at `path` without writing to it, and that it is not written to.

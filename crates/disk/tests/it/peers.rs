@@ -20,7 +20,7 @@ use plimsoll_disk::ways::{Flushing, Point, Writing};
 use crate::mounts::Mounted;
 
 /// How often each is run, and for how long.
-const ROUNDS: usize = 31;
+const ROUNDS: usize = 41;
 const SECONDS: u64 = 1;
 
 /// Mean time of a write + flush, in microseconds.
