@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
+use rustix::net::sockopt;
 
 use super::{HELLO, LINE_BYTES, Run, unix_ms};
 use crate::error::{at, failed};
@@ -131,6 +132,18 @@ impl From<StoreError> for Ended {
     }
 }
 
+/// Reads look up from time to time, and a writer that lost its power, and so never says farewell, is noticed in half a minute.
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    Ok(sockopt::set_tcp_keepcnt(stream, 4)?)
+}
+
 /// A connection of a writer.
 struct Writer<'a> {
     listener: &'a Listener,
@@ -143,12 +156,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(listener: &'a Listener, stream: TcpStream, from: SocketAddr, stop: &'a AtomicBool) -> Result<Self, Ended> {
-        let set = stream
-            .set_nonblocking(false)
-            .and_then(|()| stream.set_read_timeout(Some(LOOK)))
-            .and_then(|()| stream.set_write_timeout(Some(Duration::from_secs(10))))
-            .and_then(|()| stream.set_nodelay(true));
-        set.map_err(|error| Ended::Refused(error.to_string()))?;
+        set_up(&stream).map_err(|error| Ended::Refused(error.to_string()))?;
         Ok(Self { listener, lines: BufReader::new(stream), from, stop, line: Vec::new() })
     }
 
@@ -209,12 +217,8 @@ impl<'a> Writer<'a> {
                 Ok(_) if self.line.len() >= LINE_BYTES => return self.refuse("the line is too long"),
                 // A piece of a line at the end is none.
                 Ok(_) => return Ok(None),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-                    ) =>
-                {
+                // Time to look up. A connection that broke says TimedOut.
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     if self.stop.load(Ordering::Relaxed) {
                         return Ok(None);
                     }
