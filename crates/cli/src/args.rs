@@ -173,17 +173,17 @@ only one lab stands. A node that fails is started again, after a while, unless -
     Doctor(DoctorArgs),
     /// Measure what write + flush costs on a directory or device, and say whether its flushes can be real.
     #[command(after_help = "Examples:
-  plimsoll sync /var/lib/postgresql        about 30 s: every way of writing and flushing, group commit, the verdict
+  plimsoll sync /var/lib/postgresql        about 30 s: ways to write and flush, group commit, the verdict
   plimsoll sync . --size 8KiB --flush fdatasync,o-dsync --for 10s
   plimsoll sync . --all --json > disk.json
   plimsoll sync /dev/sdb --overwrite-device
 
 With a second machine, and a plug that can be pulled:
-  other$ plimsoll sync --listen 0.0.0.0:7450 acknowledged
-  this$  plimsoll sync /data --report-to other:7450      now cut the power; when it is back, copy the file here
+  other$ plimsoll sync --listen 192.0.2.7:7450 acknowledged
+  this$  plimsoll sync /data --report-to 192.0.2.7:7450    now cut the power; then bring the file here
   this$  plimsoll sync /data --verify acknowledged
 
-Exit codes: 0 flushes may be real, every acknowledged block is there; 1 they cannot be, or one is lost.")]
+Exit codes: 0 flushes may be real, or all blocks are there; 1 they cannot be real, or one is lost.")]
     Sync(SyncArgs),
 }
 

@@ -190,6 +190,7 @@ impl<'a> Seen<'a> {
                 );
                 self.find(Verdict::CannotBeTold, because);
             }
+            _ if self.probe.is_none() => self.find(Verdict::CannotBeTold, "no flush was asked for"),
             _ => self.find(Verdict::CannotBeTold, format!("the kernel does not count the flushes of {name}")),
         }
         match (&disk.below, &disk.kind) {
@@ -360,6 +361,8 @@ mod tests {
         expect(&on(disk()), None, &busy(0), Verdict::CannotBeReal, "none of 100");
         let uncounted = Probe { counted: vec![], ..probe(100, 8e6, 0) };
         expect(&on(disk()), None, &uncounted, Verdict::CannotBeTold, "does not count the flushes of sda");
+        let unasked = judge(&on(disk()), None, None);
+        assert_eq!((unasked.verdict, unasked.because.as_str()), (Verdict::CannotBeTold, "no flush was asked for"));
     }
 
     #[test]
