@@ -33,7 +33,8 @@ impl Mounted {
         let (image, path) = (place.path().join("image"), place.path().join("mount"));
         std::fs::create_dir(&path).unwrap();
         std::fs::File::create(&image).unwrap().set_len(1 << 30).unwrap();
-        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        // What is left to be laid out later would flush beside us.
+        run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image.to_str().unwrap()]);
         run("mount", &["-o", &format!("loop,{options}"), image.to_str().unwrap(), path.to_str().unwrap()]);
         Self { path, _place: place }
     }
