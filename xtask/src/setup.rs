@@ -21,6 +21,12 @@ const BROWSER: Need = Need {
     why: "the report's page is looked at in a real browser",
 };
 
+const EXT4: Need = Need {
+    any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
+    package: "e2fsprogs",
+    why: "flushes are counted on a file system of our own",
+};
+
 /// A package that is not there.
 struct Missing {
     package: String,
@@ -43,7 +49,7 @@ const PEERS: [Need; 5] = [
 
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
-    have(&[BROWSER])?;
+    have(&[BROWSER, EXT4])?;
     crate::leftovers::sweep();
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }

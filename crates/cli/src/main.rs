@@ -158,6 +158,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Man { directory } => verbs::shell::man(&directory),
         Verb::Schema => verbs::shell::schema(catalogue),
         Verb::Doctor(args) => verbs::doctor::run(catalogue, &args),
+        Verb::Sync(args) => verbs::sync::run(&args),
     }
 }
 

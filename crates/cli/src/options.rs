@@ -254,6 +254,22 @@ pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
     }
 }
 
+/// A size in bytes that an option of ours takes; a bare number is one of bytes.
+///
+/// # Errors
+/// It is none.
+pub fn size(option: &str, given: &str) -> Result<u64, TrialError> {
+    let given = given.trim();
+    let parsed = given.parse::<u64>().or_else(|_| {
+        let bytes = plimsoll_plan::parse_quantity(given, Dimension::Size)?;
+        Ok(if bytes > 0.0 && bytes.is_finite() { bytes as u64 } else { 0 })
+    });
+    parsed.map_err(|(what, next): (String, Option<String>)| {
+        let error = TrialError::usage(format!("--{option} {given}: {what}"));
+        next.map_or(error.clone(), |next| error.next(next))
+    })
+}
+
 /// A count in digits: `10K` is 10000.
 fn count(given: &str) -> String {
     parse_count(given).map_or(given.trim().to_owned(), |count| count.to_string())

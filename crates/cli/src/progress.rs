@@ -232,7 +232,8 @@ fn percentile(times: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
     found.filter(|_| above >= 10).map(|(time, _)| *time)
 }
 
-fn rewrite(text: &str) {
+/// Rewrites the terminal's last line.
+pub fn rewrite(text: &str) {
     // Cut to the usual width so that a rewritten line never wraps.
     let shown: String = text.chars().take(100).collect();
     let mut stderr = std::io::stderr().lock();

@@ -7,13 +7,14 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 21] = [
+const EDGES: [(&str, &[&str], &[&str]); 22] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
     ("plimsoll-capture", &["plimsoll-core"], &[]),
     ("plimsoll-keyindex", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-drive", &["plimsoll-core"], &[]),
+    ("plimsoll-disk", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core"], &[]),
     ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),

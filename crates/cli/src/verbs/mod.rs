@@ -15,3 +15,4 @@ pub mod report;
 pub mod run;
 pub mod runs;
 pub mod shell;
+pub mod sync;

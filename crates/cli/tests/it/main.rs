@@ -38,6 +38,7 @@ mod secrets;
 mod servers;
 mod settings;
 mod shapes;
+mod sync;
 mod usage;
 mod waits;
 mod warmup;

@@ -1,0 +1,133 @@
+//! `plimsoll sync` on two machines: what was acknowledged before the power was cut, and what of it is there afterwards.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plimsoll_analysis::number::{count, plural};
+use plimsoll_core::shown::clean;
+use plimsoll_disk::powercut::{self, Found};
+use plimsoll_disk::ways::Flushing;
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, Tone, numbers, words};
+use plimsoll_trial::TrialError;
+
+use super::{EVERY, sizes};
+use crate::args::SyncArgs;
+use crate::error::exit;
+use crate::verbs::report;
+use crate::{interrupt, options};
+
+/// Listens until Ctrl-C.
+pub(super) fn listen(args: &SyncArgs, address: &str) -> Result<u8, TrialError> {
+    let listener = powercut::listen(address, &args.path)?;
+    let stop = interrupt::of_run();
+    crate::say(&format!(
+        "listening on {}; what is acknowledged is kept in {}",
+        listener.address()?,
+        args.path.display()
+    ));
+    listener.serve(&stop, &|what| crate::say(&clean(what)))?;
+    Ok(exit::OK)
+}
+
+/// Writes and acknowledges blocks until the power is cut, Ctrl-C, or the time is up.
+pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
+    let takes = args.takes.as_deref().map_or(Ok(Duration::from_secs(600)), |given| options::time("for", given))?;
+    let one = |what: &str| {
+        TrialError::usage(format!("--report-to writes blocks of one size, flushed in one way: name one --{what}"))
+    };
+    let [size] = sizes(args, &[4096])?[..] else { return Err(one("size")) };
+    let flushing = match &args.flush[..] {
+        [] => Flushing::Fdatasync,
+        [word] => Flushing::named(word).unwrap_or(Flushing::Fdatasync),
+        _ => return Err(one("flush")),
+    };
+    let stop = interrupt::of_run();
+    let mut told: Option<Instant> = None;
+    let mut tell = |flushed: u64, kept: u64| {
+        if !args.quiet && told.is_none_or(|told| told.elapsed() >= EVERY) {
+            told = Some(Instant::now());
+            crate::say(&format!(
+                "{} flushed, {} kept on {to}; cut the power when you like",
+                plural(flushed, "1 block", "blocks"),
+                count(kept)
+            ));
+        }
+    };
+    let sent = powercut::report(&args.path, to, size, flushing, takes, &stop, &mut tell)?;
+    if args.json {
+        return crate::print(&plimsoll_report::json(&sent));
+    }
+    crate::print(&format!(
+        "{} flushed and acknowledged; the power was not cut, and the blocks are removed\n",
+        plural(sent.acknowledged, "1 block", "blocks")
+    ))
+}
+
+/// Looks for what was acknowledged.
+pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
+    let found = powercut::verify(&args.path, file)?;
+    let code = if found.iter().all(Found::is_whole) { exit::OK } else { exit::GOAL_MISSED };
+    if args.json {
+        crate::print(&plimsoll_report::json(&found))?;
+        return Ok(code);
+    }
+    let columns = vec![
+        words("run"),
+        numbers("acknowledged"),
+        numbers("looked for"),
+        numbers("missing"),
+        numbers("damaged"),
+        words(""),
+    ];
+    let mut table = Table::new("Blocks", columns);
+    for one in &found {
+        let id = format!("{:016x}", one.run.id);
+        let numbers = [one.acknowledged, one.looked_for, one.missing, one.damaged].map(count);
+        let [acknowledged, looked_for, missing, damaged] = numbers;
+        table.row(cells![id, acknowledged, looked_for, missing, damaged, came_to(one)]);
+    }
+    crate::print(&format!("{}\n\n", sentence(&found)))?;
+    report::print_tables(&[("Acknowledged blocks", "", table)])?;
+    for one in found.iter().filter(|one| !one.is_whole()) {
+        let names =
+            one.lost.iter().map(|lost| format!("{}{}", lost.number, if lost.damaged { " (damaged)" } else { "" }));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let directory = args.path.join(&one.run.directory);
+        crate::print(&format!(
+            "\nlost, oldest first: {names}\nthey are left to be looked at: {}\n",
+            clean(&directory.display().to_string())
+        ))?;
+    }
+    Ok(code)
+}
+
+fn sentence(found: &[Found]) -> String {
+    let lost: u64 = found.iter().map(|one| one.missing + one.damaged).sum();
+    let looked_for: u64 = found.iter().map(|one| one.looked_for).sum();
+    if looked_for == 0 {
+        return "nothing to look for: no run was cut off after it had acknowledged a block".to_owned();
+    }
+    if lost > 0 {
+        let blocks = plural(lost, "1 acknowledged block is lost", "acknowledged blocks are lost");
+        return format!("LOST  {blocks}, of {} that were looked for: a flush was not real", count(looked_for));
+    }
+    format!(
+        "all there: {} of {} acknowledged blocks. One cut shows little: repeat it",
+        count(looked_for),
+        count(looked_for)
+    )
+}
+
+fn came_to(found: &Found) -> plimsoll_report::document::Text {
+    if found.ended {
+        return Tone::Dim.text("ended in good order: nothing to look for");
+    }
+    if let Some(ms) = found.oldest_lost_ms {
+        return Tone::Bad.text(format!("the oldest had been acknowledged {ms} ms before the last acknowledgement"));
+    }
+    match found.torn {
+        0 => Tone::Good.text("all there"),
+        torn => Tone::Open.text(format!("all there; {torn} half overwritten by what was not acknowledged")),
+    }
+}

@@ -1,0 +1,251 @@
+//! What write + flush costs, and whether flushes can be real: the program as its users run it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Guarded, Place, Ran, wait_for};
+
+/// A directory on the disk that this is built on.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sync-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// One in memory.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sync-test-").tempdir_in("/dev/shm").unwrap()
+}
+
+#[track_caller]
+fn is_empty(directory: &Path) {
+    let left: Vec<_> = fs::read_dir(directory).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_answer_comes_first_and_every_part_is_there() {
+    let (place, directory) = (Place::new(), on_disk());
+    let ran = place.run(&["sync", text(directory.path()), "--for", "30ms", "--filler", "1MiB"]);
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[1].trim_start().starts_with("verdict"), "{ran:?}");
+    for words in
+        ["Why", "Write + flush", "sync-file-range", "no device flush", "Group commit", "1 MiB to disk, portably"]
+    {
+        assert!(ran.out.contains(words), "no {words}: {ran:?}");
+    }
+    // In 30 ms nothing has 1,000 samples that is a flush of a disk, or it is said.
+    assert!(ran.out.contains('–'), "{ran:?}");
+    is_empty(directory.path());
+}
+
+#[test]
+fn in_memory_flushes_cannot_be_real() {
+    let (place, directory) = (Place::new(), in_memory());
+    let ran = place.run(&["sync", text(directory.path()), "--for", "20ms", "-q"]).expect(1);
+    let ran = ran.says("flushes cannot be real because tmpfs keeps files in memory").says("not here: ");
+    assert_eq!(ran.err, "");
+    is_empty(directory.path());
+}
+
+#[test]
+fn programs_read_every_number_with_its_n() {
+    let (place, directory) = (Place::new(), on_disk());
+    let path = text(directory.path());
+    let args = ["sync", path, "--size", "4KiB,8k", "--flush", "none,fdatasync", "--write", "append", "--json", "-q"];
+    place.run(&[&args[..], &["--for", "50ms"]].concat()).expect(2).says("--size 8k").says("8KiB");
+    let args = ["sync", path, "--size", "4KiB,8192", "--flush", "none,fdatasync", "--write", "append", "--json", "-q"];
+    let ran = place.run(&[&args[..], &["--for", "50ms"]].concat());
+    let read: Value = serde_json::from_str(&ran.out).unwrap();
+    let points = read["points"].as_array().unwrap();
+    let named: Vec<String> = points
+        .iter()
+        .map(|row| format!("{} {} {} {}", row["size_bytes"], row["writing"], row["flushing"], row["loaded"]))
+        .collect();
+    let wanted: Vec<String> = [false, true]
+        .iter()
+        .flat_map(|loaded| [4096, 8192].map(|size| (size, loaded)))
+        .flat_map(|(size, loaded)| ["none", "fdatasync"].map(|flush| format!("{size} \"append\" \"{flush}\" {loaded}")))
+        .collect();
+    assert_eq!(named, wanted);
+    for row in points {
+        let times = &row["outcome"]["measured"]["times"];
+        let n = times["n"].as_u64().unwrap();
+        assert!(n > 0 && times["max_ns"].as_u64() >= times["p50_ns"].as_u64(), "{row}");
+        assert_eq!((times["p50_ns"].is_null(), times["p99_ns"].is_null()), (n < 20, n < 1_000), "{row}");
+    }
+    assert!(read["probe"]["times"]["n"].as_u64().unwrap() > 0 && read["judgement"]["verdict"].is_string(), "{read}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_its_reason() {
+    let place = Place::new();
+    place.run(&["sync", "/etc/passwd"]).expect(2).says("/etc/passwd is not a directory");
+    place.run(&["sync", "/nonexistent/x"]).expect(2).says("/nonexistent/x");
+    place.run(&["sync", "/tmp", "--size", "1B"]).expect(2).says("512 B to 64 MiB");
+    place.run(&["sync", "/tmp", "--flush", "maybe"]).expect(2).says("fdatasync");
+    let device = fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path()).find(|path| {
+        use std::os::unix::fs::FileTypeExt;
+        fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
+    });
+    let device = device.expect("a block device in /dev");
+    let ran = place.run(&["sync", text(&device)]).expect(2).says("is a block device").says("--overwrite-device");
+    assert!(ran.err.contains("cache") || ran.err.contains("is /dev"), "what is known of it is said: {ran:?}");
+}
+
+#[test]
+fn a_user_who_may_not_write_there_is_told() {
+    let (place, directory) = (Place::new(), on_disk());
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // As nobody, who may read the program only where everybody can.
+    let program = directory.path().join("plimsoll");
+    fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &program).unwrap();
+    let forbidden = directory.path().join("forbidden");
+    fs::create_dir(&forbidden).unwrap();
+    let mut command = place.program(text(&program));
+    let output =
+        command.args(["sync", text(&forbidden)]).uid(65_534).gid(65_534).output().expect("this test needs root");
+    Ran::of(&output).expect(8).says("Permission denied").says("name a directory that this user can write");
+    is_empty(&forbidden);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_seen_and_leaves_nothing() {
+    let (place, directory) = (Place::new(), on_disk());
+    let child = place.command(&["sync", text(directory.path()), "--for", "20s"]).spawn().unwrap();
+    let mut child = Guarded(child);
+    wait_for("a file", Duration::from_secs(20), || has_file(directory.path()));
+    std::thread::sleep(Duration::from_secs(2));
+    let signal = std::process::Command::new("kill").args(["-INT", &child.0.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let ended = child.0.wait().unwrap();
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut child.0.stdout.take().unwrap(), &mut out).unwrap();
+    assert!(matches!(ended.code(), Some(130 | 1)), "{ended:?} {out}");
+    assert!(out.contains("interrupted: this is what was seen until then") && out.contains("verdict"), "{out}");
+    is_empty(directory.path());
+}
+
+fn has_file(directory: &Path) -> bool {
+    let inner = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    inner.into_iter().any(|path| fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()))
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_the_next_one_in_the_same_place() {
+    let (place, directory) = (Place::new(), on_disk());
+    let mut child = Guarded(place.command(&["sync", text(directory.path()), "--for", "20s"]).spawn().unwrap());
+    wait_for("a file", Duration::from_secs(20), || has_file(directory.path()));
+    let quick = ["sync", text(directory.path()), "--for", "10ms", "--flush", "none", "-q"];
+    place.run(&quick);
+    assert!(has_file(directory.path()) && child.0.try_wait().unwrap().is_none(), "one that runs is left alone");
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    assert!(has_file(directory.path()));
+    place.run(&quick);
+    is_empty(directory.path());
+}
+
+/// A listener, a writer that was killed in the middle of it, and what they left.
+struct TwoMachines {
+    place: Place,
+    data: tempfile::TempDir,
+    other: tempfile::TempDir,
+}
+
+impl TwoMachines {
+    fn after_a_kill() -> Self {
+        let two = Self { place: Place::new(), data: on_disk(), other: on_disk() };
+        let (_listener, to) = two.listener();
+        let args = ["sync", text(two.data.path()), "--report-to", &to, "--size", "512B"];
+        let mut writer = Guarded(two.place.command(&args).spawn().unwrap());
+        wait_for("acknowledgements", Duration::from_secs(60), || two.acknowledged() >= 100);
+        writer.0.kill().unwrap();
+        writer.0.wait().unwrap();
+        two
+    }
+
+    fn listener(&self) -> (Guarded, String) {
+        let args = ["sync", "--listen", "127.0.0.1:0", &self.file()];
+        let mut listener = Guarded(self.place.command(&args).spawn().unwrap());
+        let mut said = String::new();
+        BufReader::new(listener.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.strip_prefix("listening on ").and_then(|rest| rest.split(';').next());
+        let address = address.unwrap_or_else(|| panic!("{said}")).to_owned();
+        (listener, address)
+    }
+
+    fn file(&self) -> String {
+        text(&self.other.path().join("acknowledged")).to_owned()
+    }
+
+    /// The last block that the listener keeps.
+    fn acknowledged(&self) -> u64 {
+        let kept = fs::read_to_string(self.file()).unwrap_or_default();
+        // A line that is not whole is none.
+        let whole = kept.rfind('\n').map_or("", |end| &kept[..end]);
+        let last =
+            whole.lines().filter_map(|line| line.strip_prefix("ack ")?.split(' ').nth(1)?.parse().ok()).next_back();
+        last.unwrap_or(0)
+    }
+
+    fn blocks(&self) -> PathBuf {
+        let directory = fs::read_dir(self.data.path()).unwrap().next().unwrap().unwrap().path();
+        assert!(directory.file_name().unwrap().to_str().unwrap().starts_with("plimsoll-"));
+        directory.join("blocks")
+    }
+
+    fn verify(&self, more: &[&str]) -> Ran {
+        self.place.run(&[&["sync", text(self.data.path()), "--verify", &self.file()], more].concat())
+    }
+}
+
+#[test]
+fn after_a_kill_every_acknowledged_block_is_there() {
+    let two = TwoMachines::after_a_kill();
+    let acknowledged = two.acknowledged();
+    // A measurement does not take it for rubbish: it waits for its verification.
+    two.place.run(&["sync", text(two.data.path()), "--for", "10ms", "--flush", "none", "-q"]);
+    assert!(two.blocks().exists());
+    let found: Value = serde_json::from_str(&two.verify(&["--json"]).expect(0).out).unwrap();
+    assert_eq!(found[0]["acknowledged"].as_u64(), Some(acknowledged), "{found}");
+    assert_eq!(found[0]["looked_for"].as_u64(), Some(acknowledged), "{found}");
+    is_empty(two.data.path());
+}
+
+#[test]
+fn a_damaged_and_a_missing_block_are_found_and_named() {
+    let two = TwoMachines::after_a_kill();
+    let blocks = File::options().write(true).open(two.blocks()).unwrap();
+    blocks.write_all_at(b"x", 41 * 512 + 100).unwrap();
+    blocks.write_all_at(&[0; 512], 76 * 512).unwrap();
+    let ran = two.verify(&[]).expect(1).says("LOST  2 acknowledged blocks are lost").says("42 (damaged), 77");
+    assert!(ran.out.starts_with("LOST"), "the answer comes first: {ran:?}");
+    assert!(two.blocks().exists(), "left to be looked at");
+    // All of it: its directory never came to the disk.
+    fs::remove_dir_all(two.blocks().parent().unwrap()).unwrap();
+    let lost = format!("LOST  {} acknowledged blocks are lost", two.acknowledged());
+    two.verify(&[]).expect(1).says(&lost);
+}
+
+#[test]
+fn a_run_that_ends_in_good_order_leaves_nothing_and_says_so() {
+    let two = TwoMachines { place: Place::new(), data: on_disk(), other: on_disk() };
+    let (listener, to) = two.listener();
+    let args = ["sync", text(two.data.path()), "--report-to", &to, "--for", "300ms", "--flush", "o-dsync"];
+    two.place.run(&args).expect(0).says("flushed and acknowledged; the power was not cut");
+    is_empty(two.data.path());
+    two.verify(&[]).expect(0).says("nothing to look for");
+    drop(listener);
+    two.place.run(&args).expect(3).says("the listener does not answer").says("--listen");
+    is_empty(two.data.path());
+}

@@ -1,0 +1,169 @@
+//! Write + flush again and again: how long it takes, on an idle device or beside a background writer.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::StoreError;
+use serde::Serialize;
+
+use crate::error::failed;
+use crate::times::{Clocked, Times};
+use crate::ways::{Flushing, Point, Writing};
+pub use crate::writer::Target;
+use crate::writer::{Block, Writer, lay_out, open};
+
+/// Most bytes that a point writes, for each second that it may take (and no less than for one).
+const BYTES_PER_S: u64 = 256 << 20;
+/// The background writer: bytes of a write, of its file, and between two flushes.
+const LOAD_WRITE: usize = 256 << 10;
+const LOAD_FILE: u64 = 64 << 20;
+const LOAD_FLUSH: u64 = 4 << 20;
+
+/// What is known of the place before something is measured there.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Where it is written to.
+    pub target: Target,
+    /// It is kept in memory: O_DIRECT means nothing there, whatever open(2) says of it.
+    pub in_memory: bool,
+}
+
+impl Site {
+    pub(crate) fn path(&self) -> &Path {
+        match &self.target {
+            Target::Directory(path) | Target::Device(path) => path,
+        }
+    }
+}
+
+/// What came of a point.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Measured),
+    /// There is no such way here, and why.
+    NotHere(String),
+}
+
+/// What was measured of a point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Of write + flush.
+    pub times: Times,
+    /// What the background writer wrote in a second, where there was one.
+    pub load_bytes_per_s: Option<f64>,
+}
+
+/// Measures `point` for so long, or until `stop`; `None` where nothing was seen until then.
+pub fn measure(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Result<Option<Outcome>, StoreError> {
+    if let Some(why) = impossible(site, point) {
+        return Ok(Some(Outcome::NotHere(why)));
+    }
+    match attempt(site, point, takes, stop) {
+        Ok(measured) => Ok(measured.map(Outcome::Measured)),
+        Err(Trouble::NotHere(why)) => Ok(Some(Outcome::NotHere(why))),
+        Err(Trouble::Failed(error)) => Err(error),
+    }
+}
+
+enum Trouble {
+    NotHere(String),
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Failed(error)
+    }
+}
+
+fn impossible(site: &Site, point: Point) -> Option<String> {
+    if matches!(site.target, Target::Device(_)) && (point.writing != Writing::Overwrite || point.loaded) {
+        return Some("a device has no files".to_owned());
+    }
+    if site.in_memory && point.flushing == Flushing::Direct {
+        return Some("there is no device behind it".to_owned());
+    }
+    (point.flushing == Flushing::Direct && !point.size_bytes.is_multiple_of(512))
+        .then(|| "O_DIRECT takes multiples of 512 bytes".to_owned())
+}
+
+fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Result<Option<Measured>, Trouble> {
+    let trouble = |error: io::Error| trouble(site, point, &error);
+    let mut writer =
+        Writer::new(&site.target, "file", point.size_bytes, point.writing, point.flushing).map_err(trouble)?;
+    let mut clocked = Clocked::new()?;
+    let most = (BYTES_PER_S as f64 * takes.as_secs_f64().max(1.0) / point.size_bytes as f64) as u64;
+    let mut timed = || -> Result<(), Trouble> {
+        let deadline = Instant::now() + takes;
+        while clocked.n() == 0 || clocked.n() < most && Instant::now() < deadline {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            clocked.note(writer.once().map_err(trouble)?);
+        }
+        Ok(())
+    };
+    let load_bytes_per_s = if point.loaded { Some(beside_load(site, timed)?) } else { timed().map(|()| None)? };
+    Ok(clocked.times().map(|times| Measured { times, load_bytes_per_s }))
+}
+
+/// What an error of a way is: there is none such here, or it is no use to go on.
+fn trouble(site: &Site, point: Point, error: &io::Error) -> Trouble {
+    use rustix::io::Errno;
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    let may_be_missing = matches!(point.flushing, Flushing::Direct | Flushing::Uring | Flushing::Range)
+        || point.writing == Writing::Preallocated;
+    match number {
+        Some(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::SPIPE) if may_be_missing => {
+            Trouble::NotHere(error.to_string())
+        }
+        Some(Errno::PERM | Errno::ACCESS) if point.flushing == Flushing::Uring => {
+            Trouble::NotHere(format!("io_uring is not permitted: {error}"))
+        }
+        _ => Trouble::Failed(failed(site.path().display(), error)),
+    }
+}
+
+/// Does `timed` beside a background writer, and says how many bytes a second that wrote.
+fn beside_load(site: &Site, timed: impl FnOnce() -> Result<(), Trouble>) -> Result<f64, Trouble> {
+    let (done, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let path = site.path().join("load");
+    let of_load = |error: &io::Error| Trouble::Failed(failed(site.path().display(), error));
+    lay_out(&path, LOAD_FILE).map_err(|error| of_load(&error))?;
+    std::thread::scope(|scope| {
+        let load = std::thread::Builder::new()
+            .name("load".to_owned())
+            .spawn_scoped(scope, || load(&path, &done, &written))
+            .map_err(|error| of_load(&error))?;
+        let begun = Instant::now();
+        let result = timed();
+        let rate = written.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+        done.store(true, Ordering::Relaxed);
+        let ended = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let _ = std::fs::remove_file(&path);
+        result.and(ended.map_err(|error| of_load(&error))).map(|()| rate)
+    })
+}
+
+/// Overwrites a file from beginning to end, flushed now and then, as a checkpoint or a compaction does; no faster than
+/// [`BYTES_PER_S`].
+fn load(path: &Path, done: &AtomicBool, written: &AtomicU64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let (file, mut block) = (open(path, 0)?, Block::new(LOAD_WRITE));
+    let (begun, mut bytes) = (Instant::now(), 0_u64);
+    while !done.load(Ordering::Relaxed) {
+        file.write_all_at(block.next(), bytes % LOAD_FILE)?;
+        bytes += LOAD_WRITE as u64;
+        if bytes % LOAD_FLUSH == 0 {
+            rustix::fs::fdatasync(&file)?;
+            written.store(bytes, Ordering::Relaxed);
+            let due = Duration::from_secs_f64(bytes as f64 / BYTES_PER_S as f64);
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! A directory of our own, in which everything is written. It is removed with all that is in it at the end; what a killed
+//! process left is removed by the next one in the same place.
+//!
+//! Who uses a directory holds a lock on it (flock(2)), which the kernel takes away at any end of the process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::StoreError;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::error::at;
+
+/// What the name of a directory for measurements begins with.
+const PREFIX: &str = "plimsoll-sync-";
+/// How often another directory is tried for where somebody else sweeps at the same time.
+const TRIES: u32 = 8;
+
+/// The directory. Dropping removes it.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    /// Holds the lock.
+    handle: File,
+}
+
+impl Scratch {
+    /// Removes what killed processes left in `parent`, and makes a directory there.
+    pub fn new(parent: &Path) -> Result<Self, StoreError> {
+        Self::named(parent, PREFIX)
+    }
+
+    /// As `new`, with names that begin with `prefix`.
+    pub(crate) fn named(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
+        let about = at(parent.display(), fs::metadata(parent))?;
+        if !about.is_dir() {
+            return Err(StoreError::usage(format!("{} is not a directory", parent.display()))
+                .next("name the directory that is to be measured"));
+        }
+        sweep(parent, prefix);
+        for number in 0..TRIES {
+            let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                // A process of the same number, in another container, is at it.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => at(path.display(), made)?,
+            }
+            // Between the two somebody may have taken it for left, and removed it.
+            if let Some(handle) = hold(&path) {
+                return Ok(Self { path, handle });
+            }
+        }
+        Err(StoreError::broken(format!("{}: no directory could be made and locked there", parent.display()))
+            .next("name a directory on a file system that has locks (flock)"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory, open, to flush it.
+    pub(crate) fn handle(&self) -> &File {
+        &self.handle
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is left to the next run.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Opens and locks the directory at `path`; `None` where somebody holds it, or it is gone.
+fn hold(path: &Path) -> Option<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let handle = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
+    flock(&handle, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let (held, there) = (handle.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    ((held.dev(), held.ino()) == (there.dev(), there.ino())).then_some(handle)
+}
+
+/// Removes directories in `parent` whose process is gone.
+fn sweep(parent: &Path, prefix: &str) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
+            && let Some(_held) = hold(&entry.path())
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
