@@ -17,8 +17,8 @@ use crate::fault::On;
 
 /// The file's name.
 pub(crate) const FILE: &str = "device";
-/// As mount tables call this file system.
-pub(crate) const SUBTYPE: &str = "plimsoll-faultfs";
+/// What mount tables call the source of this file system.
+pub(crate) const SOURCE: &str = "plimsoll-faultfs";
 const DEVICE: INodeNo = INodeNo(2);
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -136,8 +136,7 @@ pub(crate) fn mount(shared: &Arc<Shared>, at: &std::path::Path) -> io::Result<Ba
     std::thread::Builder::new().name("late".into()).spawn(move || late.give_late())?;
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(SUBTYPE.into()),
-        MountOption::Subtype(SUBTYPE.into()),
+        MountOption::FSName(SOURCE.into()),
         MountOption::NoAtime,
         MountOption::NoExec,
         MountOption::NoSuid,

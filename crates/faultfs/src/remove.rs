@@ -11,7 +11,7 @@ use rustix::mount::UnmountFlags;
 
 use crate::control::SOCKET;
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT};
-use crate::fuse::SUBTYPE;
+use crate::fuse::SOURCE;
 use crate::loop_device::unmount;
 
 /// How long somebody may still use a mount, before it is taken away under him.
@@ -47,7 +47,7 @@ pub(crate) fn mark(directory: &Path) -> Option<(File, bool)> {
 /// Removes devices whose owner and daemon were both killed, and says where they were. They are found by their FUSE mounts.
 pub fn sweep_orphans() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let is_ours = |line: &&str| line.contains(&format!(" - fuse.{SUBTYPE} "));
+    let is_ours = |line: &&str| line.contains(&format!(" - fuse {SOURCE} "));
     let mount_points = table.lines().filter(is_ours).filter_map(|line| line.split(' ').nth(4)).map(unescaped);
     let directories = mount_points.filter_map(|at| Some(at.parent()?.to_owned()));
     directories.filter(|directory| sweep(directory)).collect()

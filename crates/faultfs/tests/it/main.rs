@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 
+mod death;
 mod durability;
 
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use plimsoll_faultfs::{DeviceSpec, FaultDevice, FileSystem};
 /// A device in a directory that goes with the test.
 struct Fixture {
     device: FaultDevice,
+    spec: DeviceSpec,
     directory: tempfile::TempDir,
 }
 
@@ -25,7 +27,7 @@ impl Fixture {
         let directory = tempfile::Builder::new().prefix("faultfs-test-").tempdir().unwrap();
         let size_bytes = if file_system == FileSystem::Ext4 { 64 << 20 } else { 320 << 20 };
         let spec = DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log };
-        Self { device: FaultDevice::start(&spec).unwrap(), directory }
+        Self { device: FaultDevice::start(&spec).unwrap(), spec, directory }
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
