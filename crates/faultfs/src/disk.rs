@@ -366,5 +366,87 @@ impl Disk {
 }
 
 #[cfg(test)]
-#[path = "disk_model.rs"]
-mod model;
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A disk of so many sectors, in files of a directory.
+    pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {
+        let open = |name: &str| {
+            File::options().read(true).write(true).create(true).truncate(true).open(directory.join(name)).unwrap()
+        };
+        let image = open("image");
+        image.set_len(sectors * SECTOR_BYTES).unwrap();
+        let paths = (directory.join("image"), directory.join("base"));
+        Disk::new(image, Log::new(open("log"), is_log_kept), paths, sectors * SECTOR_BYTES)
+    }
+
+    #[test]
+    fn a_cut_at_a_count_comes_with_that_write_or_flush() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut disk = disk(directory.path(), 32, false);
+        disk.write(0, &[1; 512]).unwrap();
+        disk.arm(CutAt::Write(2));
+        disk.write(512, &[2; 512]).unwrap();
+        disk.flush().unwrap();
+        assert_eq!(disk.write(1024, &[3; 512]), Err(Errno::IO));
+        let cut = disk.cut().unwrap();
+        assert_eq!((cut.writes_seen, cut.flushes_seen, cut.at_risk.writes), (2, 1, 1));
+        assert_eq!(disk.flush(), Err(Errno::IO));
+        assert_eq!(disk.power_on(Survivors::All).unwrap().writes, 1);
+        let mut found = [0; 1536];
+        disk.read(0, &mut found).unwrap();
+        assert_eq!([found[0], found[512], found[1024]], [1, 2, 3]);
+
+        disk.write(0, &[4; 512]).unwrap();
+        disk.arm(CutAt::Flush(1));
+        assert_eq!(disk.flush(), Err(Errno::IO));
+        assert_eq!(disk.power_on(Survivors::None).unwrap(), AtRisk { writes: 1, sectors: 1, bytes: 512 });
+        disk.read(0, &mut found).unwrap();
+        assert_eq!(found[0], 1);
+        assert!(disk.power_on(Survivors::None).is_err());
+    }
+
+    #[test]
+    fn each_fault_does_what_it_says_and_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut disk = disk(directory.path(), 32, false);
+        let mut found = [0; 512];
+        disk.set(Fault::Eio { on: On::Write, how: How::Once });
+        assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
+        disk.write(0, &[2; 512]).unwrap();
+        disk.set(Fault::Eio { on: On::Write, how: How::Silent(1) });
+        disk.write(0, &[3; 512]).unwrap();
+        disk.read(0, &mut found).unwrap();
+        assert_eq!(found[0], 2);
+        disk.set(Fault::Eio { on: On::Flush, how: How::Silent(1) });
+        disk.flush().unwrap();
+        assert_eq!(disk.counters().unflushed_sectors, 1);
+        disk.flush().unwrap();
+        assert_eq!(disk.counters().unflushed_sectors, 0);
+        disk.set(Fault::Full);
+        assert_eq!(disk.write(0, &[4; 512]), Err(Errno::NOSPC));
+        disk.set(Fault::Eio { on: On::Read, how: How::Always });
+        assert_eq!(disk.read(0, &mut found), Err(Errno::IO));
+        disk.clear();
+        disk.set(Fault::BitRot { seed: 1, share: 1.0 });
+        disk.read(0, &mut found).unwrap();
+        let flipped: u32 = found.iter().map(|byte| (byte ^ 2).count_ones()).sum();
+        assert_eq!(flipped, 1);
+        let mut again = [0; 512];
+        disk.read(0, &mut again).unwrap();
+        assert_eq!(found, again);
+        disk.set(Fault::Delay {
+            on: On::Read,
+            median: Duration::from_micros(100),
+            jitter: Duration::from_micros(50),
+            seed: 1,
+        });
+        let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(On::Read)).collect();
+        assert!(delays.iter().all(|delay| (50..=150).contains(&delay.as_micros())) && delays.len() == 100);
+        assert_eq!(disk.delay(On::Write), None);
+        assert_eq!(disk.write(511, &[0; 512]), Err(Errno::INVAL));
+        assert_eq!(disk.write(32 * SECTOR_BYTES, &[0; 512]), Err(Errno::INVAL));
+    }
+}

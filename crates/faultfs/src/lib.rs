@@ -12,6 +12,8 @@ mod fuse;
 mod image;
 mod log;
 mod loop_device;
+#[cfg(test)]
+mod model;
 mod random;
 mod remove;
 mod survivors;

@@ -19,9 +19,12 @@ const USE_BOUND: Duration = Duration::from_secs(5);
 
 /// Removes what is in a device's directory. Its power is off, or its daemon is dead: nothing here waits for a disk.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+    let mut limit = USE_BOUND;
     for name in [MOUNT, FUSE] {
         let at = directory.join(name);
-        if !unmount(&at, USE_BOUND)? {
+        if !unmount(&at, limit)? {
+            // Who is in one keeps the other busy.
+            limit = Duration::ZERO;
             // It is out of everybody's way then, and goes with the last one who has a file open in it.
             rustix::mount::unmount(&at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
         }

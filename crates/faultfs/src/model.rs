@@ -1,12 +1,21 @@
-//! The device against the simplest thing that could be right: durable bytes, and un-flushed writes in order.
+//! The device, with and without the kernel around it, against the simplest thing that could be right: durable bytes, and un-flushed writes in order.
 
 use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
 
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 
-use super::*;
+use crate::disk::Disk;
+use crate::fault::{AtRisk, CutAt, Fault, FileSystem, SECTOR_BYTES, Survivors};
+use crate::random::Random;
+use crate::survivors::surviving;
+use crate::{DeviceSpec, FaultDevice};
 
 const SECTORS: u64 = 32;
+/// Of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 
@@ -105,8 +114,124 @@ fn survivors(random: &mut Random) -> Survivors {
     }
 }
 
+/// What is compared with the model.
+trait Target {
+    fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno>;
+    fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno>;
+    fn flush(&mut self) -> Result<(), Errno>;
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno>;
+    fn ignore_flushes(&mut self, ignores: bool);
+    fn cut(&mut self) -> AtRisk;
+    fn power_on(&mut self, survivors: Survivors);
+}
+
+impl Target for Disk {
+    fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        Disk::write(self, offset, data)
+    }
+
+    fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
+        Disk::discard(self, offset, length)
+    }
+
+    fn flush(&mut self) -> Result<(), Errno> {
+        Disk::flush(self)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
+        Disk::read(self, offset, into)
+    }
+
+    fn ignore_flushes(&mut self, ignores: bool) {
+        self.clear();
+        if ignores {
+            self.set(Fault::IgnoreFlushes);
+        }
+    }
+
+    fn cut(&mut self) -> AtRisk {
+        self.arm(CutAt::Now);
+        Disk::cut(self).unwrap().at_risk
+    }
+
+    fn power_on(&mut self, survivors: Survivors) {
+        Disk::power_on(self, survivors).unwrap();
+    }
+}
+
+/// The file that a loop device would be on, opened with O_DIRECT.
+struct FuseFile {
+    device: FaultDevice,
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl FuseFile {
+    fn new(device: FaultDevice) -> Self {
+        let at = device.mount_point().to_owned();
+        rustix::mount::unmount(&at, UnmountFlags::empty()).unwrap();
+        let path = at.parent().unwrap().join("fuse/device");
+        let file = Some(Self::open(&path));
+        Self { device, path, file }
+    }
+
+    fn open(path: &PathBuf) -> File {
+        File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().unwrap()
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap()
+}
+
+impl Target for FuseFile {
+    fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.file().write_all_at(data, offset).map_err(errno)
+    }
+
+    fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
+        rustix::fs::fallocate(self.file(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)
+    }
+
+    fn flush(&mut self) -> Result<(), Errno> {
+        self.file().sync_all().map_err(errno)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
+        self.file().read_exact_at(into, offset).map_err(errno)
+    }
+
+    fn ignore_flushes(&mut self, ignores: bool) {
+        let control = self.device.control();
+        control.clear().unwrap();
+        if ignores {
+            control.set(Fault::IgnoreFlushes).unwrap();
+        }
+    }
+
+    fn cut(&mut self) -> AtRisk {
+        let control = self.device.control();
+        control.arm(CutAt::Now).unwrap();
+        control.wait_for_cut(std::time::Duration::ZERO).unwrap().unwrap().at_risk
+    }
+
+    fn power_on(&mut self, survivors: Survivors) {
+        self.file = None;
+        let control = self.device.control();
+        while control.state().unwrap().1 > 0 {
+            std::thread::yield_now();
+        }
+        control.power_on(&survivors).unwrap();
+        self.file = Some(Self::open(&self.path));
+    }
+}
+
 /// One sequence; how many bytes were at risk at its cuts.
-fn run(disk: &mut Disk, model: &mut Model, seed: u64) -> u64 {
+fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
     let mut random = Random::new(seed);
     let mut at_risk_bytes = 0;
     for step in 0..STEPS {
@@ -158,21 +283,17 @@ fn run(disk: &mut Disk, model: &mut Model, seed: u64) -> u64 {
             }
             17 => {
                 model.ignores_flushes = !model.ignores_flushes;
-                disk.clear();
-                if model.ignores_flushes {
-                    disk.set(Fault::IgnoreFlushes);
-                }
+                disk.ignore_flushes(model.ignores_flushes);
             }
             _ if model.has_power => {
-                disk.arm(CutAt::Now);
                 model.has_power = false;
-                let at_risk = disk.cut().unwrap().at_risk;
+                let at_risk = disk.cut();
                 assert_eq!(at_risk, model.at_risk(), "seed {seed} step {step}");
                 at_risk_bytes += at_risk.bytes;
             }
             _ => {
                 let survivors = survivors(&mut random);
-                disk.power_on(survivors).unwrap();
+                disk.power_on(survivors);
                 model.power_on(survivors);
                 let mut found = vec![0xaa; (SECTORS * SECTOR_BYTES) as usize];
                 disk.read(0, &mut found).unwrap();
@@ -183,22 +304,12 @@ fn run(disk: &mut Disk, model: &mut Model, seed: u64) -> u64 {
     at_risk_bytes
 }
 
-fn files(directory: &std::path::Path, is_log_kept: bool) -> Disk {
-    let open = |name: &str| {
-        File::options().read(true).write(true).create(true).truncate(true).open(directory.join(name)).unwrap()
-    };
-    let image = open("image");
-    image.set_len(SECTORS * SECTOR_BYTES).unwrap();
-    let paths = (directory.join("image"), directory.join("base"));
-    Disk::new(image, Log::new(open("log"), is_log_kept), paths, SECTORS * SECTOR_BYTES)
-}
-
 #[test]
 fn ten_thousand_random_sequences_give_what_a_plain_model_gives() {
     let directory = tempfile::tempdir().unwrap();
     let mut at_risk_bytes = 0;
     for seed in 0..SEQUENCES {
-        let mut disk = files(directory.path(), seed % 4 == 0);
+        let mut disk = crate::disk::tests::disk(directory.path(), SECTORS, seed % 4 == 0);
         let durable = vec![0; (SECTORS * SECTOR_BYTES) as usize];
         let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, has_power: true };
         at_risk_bytes += run(&mut disk, &mut model, seed);
@@ -208,69 +319,22 @@ fn ten_thousand_random_sequences_give_what_a_plain_model_gives() {
 }
 
 #[test]
-fn a_cut_at_a_count_comes_with_that_write_or_flush() {
+fn three_hundred_sequences_through_the_kernel_give_what_a_plain_model_gives() {
     let directory = tempfile::tempdir().unwrap();
-    let mut disk = files(directory.path(), false);
-    disk.write(0, &[1; 512]).unwrap();
-    disk.arm(CutAt::Write(2));
-    disk.write(512, &[2; 512]).unwrap();
-    disk.flush().unwrap();
-    assert_eq!(disk.write(1024, &[3; 512]), Err(Errno::IO));
-    let cut = disk.cut().unwrap();
-    assert_eq!((cut.writes_seen, cut.flushes_seen, cut.at_risk.writes), (2, 1, 1));
-    assert_eq!(disk.flush(), Err(Errno::IO));
-    assert_eq!(disk.power_on(Survivors::All).unwrap().writes, 1);
-    let mut found = [0; 1536];
-    disk.read(0, &mut found).unwrap();
-    assert_eq!([found[0], found[512], found[1024]], [1, 2, 3]);
-
-    disk.write(0, &[4; 512]).unwrap();
-    disk.arm(CutAt::Flush(1));
-    assert_eq!(disk.flush(), Err(Errno::IO));
-    assert_eq!(disk.power_on(Survivors::None).unwrap(), AtRisk { writes: 1, sectors: 1, bytes: 512 });
-    disk.read(0, &mut found).unwrap();
-    assert_eq!(found[0], 1);
-    assert!(disk.power_on(Survivors::None).is_err());
-}
-
-#[test]
-fn each_fault_does_what_it_says_and_no_more() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut disk = files(directory.path(), false);
-    let mut found = [0; 512];
-    disk.set(Fault::Eio { on: On::Write, how: How::Once });
-    assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
-    disk.write(0, &[2; 512]).unwrap();
-    disk.set(Fault::Eio { on: On::Write, how: How::Silent(1) });
-    disk.write(0, &[3; 512]).unwrap();
-    disk.read(0, &mut found).unwrap();
-    assert_eq!(found[0], 2);
-    disk.set(Fault::Eio { on: On::Flush, how: How::Silent(1) });
-    disk.flush().unwrap();
-    assert_eq!(disk.counters().unflushed_sectors, 1);
-    disk.flush().unwrap();
-    assert_eq!(disk.counters().unflushed_sectors, 0);
-    disk.set(Fault::Full);
-    assert_eq!(disk.write(0, &[4; 512]), Err(Errno::NOSPC));
-    disk.set(Fault::Eio { on: On::Read, how: How::Always });
-    assert_eq!(disk.read(0, &mut found), Err(Errno::IO));
-    disk.clear();
-    disk.set(Fault::BitRot { seed: 1, share: 1.0 });
-    disk.read(0, &mut found).unwrap();
-    let flipped: u32 = found.iter().map(|byte| (byte ^ 2).count_ones()).sum();
-    assert_eq!(flipped, 1);
-    let mut again = [0; 512];
-    disk.read(0, &mut again).unwrap();
-    assert_eq!(found, again);
-    disk.set(Fault::Delay {
-        on: On::Read,
-        median: Duration::from_micros(100),
-        jitter: Duration::from_micros(50),
-        seed: 1,
-    });
-    let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(On::Read)).collect();
-    assert!(delays.iter().all(|delay| (50..=150).contains(&delay.as_micros())) && delays.len() == 100);
-    assert_eq!(disk.delay(On::Write), None);
-    assert_eq!(disk.write(511, &[0; 512]), Err(Errno::INVAL));
-    assert_eq!(disk.write(SECTORS * SECTOR_BYTES, &[0; 512]), Err(Errno::INVAL));
+    let spec = DeviceSpec {
+        directory: directory.path().to_owned(),
+        size_bytes: 16 << 20,
+        file_system: FileSystem::Ext4,
+        keep_log: false,
+    };
+    let mut file = FuseFile::new(FaultDevice::start(&spec).unwrap());
+    // One device for all: what one sequence leaves, the next one finds.
+    let mut durable = vec![0; (SECTORS * SECTOR_BYTES) as usize];
+    file.flush().unwrap();
+    file.read(0, &mut durable).unwrap();
+    let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, has_power: true };
+    let at_risk_bytes: u64 = (0..300).map(|seed| run(&mut file, &mut model, seed)).sum();
+    assert!(at_risk_bytes > 300 * SECTOR_BYTES, "{at_risk_bytes}");
+    file.file = None;
+    file.device.close().unwrap();
 }
