@@ -4,6 +4,7 @@
 
 mod death;
 mod durability;
+mod faults;
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,0 +1,212 @@
+//! What a server sees of each fault through ext4.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plimsoll_faultfs::{CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
+
+use crate::{Fixture, write};
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// Has a file's clean pages forgotten, so that it is read from the device.
+fn forget(file: &File) {
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+fn read_from_device(path: &Path) -> Vec<u8> {
+    let mut file = File::open(path).unwrap();
+    forget(&file);
+    let mut contents = Vec::new();
+    file.read_to_end(&mut contents).unwrap();
+    contents
+}
+
+/// Bytes at an address that O_DIRECT takes.
+struct Aligned(Vec<u8>, usize);
+
+impl Aligned {
+    fn new(byte: u8, length: usize) -> Self {
+        let bytes = vec![byte; length + 4096];
+        let skip = bytes.as_ptr().align_offset(4096);
+        Self(bytes, skip)
+    }
+
+    fn bytes(&self, length: usize) -> &[u8] {
+        &self.0[self.1..][..length]
+    }
+}
+
+#[test]
+fn a_write_that_was_torn_is_old_in_some_sectors_and_new_in_others() {
+    const LENGTH: usize = 1 << 20;
+    let mut fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; LENGTH], true);
+    let file = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+    file.write_all_at(Aligned::new(2, LENGTH).bytes(LENGTH), 0).unwrap();
+    drop(file);
+    fixture.device.control().arm(CutAt::Now).unwrap();
+    let torn = Survivors::Random { seed: 1, share: 0.5, tear: true };
+    let at_risk = fixture.device.power_cycle(&torn).unwrap();
+    assert!(at_risk.bytes >= LENGTH as u64, "{at_risk:?}");
+    let contents = fs::read(&path).unwrap();
+    let sectors: Vec<u8> = contents.chunks(SECTOR).map(|sector| sector[0]).collect();
+    assert!(contents.chunks(SECTOR).zip(&sectors).all(|(sector, first)| sector == [*first; SECTOR]));
+    let new = sectors.iter().filter(|sector| **sector == 2).count();
+    assert!((900..1150).contains(&new) && sectors.len() == 2048, "{new} of {}", sectors.len());
+    // Also within one of the file system's blocks.
+    assert!(sectors.chunks(8).any(|block| block.contains(&1) && block.contains(&2)));
+    fixture.close();
+}
+
+#[test]
+fn after_one_failed_write_fsync_fails_once_then_says_ok_and_the_old_data_is_back() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 4096], true);
+    let file = File::options().write(true).open(&path).unwrap();
+    fixture.device.control().set(Fault::Eio { on: On::Write, how: How::Once }).unwrap();
+    file.write_all_at(&[2; 4096], 0).unwrap();
+    // Only the data, so that it is not the journal which gets the error.
+    let error = file.sync_data().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    file.sync_data().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), [2; 4096]);
+    assert_eq!(read_from_device(&path), [1; 4096]);
+    fixture.close();
+}
+
+#[test]
+fn a_write_that_is_dropped_in_silence_shows_when_it_is_read_again() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 4096], true);
+    let file = File::options().write(true).open(&path).unwrap();
+    fixture.device.control().set(Fault::Eio { on: On::Write, how: How::Silent(1) }).unwrap();
+    file.write_all_at(&[2; 4096], 0).unwrap();
+    file.sync_data().unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(read_from_device(&path), [1; 4096]);
+    fixture.close();
+}
+
+#[test]
+fn a_flush_that_fails_fails_the_fsync() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let file = File::create(fixture.path("file")).unwrap();
+    (&file).write_all(b"contents").unwrap();
+    fixture.device.control().set(Fault::Eio { on: On::Flush, how: How::Once }).unwrap();
+    assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(libc::EIO));
+    drop(file);
+    fixture.close();
+}
+
+#[test]
+fn a_full_device_fails_a_sync_with_no_space() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 4096], true);
+    let file = File::options().write(true).open(&path).unwrap();
+    fixture.device.control().set(Fault::Full).unwrap();
+    file.write_all_at(&[2; 4096], 0).unwrap();
+    assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    drop(file);
+    fixture.close();
+}
+
+#[test]
+fn bits_rot_where_they_are_read_and_are_whole_again_when_that_is_cleared() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 1 << 20], true);
+    fixture.device.control().set(Fault::BitRot { seed: 5, share: 0.1 }).unwrap();
+    let rotten = read_from_device(&path);
+    let wrong: Vec<u32> =
+        rotten.chunks(SECTOR).map(|sector| sector.iter().map(|byte| (byte ^ 1).count_ones()).sum()).collect();
+    let count = wrong.iter().filter(|bits| **bits == 1).count();
+    assert!(wrong.iter().all(|bits| *bits <= 1) && (100..320).contains(&count), "{count}");
+    fixture.device.control().clear().unwrap();
+    assert_eq!(read_from_device(&path), [1; 1 << 20]);
+    fixture.close();
+}
+
+#[test]
+fn flushes_that_are_late_make_fsync_late_and_hold_up_no_read_and_a_cut_ends_the_wait() {
+    const DELAY: Duration = Duration::from_millis(500);
+    let mut fixture = Fixture::new(FileSystem::Ext4);
+    let control = fixture.device.control();
+    write(&fixture.path("other"), &[1; 1 << 20], true);
+    let late = |median| Fault::Delay { on: On::Flush, median, jitter: Duration::ZERO, seed: 1 };
+    control.set(late(DELAY)).unwrap();
+    let file = File::create(fixture.path("file")).unwrap();
+    (&file).write_all(&[1; 4096]).unwrap();
+    let other = fixture.path("other");
+    let (synced, read) = std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| {
+            let started = Instant::now();
+            file.sync_all().unwrap();
+            started.elapsed()
+        });
+        while control.counters().unwrap().unflushed_sectors > 0 {
+            std::thread::yield_now();
+        }
+        let started = Instant::now();
+        let length = read_from_device(&other).len();
+        assert_eq!(length, 1 << 20);
+        let read = started.elapsed();
+        (syncing.join().unwrap(), read)
+    });
+    assert!(synced >= DELAY && read < synced, "{synced:?} {read:?}");
+
+    control.set(late(Duration::from_secs(600))).unwrap();
+    (&file).write_all(&[1; 4096]).unwrap();
+    let flushes = control.counters().unwrap().flushes;
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| file.sync_all());
+        while control.counters().unwrap().flushes == flushes {
+            std::thread::yield_now();
+        }
+        control.arm(CutAt::Now).unwrap();
+        assert_eq!(syncing.join().unwrap().unwrap_err().raw_os_error(), Some(libc::EIO));
+    });
+    assert!(file.as_raw_fd() >= 0);
+    drop(file);
+    control.clear().unwrap();
+    fixture.device.power_cycle(&Survivors::All).unwrap();
+    fixture.close();
+}
+
+#[test]
+fn discards_arrive_and_are_lost_or_kept_like_writes() {
+    for (survivors, is_kept) in [(Survivors::None, false), (Survivors::All, true)] {
+        let mut fixture = Fixture::new(FileSystem::Ext4);
+        let control = fixture.device.control();
+        write(&fixture.path("file"), &[1; 1 << 20], true);
+        let before = control.counters().unwrap();
+        let at = File::open(fixture.device.mount_point()).unwrap();
+        // Only of what was never used is it known to be free without the journal.
+        fitrim(&at);
+        let trimmed = control.counters().unwrap();
+        assert!(trimmed.discards > before.discards, "{trimmed:?}");
+        assert_eq!((trimmed.writes, trimmed.flushes), (before.writes, before.flushes));
+        drop(at);
+        control.arm(CutAt::Now).unwrap();
+        let at_risk = fixture.device.power_cycle(&survivors).unwrap();
+        assert_eq!(at_risk.bytes, 0, "discards are none: {is_kept}");
+        assert_eq!(fs::read(fixture.path("file")).unwrap(), [1; 1 << 20]);
+        fixture.close();
+    }
+}
+
+/// FITRIM of linux/fs.h for a whole file system.
+fn fitrim(at: &File) {
+    let mut range = [0_u64, u64::MAX, 0];
+    const FITRIM: libc::Ioctl = 0xc018_5879;
+    // SAFETY: three numbers, which it reads and writes, alive during the call.
+    assert_eq!(unsafe { libc::ioctl(at.as_raw_fd(), FITRIM, range.as_mut_ptr()) }, 0);
+}
