@@ -27,6 +27,7 @@ pub(crate) const FUSE: &str = "fuse";
 pub(crate) const IMAGE: &str = "image";
 pub(crate) const BASE: &str = "base";
 pub(crate) const LOG: &str = "log";
+pub(crate) const IMAGES: &str = "images";
 pub(crate) const MARK: &str = "plimsoll-faultfs";
 
 /// How long the daemon may take to be ready, or to end.
@@ -93,7 +94,7 @@ impl FaultDevice {
 
     fn set_up(&mut self, spec: &DeviceSpec, mkfs: &Mkfs) -> Result<(), FaultError> {
         let path = |name| self.directory.join(name);
-        for name in [MOUNT, FUSE] {
+        for name in [MOUNT, FUSE, IMAGES] {
             fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
         }
         let image = File::create_new(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
@@ -145,6 +146,21 @@ impl FaultDevice {
     /// What says when the power goes, and what goes wrong.
     pub fn control(&self) -> Control {
         Control::of_directory(&self.directory)
+    }
+
+    /// All that has arrived, in order, since the device was made or its last power cycle; there is one with `keep_log` only.
+    pub fn log(&self) -> PathBuf {
+        self.directory.join(LOG)
+    }
+
+    /// The image on which the log begins; there is one with `keep_log` only.
+    pub fn base(&self) -> PathBuf {
+        self.directory.join(BASE)
+    }
+
+    /// A directory for crash images and mounts of them. What is in it is removed with the device.
+    pub fn images(&self) -> PathBuf {
+        self.directory.join(IMAGES)
     }
 
     /// The id of the daemon's process.

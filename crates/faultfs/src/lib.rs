@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 mod control;
+mod crash_image;
 mod daemon;
 mod device;
 mod disk;
@@ -19,6 +20,7 @@ mod remove;
 mod survivors;
 
 pub use control::{Control, HELP};
+pub use crash_image::{CrashPoint, ImageMount, crash_images};
 pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;
 pub use fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};

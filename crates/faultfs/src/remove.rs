@@ -10,7 +10,7 @@ use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
 use crate::control::SOCKET;
-use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT};
+use crate::device::{BASE, FUSE, IMAGE, IMAGES, LOG, MARK, MOUNT};
 use crate::fuse::SOURCE;
 use crate::loop_device::unmount;
 
@@ -20,8 +20,8 @@ const USE_BOUND: Duration = Duration::from_secs(5);
 /// Removes what is in a device's directory. Its power is off, or its daemon is dead: nothing here waits for a disk.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     let mut limit = USE_BOUND;
-    for name in [MOUNT, FUSE] {
-        let at = directory.join(name);
+    let below = mount_points(|_, at| at.starts_with(directory.join(IMAGES)));
+    for at in below.into_iter().rev().chain([directory.join(MOUNT), directory.join(FUSE)]) {
         if !unmount(&at, limit)? {
             // Who is in one keeps the other busy.
             limit = Duration::ZERO;
@@ -33,7 +33,8 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     // The mark is last: by it a sweep finds what is left where whoever does this is killed.
     let files = [IMAGE, BASE, LOG, SOCKET].map(|name| fs::remove_file(directory.join(name)));
     let directories = [MOUNT, FUSE].map(|name| fs::remove_dir(directory.join(name)));
-    for done in files.into_iter().chain(directories) {
+    let images = fs::remove_dir_all(directory.join(IMAGES));
+    for done in files.into_iter().chain(directories).chain([images]) {
         done.or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })?;
     }
     fs::remove_file(directory.join(MARK)).or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })
@@ -49,11 +50,19 @@ pub(crate) fn mark(directory: &Path) -> Option<(File, bool)> {
 
 /// Removes devices whose owner and daemon were both killed, and says where they were. They are found by their FUSE mounts.
 pub fn sweep_orphans() -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let is_ours = |line: &&str| line.contains(&format!(" - fuse {SOURCE} "));
-    let mount_points = table.lines().filter(is_ours).filter_map(|line| line.split(' ').nth(4)).map(unescaped);
-    let directories = mount_points.filter_map(|at| Some(at.parent()?.to_owned()));
+    let devices = mount_points(|source, _| source == SOURCE);
+    let directories = devices.iter().filter_map(|at| Some(at.parent()?.to_owned()));
     directories.filter(|directory| sweep(directory)).collect()
+}
+
+/// Where something is mounted, in order, of what `is_meant` by its source and place (proc_pid_mountinfo(5)).
+fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let parsed = table.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        Some((after.split(' ').nth(1)?, unescaped(before.split(' ').nth(4)?)))
+    });
+    parsed.filter(|(source, at)| is_meant(source, at)).map(|(_, at)| at).collect()
 }
 
 /// Removes the device in `directory` if it was left.

@@ -28,6 +28,16 @@ fn on_ext4_a_synced_file_survives_and_one_that_was_only_written_does_not() {
 }
 
 #[test]
+fn on_xfs_a_synced_file_survives_and_one_that_was_only_written_does_not() {
+    what_is_synced_stays(FileSystem::Xfs);
+}
+
+#[test]
+fn on_btrfs_a_synced_file_survives_and_one_that_was_only_written_does_not() {
+    what_is_synced_stays(FileSystem::Btrfs);
+}
+
+#[test]
 fn a_disk_that_ignores_flushes_loses_a_synced_file() {
     let mut fixture = Fixture::new(FileSystem::Ext4);
     write(&fixture.path("before"), b"before", true);

@@ -5,6 +5,7 @@
 mod death;
 mod durability;
 mod faults;
+mod images;
 
 use std::fs::{self, File};
 use std::io::Write;

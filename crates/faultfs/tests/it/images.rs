@@ -1,0 +1,187 @@
+//! Many crashes from one run, and the same crash made in two ways.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use plimsoll_faultfs::{
+    CrashPoint, CutAt, FaultError, FileSystem, ImageMount, LogKind, Survivors, crash_images, log_entries,
+};
+
+use crate::{Fixture, write};
+
+/// The files in a directory, but for what the file system itself has there.
+fn contents(at: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(at).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    files.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// Files 0 to `count`, every third of them synced, and what a power cut has to leave of them.
+struct Files(usize);
+
+impl Files {
+    fn is_synced(number: usize) -> bool {
+        number.is_multiple_of(3)
+    }
+
+    fn contents(number: usize) -> Vec<u8> {
+        vec![number as u8 + 1; 1 + 3000 * number]
+    }
+
+    fn write(&self, at: &Path) {
+        for number in 0..self.0 {
+            let mut file = File::create(at.join(number.to_string())).unwrap();
+            file.write_all(&Self::contents(number)).unwrap();
+            if Self::is_synced(number) {
+                file.sync_all().unwrap();
+            }
+        }
+    }
+
+    fn assert_kept(&self, found: &BTreeMap<String, Vec<u8>>) {
+        for number in 0..self.0 {
+            let found = found.get(&number.to_string());
+            if Self::is_synced(number) {
+                assert_eq!(found, Some(&Self::contents(number)), "file {number} was synced");
+            } else {
+                assert!(found.is_none_or(Vec::is_empty), "file {number} was never synced");
+            }
+        }
+    }
+}
+
+/// EXT4_IOC_SHUTDOWN of fs/ext4/ext4.h, without flushing the log.
+fn shut_down(at: &Path) {
+    const EXT4_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d;
+    let no_log_flush = 2_u32;
+    let root = File::open(at).unwrap();
+    // SAFETY: it reads one number, which is alive during the call.
+    let done = unsafe { libc::ioctl(root.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const no_log_flush) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// What a workload leaves on a plain loop device when ext4 itself stops.
+fn left_by_shutdown(directory: &Path, files: &Files) -> BTreeMap<String, Vec<u8>> {
+    let image = directory.join("plain.img");
+    File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let made = Command::new("/usr/sbin/mkfs.ext4")
+        .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+        .arg(&image)
+        .status();
+    assert!(made.unwrap().success());
+    let at = directory.join("plain");
+    let mount = ImageMount::new(&image, FileSystem::Ext4, &at).unwrap();
+    files.write(mount.path());
+    shut_down(mount.path());
+    drop(mount);
+    let mount = ImageMount::new(&image, FileSystem::Ext4, &at).unwrap();
+    contents(mount.path())
+}
+
+#[test]
+fn a_cut_leaves_the_same_files_as_ext4_when_it_is_shut_down_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::new(FileSystem::Ext4);
+    for count in (1..=25).chain([40, 60]) {
+        let files = Files(count);
+        let by_shutdown = left_by_shutdown(directory.path(), &files);
+        for survivors in [Survivors::None, Survivors::All] {
+            for file in fs::read_dir(fixture.device.mount_point()).unwrap().map(Result::unwrap) {
+                if file.file_type().unwrap().is_file() {
+                    fs::remove_file(file.path()).unwrap();
+                }
+            }
+            File::open(fixture.device.mount_point()).unwrap().sync_all().unwrap();
+            files.write(fixture.device.mount_point());
+            fixture.device.control().arm(CutAt::Now).unwrap();
+            fixture.device.power_cycle(&survivors).unwrap();
+            let by_cut = contents(fixture.device.mount_point());
+            files.assert_kept(&by_cut);
+            let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(&by_cut), names(&by_shutdown), "{count} files, {survivors}");
+            assert!(by_cut == by_shutdown, "{count} files, {survivors}");
+        }
+    }
+    fixture.close();
+}
+
+#[test]
+fn every_crash_that_one_run_could_have_had_keeps_what_was_synced_before_it() {
+    const FILES: usize = 20;
+    let fixture = Fixture::with(FileSystem::Ext4, true);
+    let control = fixture.device.control();
+    // After how many records each file was synced.
+    let mut synced_at = Vec::new();
+    for number in 0..FILES {
+        let path = fixture.path(&number.to_string());
+        write(&path, &Files::contents(number), true);
+        synced_at.push(log_entries(&fixture.device.log()).unwrap().len());
+    }
+    let flushes = control.counters().unwrap().flushes;
+    let entries = log_entries(&fixture.device.log()).unwrap();
+    let logged = entries.iter().filter(|entry| entry.kind == LogKind::Flush).count() as u64;
+    assert!(logged >= flushes && flushes >= FILES as u64, "{logged} {flushes}");
+    assert!(entries.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+
+    let mut points = Vec::new();
+    for entries in (0..entries.len()).step_by(3) {
+        let seed = entries as u64;
+        points.push(CrashPoint { entries, survivors: Survivors::Random { seed, share: 0.5, tear: true } });
+        points.push(CrashPoint { entries, survivors: Survivors::None });
+    }
+    let into = fixture.device.images();
+    let images = crash_images(&fixture.device.log(), &fixture.device.base(), &points, &into).unwrap();
+    assert_eq!(images.len(), points.len());
+    let all: Vec<_> = points.iter().zip(&images).collect();
+    std::thread::scope(|scope| {
+        for part in all.chunks(all.len().div_ceil(4)) {
+            let synced_at = &synced_at;
+            scope.spawn(move || {
+                for (point, image) in part {
+                    let mount = ImageMount::new(image, FileSystem::Ext4, &image.with_extension("mount")).unwrap();
+                    let found = contents(mount.path());
+                    for (number, at) in synced_at.iter().enumerate().filter(|(_, at)| **at <= point.entries) {
+                        let found = found.get(&number.to_string());
+                        assert_eq!(found, Some(&Files::contents(number)), "file {number}, synced at {at}: {point:?}");
+                    }
+                }
+            });
+        }
+    });
+    let last = CrashPoint { entries: entries.len() + 1000, survivors: Survivors::None };
+    let error = crash_images(&fixture.device.log(), &fixture.device.base(), &[last], &into).unwrap_err();
+    assert!(matches!(error, FaultError::Usage(_)), "{error}");
+    fixture.close();
+}
+
+#[test]
+fn an_image_of_the_last_record_is_what_a_cut_there_leaves() {
+    for survivors in [Survivors::None, Survivors::All, Survivors::Random { seed: 3, share: 0.5, tear: true }] {
+        let mut fixture = Fixture::with(FileSystem::Ext4, true);
+        Files(10).write(fixture.device.mount_point());
+        // Written, and not flushed.
+        let file = File::create(fixture.path("last")).unwrap();
+        (&file).write_all(&[9; 50_000]).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        drop(file);
+        let until = Instant::now() + Duration::from_secs(10);
+        while fixture.device.control().counters().unwrap().unflushed_sectors < 50_000 / 512 {
+            assert!(Instant::now() < until, "the data does not arrive");
+        }
+        fixture.device.control().arm(CutAt::Now).unwrap();
+        let cut = fixture.device.control().wait_for_cut(Duration::ZERO).unwrap().unwrap();
+        let entries = log_entries(&fixture.device.log()).unwrap().len();
+        let point = CrashPoint { entries, survivors };
+        let into = tempfile::tempdir().unwrap();
+        let images = crash_images(&fixture.device.log(), &fixture.device.base(), &[point], into.path()).unwrap();
+        assert_eq!(fixture.device.power_cycle(&survivors).unwrap(), cut.at_risk);
+        // The log begins again with what the device has now.
+        assert!(fs::read(fixture.device.base()).unwrap() == fs::read(&images[0]).unwrap());
+        fixture.close();
+    }
+}
