@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Whose tests make directories of their own: `redis-test-4711-x1Y2z3`.
-const WHOSE: [&str; 9] = ["cli", "http", "lab", "ldap", "mariadb", "mysql", "postgres", "redis", "tls"];
+const WHOSE: [&str; 10] = ["cli", "faultfs", "http", "lab", "ldap", "mariadb", "mysql", "postgres", "redis", "tls"];
 
 /// Removes what dead tests have left where tests make their directories; what cannot be removed stays.
 pub fn sweep() {

@@ -15,17 +15,20 @@ struct Need {
     why: &'static str,
 }
 
-const BROWSER: Need = Need {
-    any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
-    package: "chromium",
-    why: "the report's page is looked at in a real browser",
-};
-
-const EXT4: Need = Need {
-    any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
-    package: "e2fsprogs",
-    why: "flushes are counted on a file system of our own",
-};
+const NEEDS: [Need; 4] = [
+    Need {
+        any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
+        package: "chromium",
+        why: "the report's page is looked at in a real browser",
+    },
+    Need { any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"], package: "e2fsprogs", why: "fault devices have ext4, and flushes are counted on it" },
+    Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
+    Need {
+        any_of: &["/usr/sbin/mkfs.btrfs", "/sbin/mkfs.btrfs"],
+        package: "btrfs-progs",
+        why: "fault devices have Btrfs",
+    },
+];
 
 /// A package that is not there.
 struct Missing {
@@ -49,7 +52,7 @@ const PEERS: [Need; 5] = [
 
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
-    have(&[BROWSER, EXT4])?;
+    have(&NEEDS)?;
     crate::leftovers::sweep();
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }

@@ -148,6 +148,23 @@ only one lab stands. A node that fails is started again, after a while, unless -
         #[command(subcommand)]
         action: LabAction,
     },
+    /// Mount a disk that loses power, ignores flushes, fails or tears writes when it is told to, for any server.
+    #[command(after_help = "Examples:
+  plimsoll faultfs mount /var/tmp/lying --size 1GiB --fs ext4      stays until Ctrl-C; a server's data goes to
+                                                                   /var/tmp/lying/mount
+  plimsoll faultfs ctl /var/tmp/lying/control help                 what it can be told
+  plimsoll faultfs ctl /var/tmp/lying/control arm flush 10         cut the power at the tenth flush from now
+  plimsoll faultfs ctl /var/tmp/lying/control wait 60000           wait for that for a minute
+  plimsoll faultfs ctl /var/tmp/lying/control power-cycle none     after the server was killed: power again, without what
+                                                                   was not flushed; then start the server, and look
+  plimsoll faultfs ctl /var/tmp/lying/control set ignore-flushes
+
+Root is needed. From the cut on the device answers EIO to everything; nothing hangs.")]
+    Faultfs {
+        /// What to do.
+        #[command(subcommand)]
+        action: FaultfsAction,
+    },
     /// List what a plan may name: stores, workloads, studies, samplers.
     List {
         /// Only these.
@@ -197,6 +214,41 @@ With a second machine, and a plug that can be pulled:
 
 Exit codes: 0 flushes may be real, or all blocks are there; 1 they cannot be real, or one is lost.")]
     Sync(SyncArgs),
+}
+
+/// What `faultfs` does.
+#[derive(Debug, Subcommand)]
+pub enum FaultfsAction {
+    /// Make a device with a file system, and mount it, until Ctrl-C; then remove it with all that is on it.
+    Mount(FaultfsMount),
+    /// Tell a mounted device something; `help` says what.
+    Ctl {
+        /// The device's control socket.
+        socket: PathBuf,
+        /// The command and its words.
+        #[arg(required = true, value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+}
+
+/// Options of `faultfs mount`.
+#[derive(Debug, Args)]
+pub struct FaultfsMount {
+    /// An empty directory, or one that does not exist yet; it is mounted at DIR/mount.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Size of the device.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub size: String,
+    /// File system: ext4, xfs or btrfs.
+    #[arg(long, value_name = "NAME", default_value = "ext4")]
+    pub fs: String,
+    /// Where a link to the control socket is to be; without it, there is only DIR/control.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Keep all that is written and flushed, in order, in DIR/log; DIR/base is the image on which that begins.
+    #[arg(long)]
+    pub keep_log: bool,
 }
 
 /// What `lab` does.

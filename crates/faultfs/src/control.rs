@@ -65,6 +65,11 @@ impl Control {
         &self.0
     }
 
+    /// The socket.
+    pub fn socket(&self) -> PathBuf {
+        self.0.join(SOCKET)
+    }
+
     /// Has the power go: now, or at a flush or write that comes.
     ///
     /// # Errors

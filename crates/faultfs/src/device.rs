@@ -168,6 +168,11 @@ impl FaultDevice {
         self.daemon.as_ref().map(|(child, _)| child.id())
     }
 
+    /// Whether the daemon lives.
+    pub fn is_running(&mut self) -> bool {
+        self.daemon.as_mut().is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
+    }
+
     /// Ends what a cut began: unmounts, keeps of the un-flushed writes what survives, and mounts again, which has the file
     /// system recover. Cuts the power first where that has not gone. Faults stay as they are set.
     ///

@@ -16,6 +16,7 @@ const EDGES: [(&str, &[&str], &[&str]); 22] = [
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-disk", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core"], &[]),
+    ("plimsoll-faultfs", &[], &[]),
     ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),

@@ -6,6 +6,7 @@ pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod drive;
+pub mod faultfs;
 pub mod honesty;
 pub mod lab;
 pub mod line;

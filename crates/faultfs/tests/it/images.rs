@@ -85,11 +85,10 @@ fn left_by_shutdown(directory: &Path, files: &Files) -> BTreeMap<String, Vec<u8>
 
 #[test]
 fn a_cut_leaves_the_same_files_as_ext4_when_it_is_shut_down_by_itself() {
-    let directory = tempfile::tempdir().unwrap();
     let mut fixture = Fixture::new(FileSystem::Ext4);
     for count in (1..=25).chain([40, 60]) {
         let files = Files(count);
-        let by_shutdown = left_by_shutdown(directory.path(), &files);
+        let by_shutdown = left_by_shutdown(&fixture.device.images(), &files);
         for survivors in [Survivors::None, Survivors::All] {
             for file in fs::read_dir(fixture.device.mount_point()).unwrap().map(Result::unwrap) {
                 if file.file_type().unwrap().is_file() {

@@ -6,6 +6,7 @@ mod death;
 mod durability;
 mod faults;
 mod images;
+mod protocol;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,7 +27,7 @@ impl Fixture {
     }
 
     fn with(file_system: FileSystem, keep_log: bool) -> Self {
-        let directory = tempfile::Builder::new().prefix("faultfs-test-").tempdir().unwrap();
+        let directory = tempdir();
         let size_bytes = if file_system == FileSystem::Ext4 { 64 << 20 } else { 320 << 20 };
         let spec = DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log };
         Self { device: FaultDevice::start(&spec).unwrap(), spec, directory }
@@ -42,6 +43,10 @@ impl Fixture {
         self.device.close().unwrap();
         assert_nothing_left(&directory);
     }
+}
+
+fn tempdir() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix(&format!("faultfs-test-{}-", std::process::id())).tempdir().unwrap()
 }
 
 fn assert_nothing_left(directory: &Path) {

@@ -1,0 +1,115 @@
+//! `plimsoll faultfs`: a disk that loses power, and more, when it is told to.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use plimsoll_core::StoreErrorKind as Kind;
+use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, Survivors};
+use plimsoll_plan::Dimension;
+use plimsoll_trial::TrialError;
+
+use crate::args::{FaultfsAction, FaultfsMount};
+use crate::error::exit;
+use crate::interrupt;
+
+/// Between two looks whether there is an end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How long an answer may take, beside what is waited for.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// What only this side knows, since it mounts.
+const POWER_CYCLE: &str = "\
+power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
+                                   cut, unmount, power-on, and mount again
+";
+
+/// Does what was asked.
+pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
+    match action {
+        FaultfsAction::Mount(args) => mount(args),
+        FaultfsAction::Ctl { socket, command } => ctl(socket, &command.join(" ")),
+    }
+}
+
+fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
+    let size = plimsoll_plan::parse_quantity(&args.size, Dimension::Size).map_err(|(why, next)| {
+        let next = next.unwrap_or_else(|| "write 512MiB, or 1GiB".to_owned());
+        TrialError::usage(format!("--size {}: {why}", args.size)).next(next)
+    })?;
+    let spec = DeviceSpec {
+        directory: args.directory.clone(),
+        size_bytes: size as u64,
+        file_system: args.fs.parse().map_err(failed)?,
+        keep_log: args.keep_log,
+    };
+    let stop = interrupt::of_run();
+    let mut device = FaultDevice::start(&spec).map_err(failed)?;
+    let socket = device.control().socket();
+    let _link = args.control.as_deref().map(|link| Link::new(&socket, link)).transpose()?;
+    crate::print(&format!("mount point: {}\ncontrol: {}\n", device.mount_point().display(), socket.display()))?;
+    while !stop.load(Ordering::SeqCst) {
+        if !device.is_running() {
+            return Err(TrialError::new(Kind::Broken, "the daemon of the fault device was killed")
+                .next("end what runs on it, and make a new one"));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    device.close().map_err(failed)?;
+    crate::say("unmounted, and removed");
+    Ok(exit::OK)
+}
+
+fn ctl(socket: &Path, command: &str) -> Result<u8, TrialError> {
+    if command == "help" {
+        return crate::print(&format!("{HELP}{POWER_CYCLE}"));
+    }
+    let control = Control::of_socket(socket).map_err(failed)?;
+    let said = match command.split_once(' ') {
+        Some(("power-cycle", survivors)) => {
+            let survivors: Survivors = survivors.parse().map_err(failed)?;
+            control.power_cycle(&survivors).map_err(failed)?.to_string()
+        }
+        waited => {
+            // A number that is none is the daemon's to refuse.
+            let limit_ms = waited.filter(|(verb, _)| *verb == "wait").and_then(|(_, limit)| limit.trim().parse().ok());
+            let limit = ANSWER_LIMIT.saturating_add(Duration::from_millis(limit_ms.unwrap_or(0)));
+            control.ask(command, limit).map_err(failed)?
+        }
+    };
+    if said.is_empty() { Ok(exit::OK) } else { crate::print(&format!("{said}\n")) }
+}
+
+/// A link to the control socket, where somebody wants it.
+struct Link(PathBuf);
+
+impl Link {
+    fn new(socket: &Path, link: &Path) -> Result<Self, TrialError> {
+        symlink(socket, link).map_err(|error| TrialError::writing(link.display(), &error))?;
+        Ok(Self(link.to_owned()))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: FaultError) -> TrialError {
+    let kind = match &error {
+        FaultError::NotRoot => Kind::Permission,
+        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => Kind::Missing,
+        FaultError::Gone { .. } => Kind::Unreachable,
+        FaultError::Busy { .. } | FaultError::Failed { .. } => Kind::Broken,
+        FaultError::Io { what, source } => return TrialError::io(what, source),
+        _ => Kind::Usage,
+    };
+    // What to do next stands behind the last semicolon.
+    let text = error.to_string();
+    match text.rsplit_once("; ") {
+        Some((what, next)) => TrialError::new(kind, what).next(next),
+        None => TrialError::new(kind, text),
+    }
+}
