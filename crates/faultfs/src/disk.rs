@@ -348,7 +348,7 @@ impl Disk {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes).ok_or(Errno::INVAL)?;
         match self.cut {
             Some(_) if self.after.is_none() => Err(Errno::IO),
-            _ if offset % SECTOR_BYTES != 0 || end % SECTOR_BYTES != 0 || length == 0 => Err(Errno::INVAL),
+            _ if length == 0 || !(offset | end).is_multiple_of(SECTOR_BYTES) => Err(Errno::INVAL),
             _ => Ok((offset / SECTOR_BYTES, end / SECTOR_BYTES)),
         }
     }

@@ -1,4 +1,16 @@
-//! A lying disk under an unmodified server.
+#![doc = include_str!("../README.md")]
+//!
+//! # Where things are
+//!
+//! | file | what |
+//! |---|---|
+//! | `fault` | what can be asked, and its words on the control socket |
+//! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
+//! | `model` | what it is held against, in tests |
+//! | `fuse`, `loop_device` | how the kernel reaches it |
+//! | `daemon`, `control` | the process that it lives in, and how that is told something |
+//! | `device`, `remove` | a device from its beginning to its end |
+//! | `crash_image` | many crashes from one run |
 #![warn(missing_docs)]
 
 mod control;

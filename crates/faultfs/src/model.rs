@@ -184,13 +184,13 @@ impl FuseFile {
     }
 }
 
-fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap()
+fn errno<T>(done: std::io::Result<T>) -> Result<T, Errno> {
+    done.map_err(|error| Errno::from_io_error(&error).unwrap())
 }
 
 impl Target for FuseFile {
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.file().write_all_at(data, offset).map_err(errno)
+        errno(self.file().write_all_at(data, offset))
     }
 
     fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
@@ -198,11 +198,11 @@ impl Target for FuseFile {
     }
 
     fn flush(&mut self) -> Result<(), Errno> {
-        self.file().sync_all().map_err(errno)
+        errno(self.file().sync_all())
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
-        self.file().read_exact_at(into, offset).map_err(errno)
+        errno(self.file().read_exact_at(into, offset))
     }
 
     fn ignore_flushes(&mut self, ignores: bool) {

@@ -19,6 +19,7 @@ mod damage;
 mod described;
 mod doctor;
 mod failures;
+mod faultfs;
 mod interrupted;
 mod kill;
 mod kv;
