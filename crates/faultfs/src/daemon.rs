@@ -139,7 +139,7 @@ fn serve(directory: &Path, served: &Served) {
     let mut nothing = [0; 1];
     // Nothing is ever sent: it returns at the end.
     let _ = rustix::net::recv(io::stdin(), &mut nothing, RecvFlags::empty());
-    served.shared.with(|disk| disk.arm(CutAt::Now));
+    served.shared.with(|disk| disk.arm(CutAt::Now, false));
     if !directory.join(MARK).exists() {
         return;
     }
@@ -192,9 +192,13 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
-        "arm" => rest.parse().map(|at| shared.with(|disk| disk.arm(at)))?,
-        "freeze" => rest.parse().map(|at| shared.with(|disk| disk.freeze(at)))?,
-        "cut" => shared.with(|disk| disk.arm(CutAt::Now)),
+        "arm" | "freeze" => {
+            let at = rest.parse()?;
+            if !shared.with(|disk| disk.arm(at, verb == "freeze")) {
+                return Err(FaultError::Refused("the power is off: power-cycle first".into()));
+            }
+        }
+        "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => rest.parse().map(|fault| shared.with(|disk| disk.set(fault)))?,
         "clear" => shared.with(Disk::clear),

@@ -108,28 +108,21 @@ impl Disk {
         self.broken.as_deref()
     }
 
-    /// Has the power go as told, unless it has gone.
-    pub(crate) fn arm(&mut self, at: CutAt) {
-        self.arm_or_freeze(at, false);
-    }
-
-    /// Has the device freeze as told, unless its power has gone.
-    pub(crate) fn freeze(&mut self, at: CutAt) {
-        self.arm_or_freeze(at, true);
-    }
-
-    fn arm_or_freeze(&mut self, at: CutAt, freezes: bool) {
-        if self.cut.is_none() {
-            // A cut now has seen what one that was awaited had.
-            let (writes, flushes) = match &self.armed {
-                Some(armed) if at == CutAt::Now => (armed.writes, armed.flushes),
-                _ => (0, 0),
-            };
-            self.armed = Some(Armed { at, freezes, writes, flushes });
-            if at == CutAt::Now {
-                let _ = self.power_off();
-            }
+    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
+    pub(crate) fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+        if self.cut.is_some() {
+            return at == CutAt::Now;
         }
+        // A cut now has seen what one that was awaited had.
+        let (writes, flushes) = match &self.armed {
+            Some(armed) if at == CutAt::Now => (armed.writes, armed.flushes),
+            _ => (0, 0),
+        };
+        self.armed = Some(Armed { at, freezes, writes, flushes });
+        if at == CutAt::Now {
+            let _ = self.power_off();
+        }
+        true
     }
 
     pub(crate) fn set(&mut self, fault: Fault) {

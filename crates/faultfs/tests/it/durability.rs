@@ -1,6 +1,7 @@
 //! What a power cut leaves of files on a real file system.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::time::Duration;
 
 use plimsoll_faultfs::{CutAt, Fault, FileSystem, Survivors};
@@ -75,5 +76,48 @@ fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
     write(&fixture.path("lost"), b"lost", true);
     fixture.device.power_cycle(&Survivors::All).unwrap();
     assert!(fixture.path("again").exists() && !fixture.path("lost").exists());
+    fixture.close();
+}
+
+/// Appends numbered records to a file and syncs each, until that fails; how many were acknowledged.
+fn append_until_it_fails(path: &std::path::Path) -> u32 {
+    let mut file = File::options().append(true).create(true).open(path).unwrap();
+    let mut acknowledged = 0;
+    // A bound, so that a cut which never comes fails the test.
+    while acknowledged < 10_000 {
+        let record = [&acknowledged.to_le_bytes()[..], &[0xee; 3000]].concat();
+        if file.write_all(&record).and_then(|()| file.sync_data()).is_err() {
+            return acknowledged;
+        }
+        acknowledged += 1;
+    }
+    panic!("nothing was cut");
+}
+
+#[test]
+fn what_was_acknowledged_before_a_cut_at_any_flush_or_write_is_there_however_it_tears() {
+    let mut fixture = Fixture::new(FileSystem::Ext4);
+    let (mut acknowledged_total, mut at_risk_cuts) = (0, 0);
+    for count in 1..=40_u64 {
+        for at in [CutAt::Flush(count), CutAt::Write(count)] {
+            let path = fixture.path("ledger");
+            let _ = fs::remove_file(&path);
+            File::open(fixture.device.mount_point()).unwrap().sync_all().unwrap();
+            fixture.device.control().arm(at).unwrap();
+            let acknowledged = append_until_it_fails(&path);
+            let survivors = Survivors::Random { seed: count, share: 0.5, tear: true };
+            let at_risk = fixture.device.power_cycle(&survivors).unwrap();
+            at_risk_cuts += u32::from(at_risk.sectors > 0);
+            acknowledged_total += acknowledged;
+            let found = fs::read(&path).unwrap_or_default();
+            for number in 0..acknowledged as usize {
+                let record = &found[number * 3004..(number + 1) * 3004];
+                assert_eq!(record[..4], (number as u32).to_le_bytes(), "{at}: record {number} of {acknowledged}");
+                assert!(record[4..].iter().all(|byte| *byte == 0xee), "{at}: record {number} of {acknowledged}");
+            }
+        }
+    }
+    // Otherwise nothing was shown.
+    assert!(acknowledged_total > 300 && at_risk_cuts > 60, "{acknowledged_total} {at_risk_cuts}");
     fixture.close();
 }

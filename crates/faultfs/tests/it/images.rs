@@ -184,3 +184,66 @@ fn an_image_of_the_last_record_is_what_a_cut_there_leaves() {
         fixture.close();
     }
 }
+
+/// What has to find nothing in an image.
+fn check(file_system: FileSystem, image: &Path) {
+    let (program, arguments): (&str, &[&str]) = match file_system {
+        FileSystem::Ext4 => ("/usr/sbin/e2fsck", &["-fn"]),
+        FileSystem::Xfs => ("/usr/sbin/xfs_repair", &["-n", "-f"]),
+        FileSystem::Btrfs => ("/usr/bin/btrfs", &["check"]),
+    };
+    let output = Command::new(program).args(arguments).arg(image).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{program} {}: {said}", image.display());
+}
+
+/// Makes, fills, renames, syncs and removes files, so that a journal has something to do.
+fn stir(at: &Path) {
+    for number in 0..60 {
+        let path = |name: &str| at.join(format!("{name}{}", number % 7));
+        write(&path("new"), &vec![number as u8; 1 + 997 * number], number % 3 == 0);
+        fs::rename(path("new"), path("file")).unwrap();
+        if number % 5 == 4 {
+            fs::remove_file(path("file")).unwrap();
+        }
+        if number % 10 == 9 {
+            File::open(at).unwrap().sync_all().unwrap();
+        }
+    }
+}
+
+fn is_whole_after_every_crash(file_system: FileSystem) {
+    let fixture = Fixture::with(file_system, true);
+    stir(fixture.device.mount_point());
+    let entries = log_entries(&fixture.device.log()).unwrap().len();
+    let points: Vec<CrashPoint> = (1..=40)
+        .map(|point| {
+            let survivors = Survivors::Random { seed: point, share: 0.5, tear: true };
+            CrashPoint { entries: entries * point as usize / 40, survivors }
+        })
+        .collect();
+    let into = fixture.device.images();
+    let images = crash_images(&fixture.device.log(), &fixture.device.base(), &points, &into).unwrap();
+    for image in images {
+        // The journal is replayed by this.
+        drop(ImageMount::new(&image, file_system, &image.with_extension("mount")).unwrap());
+        check(file_system, &image);
+        fs::remove_file(image).unwrap();
+    }
+    fixture.close();
+}
+
+#[test]
+fn ext4_is_whole_after_every_crash() {
+    is_whole_after_every_crash(FileSystem::Ext4);
+}
+
+#[test]
+fn xfs_is_whole_after_every_crash() {
+    is_whole_after_every_crash(FileSystem::Xfs);
+}
+
+#[test]
+fn btrfs_is_whole_after_every_crash() {
+    is_whole_after_every_crash(FileSystem::Btrfs);
+}
