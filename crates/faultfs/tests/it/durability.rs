@@ -82,7 +82,7 @@ fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
 /// Appends numbered records to a file and syncs each, until that fails; how many were acknowledged.
 fn append_until_it_fails(path: &std::path::Path) -> u32 {
     let mut file = File::options().append(true).create(true).open(path).unwrap();
-    let mut acknowledged = 0;
+    let mut acknowledged = 0_u32;
     // A bound, so that a cut which never comes fails the test.
     while acknowledged < 10_000 {
         let record = [&acknowledged.to_le_bytes()[..], &[0xee; 3000]].concat();
