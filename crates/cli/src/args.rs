@@ -148,16 +148,17 @@ only one lab stands. A node that fails is started again, after a while, unless -
         #[command(subcommand)]
         action: LabAction,
     },
-    /// Mount a disk that loses power, ignores flushes, fails or tears writes when it is told to, for any server.
+    /// Mount a disk that loses power, ignores flushes, fails or tears writes when it is told to.
     #[command(after_help = "Examples:
-  plimsoll faultfs mount /var/tmp/lying --size 1GiB --fs ext4      stays until Ctrl-C; a server's data goes to
-                                                                   /var/tmp/lying/mount
-  plimsoll faultfs ctl /var/tmp/lying/control help                 what it can be told
-  plimsoll faultfs ctl /var/tmp/lying/control arm flush 10         cut the power at the tenth flush from now
-  plimsoll faultfs ctl /var/tmp/lying/control wait 60000           wait for that for a minute
-  plimsoll faultfs ctl /var/tmp/lying/control power-cycle none     after the server was killed: power again, without what
-                                                                   was not flushed; then start the server, and look
+  plimsoll faultfs mount /var/tmp/lying --size 1GiB --fs ext4    stays until Ctrl-C
+
+then, with a server whose data is in /var/tmp/lying/mount:
+  plimsoll faultfs ctl /var/tmp/lying/control help               what it can be told
   plimsoll faultfs ctl /var/tmp/lying/control set ignore-flushes
+  plimsoll faultfs ctl /var/tmp/lying/control arm flush 10       cut the power at the tenth flush
+  plimsoll faultfs ctl /var/tmp/lying/control wait 60000         wait for that for a minute
+and, when the server was killed, before it is started again:
+  plimsoll faultfs ctl /var/tmp/lying/control power-cycle none   none of what was not flushed is left
 
 Root is needed. From the cut on the device answers EIO to everything; nothing hangs.")]
     Faultfs {
