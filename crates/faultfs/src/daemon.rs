@@ -31,6 +31,8 @@ use crate::remove::remove;
 
 /// The environment variable that makes this program a daemon, or what removes a device: the id of the process that wants it.
 const OWNER: &str = "PLIMSOLL_FAULT_DEVICE_OF";
+/// What the owner says when the image is made.
+pub(crate) const GO: &[u8] = b"go";
 /// Longest first answer.
 pub(crate) const READY_BYTES_MAX: usize = 4096;
 /// Connections at a time.
@@ -58,7 +60,8 @@ fn is_asked_by(owner: &OsString) -> bool {
     parent.is_some() && parent == rustix::process::getppid() && socket == Ok(SocketType::SEQPACKET)
 }
 
-/// Starts this program again, as a daemon or to remove a device; `theirs` is its end of a socket.
+/// Starts this program again, as a daemon or to remove a device; `theirs` is its end of a socket. The first argument is none that a
+/// program would take: where its owner has died by then, it is the program that it was.
 pub(crate) fn execute(theirs: OwnedFd, arguments: &[OsString]) -> io::Result<Child> {
     // Without a mention the linker might leave it out.
     std::hint::black_box(&BEFORE_MAIN);
@@ -84,10 +87,16 @@ fn daemon(arguments: &[OsString]) -> bool {
     }
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     match (arguments, &*words) {
-        ([_, directory], ["remove", ..]) => remove(Path::new(directory)).is_ok(),
-        ([_, directory, ..], ["serve", .., size_bytes, file_system, log]) => {
+        ([_, directory], ["--remove", ..]) => remove(Path::new(directory)).is_ok(),
+        ([_, directory, ..], ["--serve", .., size_bytes, file_system, log]) => {
             let directory = Path::new(directory);
-            let started = start(directory, size_bytes, file_system, *log == "keep-log");
+            let Ok(mark) = lock(directory) else { return false };
+            // The image is made meanwhile; where its owner dies over that, there is nothing mounted yet.
+            let mut go = [0; GO.len()];
+            if !matches!(rustix::net::recv(io::stdin(), &mut go, RecvFlags::empty()), Ok((_, length)) if length > 0) {
+                return remove(directory).is_ok();
+            }
+            let started = start(directory, mark, size_bytes, file_system, *log == "keep-log");
             let said = started.as_ref().map_or_else(|error| format!("error {error}"), |_| "ok".into());
             let said = &said.as_bytes()[..said.len().min(READY_BYTES_MAX)];
             let heard = rustix::net::send(io::stdin(), said, SendFlags::NOSIGNAL);
@@ -105,17 +114,27 @@ fn daemon(arguments: &[OsString]) -> bool {
 struct Served {
     shared: Arc<Shared>,
     _session: fuser::BackgroundSession,
-    /// Locked, so that no sweep takes the device for one that was left.
     _mark: File,
 }
 
-fn start(directory: &Path, size_bytes: &str, file_system: &str, keeps_log: bool) -> Result<Served, FaultError> {
+/// Its mark, locked, so that no sweep takes the device for one that was left.
+fn lock(directory: &Path) -> io::Result<File> {
+    let mark = File::open(directory.join(MARK))?;
+    rustix::fs::flock(&mark, FlockOperation::LockShared)?;
+    Ok(mark)
+}
+
+fn start(
+    directory: &Path,
+    mark: File,
+    size_bytes: &str,
+    file_system: &str,
+    keeps_log: bool,
+) -> Result<Served, FaultError> {
     let open = |name: &str| {
         let path = directory.join(name);
         File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
     };
-    let mark = open(MARK)?;
-    rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(directory))?;
     let file_system: FileSystem = file_system.parse()?;
     // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
     // as any FUSE daemon.
@@ -150,7 +169,7 @@ fn serve(directory: &Path, served: &Served) {
         None,
     );
     if let Ok((_ours, theirs)) = pair
-        && let Ok(mut child) = execute(theirs, &["remove".into(), directory.into()])
+        && let Ok(mut child) = execute(theirs, &["--remove".into(), directory.into()])
     {
         let _ = child.wait();
     }

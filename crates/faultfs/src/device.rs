@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
-use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 use crate::control::Control;
-use crate::daemon::{READY_BYTES_MAX, execute};
+use crate::daemon::{GO, READY_BYTES_MAX, execute};
 use crate::error::FaultError;
 use crate::fault::{AtRisk, CutAt, FileSystem, SECTOR_BYTES, Survivors};
 use crate::fuse::FILE;
@@ -88,6 +88,8 @@ impl FaultDevice {
         let mount_point = directory.join(MOUNT);
         let file_system = spec.file_system;
         let mut device = Self { directory, mount_point, file_system, _mark: mark, daemon: None, is_closed: false };
+        // First, because it removes what there is by then when this process dies.
+        device.execute_daemon(spec)?;
         device.set_up(spec, &mkfs)?;
         Ok(device)
     }
@@ -103,34 +105,37 @@ impl FaultDevice {
         if spec.keep_log {
             image::copy(&path(IMAGE), &path(BASE)).map_err(FaultError::at(&path(BASE)))?;
         }
-        self.start_daemon(spec)?;
+        self.have_it_served()?;
         mount_file(&self.directory.join(FUSE).join(FILE), self.file_system, &self.mount_point)?;
         self.control().count_anew()
     }
 
-    fn start_daemon(&mut self, spec: &DeviceSpec) -> Result<(), FaultError> {
-        let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
+    fn execute_daemon(&mut self, spec: &DeviceSpec) -> Result<(), FaultError> {
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-        let (ours, theirs) = pair.map_err(|error| gone(error.into()))?;
-        let log = if spec.keep_log { "keep-log" } else { "no-log" };
+        let (ours, theirs) = pair.map_err(FaultError::at(&self.directory))?;
         let arguments: [OsString; 5] = [
-            "serve".into(),
+            "--serve".into(),
             self.directory.clone().into(),
             spec.size_bytes.to_string().into(),
             spec.file_system.to_string().into(),
-            log.into(),
+            if spec.keep_log { "keep-log" } else { "no-log" }.into(),
         ];
-        let child = execute(theirs, &arguments).map_err(gone)?;
-        let (_, ours) = self.daemon.insert((child, ours));
-        let mut said = [0; READY_BYTES_MAX];
+        let child = execute(theirs, &arguments).map_err(FaultError::at(Path::new("/proc/self/exe")))?;
+        self.daemon = Some((child, ours));
+        Ok(())
+    }
+
+    /// Tells the daemon that the image is there, and waits until it serves it.
+    fn have_it_served(&self) -> Result<(), FaultError> {
         let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
-        let length = match wait_readable(ours, DAEMON_BOUND) {
-            Ok(true) => {
-                rustix::net::recv(&*ours, &mut said[..], RecvFlags::empty()).map_err(|error| gone(error.into()))?.0
-            }
-            Ok(false) => return Err(gone(io::ErrorKind::TimedOut.into())),
-            Err(error) => return Err(gone(error)),
-        };
+        let (_, ours) = self.daemon.as_ref().ok_or_else(|| gone(io::ErrorKind::NotConnected.into()))?;
+        rustix::net::send(ours, GO, SendFlags::NOSIGNAL).map_err(|error| gone(error.into()))?;
+        if !wait_readable(ours, DAEMON_BOUND).map_err(gone)? {
+            return Err(gone(io::ErrorKind::TimedOut.into()));
+        }
+        let mut said = [0; READY_BYTES_MAX];
+        let received = rustix::net::recv(ours, &mut said[..], RecvFlags::empty());
+        let length = received.map_err(|error| gone(error.into()))?.0;
         match &said[..length] {
             b"ok" => Ok(()),
             b"" => Err(gone(io::ErrorKind::UnexpectedEof.into())),

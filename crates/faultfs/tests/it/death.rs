@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_faultfs::{CutAt, FaultDevice, FaultError, FileSystem, Survivors, sweep_orphans};
+use plimsoll_faultfs::{CutAt, DeviceSpec, FaultDevice, FaultError, FileSystem, Survivors, sweep_orphans};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Fixture, assert_nothing_left, loops_on, write};
@@ -122,16 +122,20 @@ struct Owner {
 }
 
 impl Owner {
-    fn start() -> Self {
-        let said = tempfile::NamedTempFile::new().unwrap();
-        let process = Command::new(std::env::current_exe().unwrap())
+    fn command(said: &Path) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "death::an_owner_that_ends_as_it_should_leaves_nothing"])
-            .env(OWNED, said.path())
+            .env(OWNED, said)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
+            .process_group(0);
+        command
+    }
+
+    fn start() -> Self {
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let process = Self::command(said.path()).spawn().unwrap();
         let line = || BufReader::new(File::open(said.path()).unwrap()).lines().next().transpose().unwrap();
         wait_for("the owner's device", || line().is_some());
         let line = line().unwrap();
@@ -186,6 +190,34 @@ fn what_an_owner_and_a_daemon_leave_that_are_both_killed_is_swept_and_what_lives
     file.sync_all().unwrap();
     drop(file);
     fixture.close();
+}
+
+#[test]
+fn an_owner_that_is_killed_at_any_moment_leaves_nothing() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let spec = fixture.spec.clone();
+    fixture.close();
+    for number in 0..30 {
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let mut owner = Owner::command(said.path()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(7 * number));
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        let prefix = format!("faultfs-test-{}-", owner.id());
+        let entries = fs::read_dir(std::env::temp_dir()).unwrap().map(|entry| entry.unwrap());
+        let made = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+        for directory in made.map(|entry| entry.path()) {
+            // One that dies before its daemon is there leaves an empty mark, for the next one who wants the directory.
+            let spec = DeviceSpec { directory: directory.clone(), ..spec.clone() };
+            wait_for("removal", || match FaultDevice::start(&spec) {
+                Ok(device) => device.close().is_ok(),
+                Err(FaultError::InUse(_) | FaultError::NotEmpty(_)) => false,
+                Err(error) => panic!("{error}"),
+            });
+            assert_nothing_left(&directory);
+            fs::remove_dir(directory).unwrap();
+        }
+    }
 }
 
 #[test]
