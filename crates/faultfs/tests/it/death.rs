@@ -74,6 +74,25 @@ fn a_writer_gets_an_error_at_a_cut_and_does_not_hang() {
 }
 
 #[test]
+fn a_daemon_that_is_killed_during_power_cycles_leaves_an_error_and_hangs_nobody() {
+    for number in 0..12 {
+        let mut fixture = Fixture::new(FileSystem::Ext4);
+        let daemon = fixture.device.daemon_process().unwrap();
+        let started = Instant::now();
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(11 * number));
+            kill(daemon, Signal::KILL);
+        });
+        while fixture.device.power_cycle(&Survivors::None).is_ok() {
+            assert!(started.elapsed() < BOUND);
+        }
+        assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+        killer.join().unwrap();
+        fixture.close();
+    }
+}
+
+#[test]
 fn a_daemon_that_is_stopped_is_killed_by_close() {
     let fixture = Fixture::new(FileSystem::Ext4);
     let writer = writer(fixture.device.mount_point());
