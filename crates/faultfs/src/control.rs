@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::error::FaultError;
+use crate::error::{FaultError, UNDERLYING};
 use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, Survivors};
 
 /// The socket's name in the device's directory.
@@ -160,7 +160,10 @@ impl Control {
         let answer = self.exchange(command, limit).map_err(gone)?;
         match answer.split_once(' ').unwrap_or((&answer, "")) {
             ("ok", said) => Ok(said.to_owned()),
-            ("error", said) => Err(FaultError::Refused(said.to_owned())),
+            ("error", said) => Err(match said.strip_prefix(UNDERLYING) {
+                Some(said) => FaultError::Underlying(said.to_owned()),
+                None => FaultError::Refused(said.to_owned()),
+            }),
             _ => Err(gone(io::ErrorKind::UnexpectedEof.into())),
         }
     }

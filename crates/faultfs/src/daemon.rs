@@ -23,7 +23,7 @@ use rustix::process::Pid;
 use crate::control::SOCKET;
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK};
 use crate::disk::Disk;
-use crate::error::FaultError;
+use crate::error::{FaultError, UNDERLYING};
 use crate::fault::{CutAt, FileSystem, number};
 use crate::fuse::{self, Shared};
 use crate::log::Log;
@@ -233,7 +233,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
         _ => return Err(crate::fault::unknown(line, "arm, freeze, cut, wait, set, clear, status or power-on")),
     }
     if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
-        return Err(FaultError::Refused(format!("the disk under the device failed: {broken}")));
+        return Err(FaultError::Refused(format!("{UNDERLYING}{broken}")));
     }
     if matches!(verb, "wait" | "status") {
         said = status(shared, file_system);

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::fault::FileSystem;
 
+/// How the daemon says that it is [`FaultError::Underlying`].
+pub(crate) const UNDERLYING: &str = "the disk under the device failed: ";
+
 /// Why a fault device cannot be had, or does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,6 +79,9 @@ pub enum FaultError {
         /// How that showed.
         source: io::Error,
     },
+    /// What the device keeps its data in cannot be written or read. Its power is off since then, and that says nothing about a server.
+    #[error("{UNDERLYING}{0}; make room there, and make a new device")]
+    Underlying(String),
     /// The daemon does not do it.
     #[error("{0}")]
     Refused(String),

@@ -102,6 +102,7 @@ fn failed(error: FaultError) -> TrialError {
         FaultError::NotRoot => Kind::Permission,
         FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => Kind::Missing,
         FaultError::Gone { .. } => Kind::Unreachable,
+        FaultError::Underlying(_) => Kind::DiskFull,
         FaultError::Busy { .. } | FaultError::Failed { .. } => Kind::Broken,
         FaultError::Io { what, source } => return TrialError::io(what, source),
         _ => Kind::Usage,

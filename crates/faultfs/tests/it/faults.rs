@@ -7,7 +7,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plimsoll_faultfs::{CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
+use plimsoll_faultfs::{
+    CutAt, DeviceSpec, Fault, FaultDevice, FaultError, FileSystem, How, On, SECTOR_BYTES, Survivors,
+};
 
 use crate::{Fixture, write};
 
@@ -201,6 +203,23 @@ fn discards_arrive_and_are_lost_or_kept_like_writes() {
         assert_eq!(fs::read(fixture.path("file")).unwrap(), [1; 1 << 20]);
         fixture.close();
     }
+}
+
+#[test]
+fn a_disk_under_the_device_that_is_full_is_no_fault_of_the_device_and_is_said() {
+    // The one of a fixture is full, and another device is on it.
+    let below = Fixture::new(FileSystem::Ext4);
+    let spec = DeviceSpec { directory: below.path("upper"), size_bytes: 128 << 20, ..below.spec.clone() };
+    let device = FaultDevice::start(&spec).unwrap();
+    let mut file = File::create(device.mount_point().join("file")).unwrap();
+    let written = file.write_all(&vec![1; 100 << 20]).and_then(|()| file.sync_all());
+    assert!(written.is_err());
+    let error = device.control().counters().unwrap_err();
+    assert!(matches!(error, FaultError::Underlying(_)), "{error}");
+    assert!(error.to_string().contains("image: No space left on device"), "{error}");
+    drop(file);
+    device.close().unwrap();
+    below.close();
 }
 
 /// FITRIM of linux/fs.h for a whole file system.
