@@ -380,7 +380,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut disk = disk(directory.path(), 32, false);
         disk.write(0, &[1; 512]).unwrap();
-        disk.arm(CutAt::Write(2));
+        disk.arm(CutAt::Write(2), false);
         disk.write(512, &[2; 512]).unwrap();
         disk.flush().unwrap();
         assert_eq!(disk.write(1024, &[3; 512]), Err(Errno::IO));
@@ -393,7 +393,7 @@ pub(crate) mod tests {
         assert_eq!([found[0], found[512], found[1024]], [1, 2, 3]);
 
         disk.write(0, &[4; 512]).unwrap();
-        disk.arm(CutAt::Flush(1));
+        disk.arm(CutAt::Flush(1), false);
         assert_eq!(disk.flush(), Err(Errno::IO));
         assert_eq!(disk.power_on(Survivors::None).unwrap(), AtRisk { writes: 1, sectors: 1, bytes: 512 });
         disk.read(0, &mut found).unwrap();

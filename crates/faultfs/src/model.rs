@@ -26,11 +26,18 @@ struct Pending {
     is_write: bool,
 }
 
+enum Power {
+    On,
+    Off,
+    /// Cut, and the machine above has not noticed: what it sees.
+    Frozen(Vec<u8>),
+}
+
 struct Model {
     durable: Vec<u8>,
     pending: Vec<Pending>,
     ignores_flushes: bool,
-    has_power: bool,
+    power: Power,
 }
 
 impl Model {
@@ -100,7 +107,7 @@ impl Model {
                 }
             }
         }
-        self.has_power = true;
+        self.power = Power::On;
     }
 }
 
@@ -121,7 +128,7 @@ trait Target {
     fn flush(&mut self) -> Result<(), Errno>;
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno>;
     fn ignore_flushes(&mut self, ignores: bool);
-    fn cut(&mut self) -> AtRisk;
+    fn cut(&mut self, freezes: bool) -> AtRisk;
     fn power_on(&mut self, survivors: Survivors);
 }
 
@@ -149,8 +156,8 @@ impl Target for Disk {
         }
     }
 
-    fn cut(&mut self) -> AtRisk {
-        self.arm(CutAt::Now);
+    fn cut(&mut self, freezes: bool) -> AtRisk {
+        self.arm(CutAt::Now, freezes);
         Disk::cut(self).unwrap().at_risk
     }
 
@@ -213,9 +220,9 @@ impl Target for FuseFile {
         }
     }
 
-    fn cut(&mut self) -> AtRisk {
+    fn cut(&mut self, freezes: bool) -> AtRisk {
         let control = self.device.control();
-        control.arm(CutAt::Now).unwrap();
+        if freezes { control.freeze(CutAt::Now) } else { control.arm(CutAt::Now) }.unwrap();
         control.wait_for_cut(std::time::Duration::ZERO).unwrap().unwrap().at_risk
     }
 
@@ -245,49 +252,65 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
                 let sector_data = |_| random.next().to_le_bytes().repeat(SECTOR_BYTES as usize / 8);
                 let data: Vec<u8> = (0..sectors).flat_map(sector_data).collect();
                 let done = disk.write(offset, &data);
-                if model.has_power {
-                    done.unwrap();
-                    model.pending.push(Pending { sector, data, is_write: true });
-                } else {
-                    dead(done);
+                match &mut model.power {
+                    Power::On => {
+                        done.unwrap();
+                        model.pending.push(Pending { sector, data, is_write: true });
+                    }
+                    Power::Off => dead(done),
+                    Power::Frozen(seen) => {
+                        done.unwrap();
+                        Model::put(seen, sector, &data);
+                    }
                 }
             }
             9 => {
-                let done = disk.discard(offset, length);
-                if model.has_power {
-                    done.unwrap();
-                    model.pending.push(Pending { sector, data: vec![0; length as usize], is_write: false });
-                } else {
-                    dead(done);
+                let (done, data) = (disk.discard(offset, length), vec![0; length as usize]);
+                match &mut model.power {
+                    Power::On => {
+                        done.unwrap();
+                        model.pending.push(Pending { sector, data, is_write: false });
+                    }
+                    Power::Off => dead(done),
+                    Power::Frozen(seen) => {
+                        done.unwrap();
+                        Model::put(seen, sector, &data);
+                    }
                 }
             }
             10..=12 => {
                 let done = disk.flush();
-                if model.has_power {
-                    done.unwrap();
-                    model.flush();
-                } else {
-                    dead(done);
+                match model.power {
+                    Power::On => {
+                        done.unwrap();
+                        model.flush();
+                    }
+                    Power::Off => dead(done),
+                    Power::Frozen(_) => done.unwrap(),
                 }
             }
             13..=16 => {
                 let mut found = vec![0xaa; length as usize];
                 let done = disk.read(offset, &mut found);
-                if model.has_power {
-                    done.unwrap();
-                    let now = model.now();
-                    assert!(now[offset as usize..][..length as usize] == found, "seed {seed} step {step}");
-                } else {
-                    dead(done);
-                }
+                let now = match &model.power {
+                    Power::On => model.now(),
+                    Power::Off => {
+                        dead(done);
+                        continue;
+                    }
+                    Power::Frozen(seen) => seen.clone(),
+                };
+                done.unwrap();
+                assert!(now[offset as usize..][..length as usize] == found, "seed {seed} step {step}");
             }
             17 => {
                 model.ignores_flushes = !model.ignores_flushes;
                 disk.ignore_flushes(model.ignores_flushes);
             }
-            _ if model.has_power => {
-                model.has_power = false;
-                let at_risk = disk.cut();
+            _ if matches!(model.power, Power::On) => {
+                let freezes = random.next().is_multiple_of(2);
+                model.power = if freezes { Power::Frozen(model.now()) } else { Power::Off };
+                let at_risk = disk.cut(freezes);
                 assert_eq!(at_risk, model.at_risk(), "seed {seed} step {step}");
                 at_risk_bytes += at_risk.bytes;
             }
@@ -311,7 +334,7 @@ fn ten_thousand_random_sequences_give_what_a_plain_model_gives() {
     for seed in 0..SEQUENCES {
         let mut disk = crate::disk::tests::disk(directory.path(), SECTORS, seed % 4 == 0);
         let durable = vec![0; (SECTORS * SECTOR_BYTES) as usize];
-        let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, has_power: true };
+        let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, power: Power::On };
         at_risk_bytes += run(&mut disk, &mut model, seed);
     }
     // Sequences that put nothing at risk would prove nothing.
@@ -332,7 +355,7 @@ fn three_hundred_sequences_through_the_kernel_give_what_a_plain_model_gives() {
     let mut durable = vec![0; (SECTORS * SECTOR_BYTES) as usize];
     file.flush().unwrap();
     file.read(0, &mut durable).unwrap();
-    let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, has_power: true };
+    let mut model = Model { durable, pending: Vec::new(), ignores_flushes: false, power: Power::On };
     let at_risk_bytes: u64 = (0..300).map(|seed| run(&mut file, &mut model, seed)).sum();
     assert!(at_risk_bytes > 300 * SECTOR_BYTES, "{at_risk_bytes}");
     file.file = None;
