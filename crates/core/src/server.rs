@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::limits::Limits;
+use crate::progress::Progress;
 use crate::store::Setting;
 use crate::waits::Waits;
 
@@ -205,6 +206,14 @@ pub trait Recipe: Send + Sync {
     /// `Broken` when that does not come about.
     fn until_whole(&self, _nodes: &[Arc<Node>], _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// What runs long on a node that may have only begun to start, of itself and of those that it serves.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    fn progress(&self, _node: Member<'_>, _waits: &Waits) -> Result<Vec<Progress>, StoreError> {
+        Ok(Vec::new())
     }
 
     /// Before all nodes are started that were a cluster before: finds out which of them has the newest data, where that is not

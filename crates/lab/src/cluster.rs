@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+    Launch, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::ending::Ending;
@@ -53,6 +53,8 @@ struct Running {
     network: Option<Arc<Network>>,
     limits: Limits,
     members: RwLock<Vec<Made>>,
+    /// Numbers of nodes that are being started, since when.
+    starting: Mutex<BTreeMap<usize, Instant>>,
     waits: Waits,
 }
 
@@ -118,6 +120,7 @@ impl Cluster {
             log_dir: log_dir.to_owned(),
             secret: provisions::secret()?,
             members: RwLock::default(),
+            starting: Mutex::default(),
             waits: waits.clone(),
             network,
             recipe,
@@ -206,6 +209,20 @@ impl ClusterHandle {
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
         Ok(Some(Seen { ended: server.ended(), pid: server.pid() }))
+    }
+
+    /// Numbers of nodes that are being started, since when.
+    pub fn starting(&self) -> BTreeMap<usize, Instant> {
+        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a node says of what runs long on it; each of its answers may take `bound`.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node; when it does not answer.
+    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
+        let (nodes, _there) = (self.0.nodes(), self.0.enter()?);
+        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
     }
 
     /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
@@ -419,24 +436,43 @@ impl Running {
             // Of all nodes those are started that do not run.
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
-            for number in &stage {
-                let member = self.member(&nodes, *number, is_first)?;
-                if anew {
-                    self.set_up(member)?;
-                }
-                let launch = self.recipe.launch(member)?;
-                self.on(*number, |server| {
-                    if server.pid().is_none() {
-                        server.clear_sockets();
-                    }
-                    server.start(&launch)
-                })?;
-            }
-            for number in stage {
-                self.until_ready(number, &nodes)?;
-            }
+            self.note_start(&stage, true);
+            let started = self.start_stage(&stage, &nodes, is_first, anew);
+            self.note_start(&stage, false);
+            started?;
         }
         Ok(())
+    }
+
+    /// Launches nodes together and waits until each is ready.
+    fn start_stage(
+        &self,
+        stage: &[usize],
+        nodes: &[Arc<Node>],
+        is_first: bool,
+        anew: bool,
+    ) -> Result<(), StoreError> {
+        for number in stage {
+            let member = self.member(nodes, *number, is_first)?;
+            if anew {
+                self.set_up(member)?;
+            }
+            let launch = self.recipe.launch(member)?;
+            self.on(*number, |server| {
+                if server.pid().is_none() {
+                    server.clear_sockets();
+                }
+                server.start(&launch)
+            })?;
+        }
+        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))
+    }
+
+    /// Notes that nodes are being started, or are no longer.
+    fn note_start(&self, stage: &[usize], begins: bool) {
+        let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        starting.retain(|number, _| !stage.contains(number));
+        starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
     }
 
     fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@
 //! One request a connection: a line of JSON, and one of JSON as the answer.
 
 mod hold;
+mod long;
 mod publish;
 mod request;
 
@@ -33,7 +34,7 @@ use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
 pub use publish::{Published, publish};
 use request::{Act, Answer, Request};
-pub use request::{HostStatus, LabStatus, NodeState, NodeStatus};
+pub use request::{HostStatus, InProgress, LabStatus, NodeState, NodeStatus};
 
 /// The files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
