@@ -445,13 +445,7 @@ impl Running {
     }
 
     /// Launches nodes together and waits until each is ready.
-    fn start_stage(
-        &self,
-        stage: &[usize],
-        nodes: &[Arc<Node>],
-        is_first: bool,
-        anew: bool,
-    ) -> Result<(), StoreError> {
+    fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;
             if anew {

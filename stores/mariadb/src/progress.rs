@@ -20,11 +20,7 @@ const SECONDS_BEHIND: usize = 32;
 const OWN_CACHE: &str = "galera.cache";
 
 /// What runs long on `node`, as it says itself.
-pub(crate) fn of(
-    connection: &mut Connection,
-    node: &Node,
-    topology: Topology,
-) -> Result<Vec<Progress>, StoreError> {
+pub(crate) fn of(connection: &mut Connection, node: &Node, topology: Topology) -> Result<Vec<Progress>, StoreError> {
     let mut all = Vec::new();
     match topology {
         Topology::Alone => {}

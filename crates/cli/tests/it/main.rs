@@ -25,6 +25,7 @@ mod kv;
 mod kv_crash;
 mod kv_ledger;
 mod lab;
+mod lab_progress;
 mod line;
 mod live;
 mod marked;

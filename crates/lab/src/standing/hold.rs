@@ -287,9 +287,12 @@ impl Holder {
         }
     }
 
-    /// Looks at what runs long until the lab ends. Nodes that stand still or are away are not asked.
+    /// Looks at what runs long until the lab ends. Nodes that stand still or are away are not asked, until they are started.
     fn watch(&self) {
         self.long.follow(&self.cluster, |number| {
+            if self.cluster.starting().contains_key(&number) {
+                return true;
+            }
             let kept = self.kept();
             kept.get(&number).is_none_or(|kept| kept.by_command.is_none() && kept.given_up.is_none())
         });

@@ -118,7 +118,8 @@ impl Known {
     /// What is seen now, of which this was known before.
     fn after(before: &[Known], progress: Progress, since: Option<Instant>) -> Self {
         let now = Instant::now();
-        let same = before.iter().find(|known| (known.progress.node, &known.progress.what) == (progress.node, &progress.what));
+        let same =
+            before.iter().find(|known| (known.progress.node, &known.progress.what) == (progress.node, &progress.what));
         let how_far = |of: &Progress| (of.step.clone(), of.done, of.left);
         let moved = match same {
             Some(known) if how_far(&known.progress) == how_far(&progress) => known.moved,
@@ -149,7 +150,11 @@ fn look(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Vec<(Progr
         }
     }
     found.sort_by(|one, other| (one.node, &one.what).cmp(&(other.node, &other.what)));
-    found.into_iter().map(|progress| (starting.get(&progress.node).copied(), progress)).map(|(at, it)| (it, at)).collect()
+    found
+        .into_iter()
+        .map(|progress| (starting.get(&progress.node).copied(), progress))
+        .map(|(at, it)| (it, at))
+        .collect()
 }
 
 /// What a log says last; empty where it says nothing.

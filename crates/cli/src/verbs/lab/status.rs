@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plimsoll_lab::hosts::Link;
 use plimsoll_analysis::number;
 use plimsoll_core::Progress;
+use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, InProgress, Lab, LabStatus, NodeState, NodeStatus};
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
