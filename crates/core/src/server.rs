@@ -40,7 +40,7 @@ pub struct ServerSpec {
     pub package: &'static str,
     /// On this signal it stops in good order.
     pub stop: StopSignal,
-    /// On SIGHUP it reads its settings again.
+    /// It reads its settings again on SIGHUP, or as [`Recipe::reload`] has it, and goes on serving meanwhile.
     pub reloads: bool,
     /// On this one it ends soonest: nobody wants its data any more.
     pub leave: StopSignal,
@@ -208,6 +208,14 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Has a node's server read its settings again, where that is not done by SIGHUP; whether it was.
+    ///
+    /// # Errors
+    /// What it says no to.
+    fn reload(&self, _node: &Node, _waits: &Waits) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// What runs long on a node that may have only begun to start, of itself and of those that it serves.
     ///
     /// # Errors
@@ -276,6 +284,9 @@ pub struct Described {
     /// Its files below the data directory, by their names, before the first start.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// What has it read its settings again; where it is empty, SIGHUP does.
+    #[serde(default)]
+    pub reload: String,
     /// Where it is reached, with `{port}` or `{sockets}`.
     #[serde(default)]
     pub url: String,

@@ -527,9 +527,17 @@ impl Servers for Running {
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
         if !self.spec.reloads {
             let what = format!("{} reads its settings at its start only", self.spec.name);
-            return Err(StoreError::usage(what).next("restart it: plimsoll lab restart"));
+            return Err(StoreError::usage(what).next("restart it, which ends its sessions: plimsoll lab restart"));
         }
-        self.each(nodes, |server| server.reload())
+        let from = Instant::now();
+        let _there = self.enter()?;
+        for number in self.stages(nodes)?.into_iter().flatten() {
+            self.on(number, |server| server.check())?;
+            if !self.recipe.reload(&self.find(number)?.node, &self.waits)? {
+                self.on(number, PrivateServer::reload)?;
+            }
+        }
+        Ok(Span { from, until: Instant::now() })
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
