@@ -389,6 +389,18 @@ pub trait Servers: Send + Sync {
     /// `Usage` of servers that cannot while they run; as the operating system says.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
+    /// Makes one more node and has it join, with all data; its number.
+    ///
+    /// # Errors
+    /// `Usage` where nodes cannot come later; as one that is started.
+    fn add(&self) -> Result<usize, StoreError>;
+
+    /// Has a node leave, stops it and removes its files.
+    ///
+    /// # Errors
+    /// `Usage` where the others cannot do without it.
+    fn remove(&self, number: usize) -> Result<(), StoreError>;
+
     /// Has them go on (SIGCONT).
     ///
     /// # Errors

@@ -241,41 +241,6 @@ impl ClusterHandle {
     pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
         Ok(self.0.find(number)?.host.map(|host| host.namespace()))
     }
-
-    /// Makes one more node and has it join; its number.
-    ///
-    /// # Errors
-    /// `Usage` where nodes cannot come later; as [`Cluster::start`].
-    pub fn add(&self) -> Result<usize, StoreError> {
-        let running = &self.0;
-        running.recipe.takes_more()?;
-        let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
-        let ports =
-            if running.spec.hosts == 0 { provisions::free_ports(running.spec.ports.len())? } else { Vec::new() };
-        running.add_member(number, ports.into_iter())?;
-        let joined = running.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
-            let (nodes, _there) = (running.nodes(), running.enter()?);
-            running.recipe.join(running.member(&nodes, number, false)?, &running.waits)?;
-            running.recipe.until_whole(&nodes, &running.waits)
-        });
-        if joined.is_err() {
-            running.drop_member(number)?;
-        }
-        joined.map(|()| number)
-    }
-
-    /// Has a node leave the cluster, stops it and removes its files.
-    ///
-    /// # Errors
-    /// `Usage` where there is no such node, or the cluster cannot do without it.
-    pub fn remove(&self, number: usize) -> Result<(), StoreError> {
-        let running = &self.0;
-        let (nodes, _there) = (running.nodes(), running.enter()?);
-        running.recipe.part(running.member(&nodes, number, false)?, &running.waits)?;
-        running.on(number, |server| server.stop(running.spec.stop, STOP_BOUND))?;
-        running.drop_member(number)?;
-        running.recipe.until_whole(&running.nodes(), &running.waits)
-    }
 }
 
 impl Deref for Cluster {
@@ -542,6 +507,30 @@ impl Servers for Running {
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.each(nodes, |server| server.pause(false))
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        self.recipe.takes_more()?;
+        let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
+        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
+        self.add_member(number, ports.into_iter())?;
+        let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
+            let (nodes, _there) = (self.nodes(), self.enter()?);
+            self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
+            self.recipe.until_whole(&nodes, &self.waits)
+        });
+        if joined.is_err() {
+            self.drop_member(number)?;
+        }
+        joined.map(|()| number)
+    }
+
+    fn remove(&self, number: usize) -> Result<(), StoreError> {
+        let (nodes, _there) = (self.nodes(), self.enter()?);
+        self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
+        self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
+        self.drop_member(number)?;
+        self.recipe.until_whole(&self.nodes(), &self.waits)
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {

@@ -19,6 +19,7 @@ use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
+use crate::actions::{Acted, Acting};
 use crate::error::TrialError;
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
@@ -88,6 +89,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) place: String,
     /// How large its data are has been looked at.
     pub(crate) is_sized: bool,
+    /// What was done to its servers meanwhile.
+    pub(crate) acted: Acted,
     /// Why the store could not be made cold by the phase before, if it could not.
     pub(crate) not_cold: Option<String>,
 }
@@ -108,6 +111,8 @@ pub struct Driven {
     pub measured: bool,
     /// Whether the ledger takes what is read for what the store holds.
     pub reads_back: bool,
+    /// What is done to the store's servers meanwhile.
+    pub actions: Vec<model::Action>,
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
 }
@@ -121,8 +126,8 @@ impl Driven {
         stream: &Arc<dyn Stream>,
         spec: DriveSpec,
     ) -> Self {
-        let stream = Arc::clone(stream);
-        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, listen: None }
+        let (stream, actions) = (Arc::clone(stream), Vec::new());
+        Self { ordinal, clients, durability, stream, spec, measured: true, reads_back: false, actions, listen: None }
     }
 }
 
@@ -162,7 +167,7 @@ impl TrialRun<'_, '_> {
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
-        let mut recording_failed = None;
+        let (mut recording_failed, mut acted) = (None, Acted::default());
         let mut on_slice = |mut slice: Slice| {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
@@ -188,6 +193,10 @@ impl TrialRun<'_, '_> {
         };
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
+        let (end, ended) = channel::<()>();
+        let servers = store.servers().filter(|_| !driven.actions.is_empty());
+        let acting =
+            servers.map(|servers| Acting { sinks, trial: trial.ordinal, label, servers, processes: context.server });
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
             let _stops = (stop, close);
@@ -207,13 +216,28 @@ impl TrialRun<'_, '_> {
                     .spawn_scoped(scope, move || keep_books(ledger, &closed))
                     .map_err(|error| DriveError::System { what: "the thread that keeps the ledger", error })?;
             }
-            drive.run(&mut on_slice)
+            let acting = acting.map(|acting| {
+                let thread = std::thread::Builder::new().name("actions".to_owned());
+                let run = move || acting.run(&driven.actions, &ended);
+                thread
+                    .spawn_scoped(scope, run)
+                    .map_err(|error| DriveError::System { what: "the thread that acts on servers", error })
+            });
+            let acting = acting.transpose()?;
+            let result = drive.run(&mut on_slice);
+            drop(end);
+            // What has begun is waited for: it is to be known how long it took.
+            acted = acting.and_then(|acting| acting.join().ok()).unwrap_or_default();
+            result
         });
+        self.acted.added.append(&mut acted.added);
+        self.acted.join_s = acted.join_s;
         if let Some(ledger) = ledger.as_mut() {
             ledger.drain();
         }
-        match recording_failed {
-            Some(error) => Err(error.into()),
+        let failed = recording_failed.map(TrialError::from).or(acted.failed.filter(|error| !error.is_interrupt()));
+        match failed {
+            Some(error) => Err(error),
             None => result.map_err(drive_error),
         }
     }

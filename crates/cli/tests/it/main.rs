@@ -26,6 +26,7 @@ mod kv_crash;
 mod kv_ledger;
 mod lab;
 mod lab_progress;
+mod lab_reload;
 mod line;
 mod live;
 mod marked;
