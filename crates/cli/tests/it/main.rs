@@ -25,6 +25,7 @@ mod kv;
 mod kv_crash;
 mod kv_ledger;
 mod lab;
+mod lab_join;
 mod lab_progress;
 mod lab_reload;
 mod line;
