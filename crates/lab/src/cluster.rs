@@ -435,7 +435,8 @@ impl Running {
     }
 
     fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
-        let (until, waits) = (Instant::now() + START_BOUND, self.waits.with_answer(LOOK_BOUND));
+        let bound = START_BOUND.min(self.waits.work());
+        let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
         let node = self.member(nodes, number, false)?;
         loop {
             // Not held while it is asked, so that somebody may end it meanwhile.
@@ -445,7 +446,8 @@ impl Running {
                 StoreErrorKind::Interrupted => return Err(error),
                 StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
                 _ => {
-                    let what = format!("the private {} takes no connections", self.spec.name);
+                    let what =
+                        format!("the private {} takes no connections after {} s", self.spec.name, bound.as_secs());
                     let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
                     return self.on(number, |server| Err(server.give_up(why)));
                 }

@@ -125,5 +125,6 @@ fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(
         let _ = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said).trim().to_owned();
-    Err(StoreError::new(StoreErrorKind::Unreachable, format!("`{name}` says no ({status})")).detail(said))
+    let error = StoreError::new(StoreErrorKind::Unreachable, format!("`{name}` says no ({status})"));
+    Err(if said.is_empty() { error } else { error.detail(said) })
 }

@@ -106,13 +106,17 @@ impl Acting<'_> {
         acted.added.push(number);
         acted.join_s = Some(acted.join_s.unwrap_or(0.0).max(seconds));
         self.processes.set(self.servers.pids());
-        self.tell(Level::Warning, from_ns, format!("node {} joined: a part of it after {seconds:.2} s", number + 1))
+        self.tell(
+            Level::Warning,
+            from_ns,
+            format!("node {} joined: it was a part of the cluster after {seconds:.2} s", number + 1),
+        )
     }
 
     /// Records an event from then until now.
     fn tell(&self, level: Level, from_ns: u64, text: String) -> Result<(), TrialError> {
         let (until_ns, subject) = (self.sinks.clock.now_ns(), self.label.to_owned());
-        let (trial, class, text) = (Some(self.trial), EventClass::Store, format!("{}: {text}", self.label));
+        let (trial, class) = (Some(self.trial), EventClass::Store);
         Ok(self.sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level, class, subject, text }))?)
     }
 

@@ -21,7 +21,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    fn base() -> tempfile::TempDir {
+    pub fn base() -> tempfile::TempDir {
         let prefix = format!("cli-test-{}-", std::process::id());
         let base = tempfile::Builder::new().prefix(&prefix).tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -65,7 +65,7 @@ impl Drop for Lab<'_> {
 }
 
 /// No file, and no process that works there.
-fn assert_nothing_is_in(base: &Path) {
+pub fn assert_nothing_is_in(base: &Path) {
     let works_there = || {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         all.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(base))).count()

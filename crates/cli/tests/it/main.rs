@@ -27,6 +27,7 @@ mod kv_ledger;
 mod lab;
 mod lab_join;
 mod lab_progress;
+mod lab_refusals;
 mod lab_reload;
 mod line;
 mod live;

@@ -3,6 +3,7 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Line, Panel, PhaseKind};
+use plimsoll_core::sampler::ANSWERS;
 
 use super::latency::{percentile, phases, whose};
 use super::{Block, Body, Sparks, Table, Text, Tone, numbers, words};
@@ -49,37 +50,40 @@ fn sparks<'a>(view: &'a RunView, body: &mut Body<'a>) {
     let from_s = driven().map(|band| band.start_s).fold(f64::INFINITY, f64::min);
     let span_s = (from_s, driven().map(|band| band.end_s).fold(0.0, f64::max));
     let panels = || view.plots.store.iter();
-    let of_nodes: Vec<&Panel> = panels().filter(|panel| is_node(&panel.name)).collect();
     // Nodes are the lines of a plot, where each has but one value of the unit.
+    let (mut answers, mut counters): (Vec<Alike<'_>>, Vec<Alike<'_>>) = (Vec::new(), Vec::new());
     for panel in panels().filter(|panel| panel.lines.iter().filter(|line| is_node(&line.name)).count() > 1) {
         let rows = panel.lines.iter().map(|line| (line.name.as_str(), panel, line)).collect();
-        push(&panel.name, rows, span_s, body);
+        let of = if panel.source == ANSWERS { &mut answers } else { &mut counters };
+        of.push((panel.name.strip_prefix("Store, ").unwrap_or(&panel.name), rows));
     }
-    let mut names: Vec<(&str, &str)> = Vec::new();
-    for (panel, line) in of_nodes.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line))) {
+    // Otherwise each has a plot of its own, and the same counter is a line in each of them.
+    let of_nodes = || panels().filter(|panel| is_node(&panel.name));
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (panel, line) in of_nodes().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line))) {
         let counter = (line.name.as_str(), panel.unit.as_str());
-        if !names.contains(&counter) {
-            names.push(counter);
+        if seen.contains(&counter) {
+            continue;
         }
+        seen.push(counter);
+        let rows = of_nodes().filter(|panel| panel.unit == counter.1).filter_map(|panel| {
+            let line = panel.lines.iter().find(|line| line.name == counter.0)?;
+            Some((panel.name.strip_prefix("Store ").unwrap_or(&panel.name), panel, line))
+        });
+        let rows: Vec<_> = rows.collect();
+        counters.extend((rows.len() > 1).then_some((counter.0, rows)));
     }
-    let mut drawn = 0;
-    for (counter, unit) in &names {
-        let alike = of_nodes.iter().filter(|panel| panel.unit == *unit);
-        let line = |panel: &&'a Panel| {
-            let line = panel.lines.iter().find(|line| line.name == *counter)?;
-            Some((panel.name.strip_prefix("Store ").unwrap_or(&panel.name), *panel, line))
-        };
-        let rows: Vec<_> = alike.filter_map(line).collect();
-        if rows.len() > 1 && drawn < COUNTERS_MAX {
-            push(counter, rows, span_s, body);
-            drawn += 1;
-        }
-    }
-    if drawn > 0 && names.len() > drawn {
-        let more = number::plural((names.len() - drawn) as u64, "counter", "counters");
+    let more = counters.len().saturating_sub(COUNTERS_MAX);
+    counters.truncate(COUNTERS_MAX);
+    answers.into_iter().chain(counters).for_each(|(name, rows)| push(name, rows, span_s, body));
+    if more > 0 {
+        let more = number::plural(more as u64, "counter", "counters");
         body.text(Tone::Dim.text(format!("and {more} more of each node: on the page")));
     }
 }
+
+/// A name, and the lines that have it: each with its node and the plot that it is in.
+type Alike<'a> = (&'a str, Vec<(&'a str, &'a Panel, &'a Line)>);
 
 /// Lines that are of one scale: from 0 to the most that any of them has meanwhile.
 fn push<'a>(name: &str, rows: Vec<(&'a str, &'a Panel, &'a Line)>, span_s: (f64, f64), body: &mut Body<'a>) {
