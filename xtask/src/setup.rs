@@ -21,6 +21,12 @@ const BROWSER: Need = Need {
     why: "the report's page is looked at in a real browser",
 };
 
+const HAPROXY: Need = Need {
+    any_of: &["/usr/sbin/haproxy"],
+    package: "haproxy",
+    why: "a server that a plan describes is reloaded under a load",
+};
+
 /// A package that is not there.
 struct Missing {
     package: String,
@@ -43,7 +49,7 @@ const PEERS: [Need; 5] = [
 
 /// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
 pub fn test(arguments: &[String]) -> Result {
-    have(&[BROWSER])?;
+    have(&[BROWSER, HAPROXY])?;
     crate::leftovers::sweep();
     run(cargo().args(["test", "--workspace"]).args(arguments))
 }
