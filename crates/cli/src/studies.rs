@@ -21,6 +21,7 @@ pub const ALL: &[Study] = &[
     Study { name: "pgbench", text: include_str!("../../../studies/pgbench.toml") },
     Study { name: "clusters", text: include_str!("../../../studies/clusters.toml") },
     Study { name: "coupons-cluster", text: include_str!("../../../studies/coupons-cluster.toml") },
+    Study { name: "coupons-join", text: include_str!("../../../studies/coupons-join.toml") },
     Study { name: "instances", text: include_str!("../../../studies/instances.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];

@@ -24,6 +24,7 @@
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`tables`] | collections as tables of SQL |
 //! | [`production`] | [`Production`]: what a running store was asked before |
+//! | [`progress`] | [`Progress`]: what runs long on a server, and how far it is |
 //! | [`sql`] | what can be told of a statement without a server: that it only reads |
 //! | `parameters` | [`parameters()`]: where parameters stand in a statement |
 //! | [`quantity`] | what can be known of a phase, by the names that formulas use |
@@ -52,6 +53,7 @@ pub mod pace;
 mod parameters;
 pub mod pause;
 pub mod production;
+pub mod progress;
 pub mod quantity;
 pub mod sampler;
 pub mod server;
@@ -85,6 +87,7 @@ pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsC
 pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
+pub use progress::Progress;
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Described, Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::limits::Limits;
+use crate::progress::Progress;
 use crate::store::Setting;
 use crate::waits::Waits;
 
@@ -39,7 +40,7 @@ pub struct ServerSpec {
     pub package: &'static str,
     /// On this signal it stops in good order.
     pub stop: StopSignal,
-    /// On SIGHUP it reads its settings again.
+    /// It reads its settings again on SIGHUP, or as [`Recipe::reload`] has it, and goes on serving meanwhile.
     pub reloads: bool,
     /// On this one it ends soonest: nobody wants its data any more.
     pub leave: StopSignal,
@@ -207,6 +208,22 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Has a node's server read its settings again, where that is not done by SIGHUP; whether it was.
+    ///
+    /// # Errors
+    /// What it says no to.
+    fn reload(&self, _node: &Node, _waits: &Waits) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// What runs long on a node that may have only begun to start, of itself and of those that it serves.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    fn progress(&self, _node: Member<'_>, _waits: &Waits) -> Result<Vec<Progress>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Before all nodes are started that were a cluster before: finds out which of them has the newest data, where that is not
     /// known. `run` runs a program to its end on a node.
     ///
@@ -267,6 +284,9 @@ pub struct Described {
     /// Its files below the data directory, by their names, before the first start.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// What has it read its settings again; where it is empty, SIGHUP does.
+    #[serde(default)]
+    pub reload: String,
     /// Where it is reached, with `{port}` or `{sockets}`.
     #[serde(default)]
     pub url: String,
@@ -368,6 +388,18 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// `Usage` of servers that cannot while they run; as the operating system says.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Makes one more node and has it join, with all data; its number.
+    ///
+    /// # Errors
+    /// `Usage` where nodes cannot come later; as one that is started.
+    fn add(&self) -> Result<usize, StoreError>;
+
+    /// Has a node leave, stops it and removes its files.
+    ///
+    /// # Errors
+    /// `Usage` where the others cannot do without it.
+    fn remove(&self, number: usize) -> Result<(), StoreError>;
 
     /// Has them go on (SIGCONT).
     ///

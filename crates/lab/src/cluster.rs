@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+    Launch, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::ending::Ending;
@@ -68,6 +68,8 @@ struct Running {
     network: Option<Arc<Network>>,
     limits: Limits,
     members: RwLock<Vec<Made>>,
+    /// Numbers of nodes that are being started, since when.
+    starting: Mutex<BTreeMap<usize, Instant>>,
     waits: Waits,
 }
 
@@ -133,6 +135,7 @@ impl Cluster {
             log_dir: log_dir.to_owned(),
             secret: provisions::secret()?,
             members: RwLock::default(),
+            starting: Mutex::default(),
             waits: waits.clone(),
             network,
             recipe,
@@ -223,6 +226,20 @@ impl ClusterHandle {
         Ok(Some(Seen { ended: server.ended(), pid: server.pid() }))
     }
 
+    /// Numbers of nodes that are being started, since when.
+    pub fn starting(&self) -> BTreeMap<usize, Instant> {
+        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a node says of what runs long on it; each of its answers may take `bound`.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node; when it does not answer.
+    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
+        let (nodes, _there) = (self.0.nodes(), self.0.enter()?);
+        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
+    }
+
     /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
     /// is dropped; `None` where the nodes are on this machine's own network.
     ///
@@ -238,41 +255,6 @@ impl ClusterHandle {
     /// `Usage` where there is no such node.
     pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
         Ok(self.0.find(number)?.host.map(|host| host.namespace()))
-    }
-
-    /// Makes one more node and has it join; its number.
-    ///
-    /// # Errors
-    /// `Usage` where nodes cannot come later; as [`Cluster::start`].
-    pub fn add(&self) -> Result<usize, StoreError> {
-        let running = &self.0;
-        running.recipe.takes_more()?;
-        let number = running.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
-        let ports =
-            if running.spec.hosts == 0 { provisions::free_ports(running.spec.ports.len())? } else { Vec::new() };
-        running.add_member(number, ports.into_iter())?;
-        let joined = running.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
-            let (nodes, _there) = (running.nodes(), running.enter()?);
-            running.recipe.join(running.member(&nodes, number, false)?, &running.waits)?;
-            running.recipe.until_whole(&nodes, &running.waits)
-        });
-        if joined.is_err() {
-            running.drop_member(number)?;
-        }
-        joined.map(|()| number)
-    }
-
-    /// Has a node leave the cluster, stops it and removes its files.
-    ///
-    /// # Errors
-    /// `Usage` where there is no such node, or the cluster cannot do without it.
-    pub fn remove(&self, number: usize) -> Result<(), StoreError> {
-        let running = &self.0;
-        let (nodes, _there) = (running.nodes(), running.enter()?);
-        running.recipe.part(running.member(&nodes, number, false)?, &running.waits)?;
-        running.on(number, |server| server.stop(running.spec.stop, STOP_BOUND))?;
-        running.drop_member(number)?;
-        running.recipe.until_whole(&running.nodes(), &running.waits)
     }
 }
 
@@ -437,28 +419,42 @@ impl Running {
             // Of all nodes those are started that do not run.
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
-            for number in &stage {
-                let member = self.member(&nodes, *number, is_first)?;
-                if anew {
-                    self.set_up(member)?;
-                }
-                let launch = self.recipe.launch(member)?;
-                self.on(*number, |server| {
-                    if server.pid().is_none() {
-                        server.clear_sockets();
-                    }
-                    server.start(&launch)
-                })?;
-            }
-            for number in stage {
-                self.until_ready(number, &nodes)?;
-            }
+            self.note_start(&stage, true);
+            let started = self.start_stage(&stage, &nodes, is_first, anew);
+            self.note_start(&stage, false);
+            started?;
         }
         Ok(())
     }
 
+    /// Launches nodes together and waits until each is ready.
+    fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
+        for number in stage {
+            let member = self.member(nodes, *number, is_first)?;
+            if anew {
+                self.set_up(member)?;
+            }
+            let launch = self.recipe.launch(member)?;
+            self.on(*number, |server| {
+                if server.pid().is_none() {
+                    server.clear_sockets();
+                }
+                server.start(&launch)
+            })?;
+        }
+        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))
+    }
+
+    /// Notes that nodes are being started, or are no longer.
+    fn note_start(&self, stage: &[usize], begins: bool) {
+        let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        starting.retain(|number, _| !stage.contains(number));
+        starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
+    }
+
     fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
-        let (until, waits) = (Instant::now() + START_BOUND, self.waits.with_answer(LOOK_BOUND));
+        let bound = START_BOUND.min(self.waits.work());
+        let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
         let node = self.member(nodes, number, false)?;
         loop {
             // Not held while it is asked, so that somebody may end it meanwhile.
@@ -468,7 +464,8 @@ impl Running {
                 StoreErrorKind::Interrupted => return Err(error),
                 StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
                 _ => {
-                    let what = format!("the private {} takes no connections", self.spec.name);
+                    let what =
+                        format!("the private {} takes no connections after {} s", self.spec.name, bound.as_secs());
                     let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
                     return self.on(number, |server| Err(server.give_up(why)));
                 }
@@ -515,13 +512,45 @@ impl Servers for Running {
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
         if !self.spec.reloads {
             let what = format!("{} reads its settings at its start only", self.spec.name);
-            return Err(StoreError::usage(what).next("restart it: plimsoll lab restart"));
+            return Err(StoreError::usage(what).next("restart it, which ends its sessions: plimsoll lab restart"));
         }
-        self.each(nodes, |server| server.reload())
+        let from = Instant::now();
+        let _there = self.enter()?;
+        for number in self.stages(nodes)?.into_iter().flatten() {
+            self.on(number, |server| server.check())?;
+            if !self.recipe.reload(&self.find(number)?.node, &self.waits)? {
+                self.on(number, PrivateServer::reload)?;
+            }
+        }
+        Ok(Span { from, until: Instant::now() })
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.each(nodes, |server| server.pause(false))
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        self.recipe.takes_more()?;
+        let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
+        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
+        self.add_member(number, ports.into_iter())?;
+        let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
+            let (nodes, _there) = (self.nodes(), self.enter()?);
+            self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
+            self.recipe.until_whole(&nodes, &self.waits)
+        });
+        if joined.is_err() {
+            self.drop_member(number)?;
+        }
+        joined.map(|()| number)
+    }
+
+    fn remove(&self, number: usize) -> Result<(), StoreError> {
+        let (nodes, _there) = (self.nodes(), self.enter()?);
+        self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
+        self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
+        self.drop_member(number)?;
+        self.recipe.until_whole(&self.nodes(), &self.waits)
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {

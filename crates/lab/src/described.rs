@@ -61,8 +61,17 @@ impl Recipe for DescribedServer {
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         match self.0.ready.is_empty() {
             true => listens(&self.0, node),
-            false => succeeds(&filled(&self.0.ready, node), node, waits.answer()),
+            false => succeeds("ready", &filled(&self.0.ready, node), node, waits.answer()),
         }
+    }
+
+    fn reload(&self, node: &Node, waits: &Waits) -> Result<bool, StoreError> {
+        if self.0.reload.is_empty() {
+            return Ok(false);
+        }
+        let done = succeeds("reload", &filled(&self.0.reload, node), node, waits.answer());
+        // It is not asked again, as `ready` is.
+        done.map(|()| true).map_err(|error| StoreError { kind: StoreErrorKind::Broken, ..error })
     }
 }
 
@@ -80,8 +89,8 @@ fn listens(server: &Described, node: &Node) -> Result<(), StoreError> {
         .ok_or_else(|| not_yet(format!("no socket in {} takes connections", node.socket_dir.display())))
 }
 
-/// Whether a command of the shell ends well within `bound`.
-fn succeeds(command: &str, node: &Node, bound: Duration) -> Result<(), StoreError> {
+/// Whether a command of the shell, which a plan calls `name`, ends well within `bound`.
+fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::io("/bin/sh", &error);
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -103,7 +112,7 @@ fn succeeds(command: &str, node: &Node, bound: Duration) -> Result<(), StoreErro
         // It may have ended just now.
         let _ = child.kill();
         let _ = child.wait();
-        let what = format!("`ready` has not ended within {} s", bound.as_secs());
+        let what = format!("`{name}` has not ended within {} s", bound.as_secs());
         return Err(StoreError::new(StoreErrorKind::Unreachable, what));
     };
     if status.success() {
@@ -116,5 +125,6 @@ fn succeeds(command: &str, node: &Node, bound: Duration) -> Result<(), StoreErro
         let _ = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said).trim().to_owned();
-    Err(StoreError::new(StoreErrorKind::Unreachable, format!("`ready` says no ({status})")).detail(said))
+    let error = StoreError::new(StoreErrorKind::Unreachable, format!("`{name}` says no ({status})"));
+    Err(if said.is_empty() { error } else { error.detail(said) })
 }

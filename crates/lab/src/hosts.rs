@@ -267,3 +267,19 @@ fn refused(error: &std::io::Error) -> StoreError {
     };
     StoreError::new(kind, "hosts of their own cannot be made for servers here").detail(error.to_string()).next(next)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_has_no_bridges_is_told_from_a_user_who_may_make_none() {
+        let said = |errno| refused(&std::io::Error::from_raw_os_error(errno));
+        let lacks = said(libc::EOPNOTSUPP);
+        assert_eq!(lacks.kind, StoreErrorKind::Missing);
+        assert!(lacks.next.unwrap().contains("modprobe bridge veth"));
+        assert!(lacks.what.contains("hosts of their own cannot be made"));
+        assert_eq!(said(libc::EPERM).kind, StoreErrorKind::Permission);
+        assert!(said(libc::EPERM).next.unwrap().contains("run as root"));
+    }
+}

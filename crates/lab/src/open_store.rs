@@ -185,6 +185,15 @@ impl OpenStore {
         }
     }
 
+    /// The servers of ours that it is on; `None` where it is embedded or attached.
+    pub fn servers(&self) -> Option<Arc<dyn Servers>> {
+        match &self.place {
+            Place::Cluster { cluster, .. } => Some(cluster.handle().servers()),
+            Place::Lab { servers, .. } => Some(Arc::clone(servers)),
+            _ => None,
+        }
+    }
+
     /// [`Servers::settings`] of what it is on.
     pub fn lab_settings(&self) -> Vec<Setting> {
         let mut settings = match &self.place {

@@ -342,9 +342,13 @@ impl PrivateServer {
         let _ = self.end();
     }
 
-    /// The error that a program which runs is of no use, `why`; it is killed.
+    /// The error that a program which runs is of no use, `why`, with what it said last; it is killed.
     pub(crate) fn give_up(&mut self, why: StoreError) -> StoreError {
-        let error = self.with_log(why);
+        let start = self.running.as_ref().map_or(0, |running| running.log_start);
+        let said = ending::log_of(&self.place.log, start).tail;
+        let detail = why.detail.iter().chain(Some(&said)).filter(|text| !text.is_empty());
+        let detail = detail.cloned().collect::<Vec<_>>().join("\n");
+        let error = self.with_log(why.detail(detail));
         let _ = self.kill();
         error
     }

@@ -12,6 +12,7 @@
 //! One request a connection: a line of JSON, and one of JSON as the answer.
 
 mod hold;
+mod long;
 mod publish;
 mod request;
 
@@ -33,7 +34,7 @@ use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
 pub use publish::{Published, publish};
 use request::{Act, Answer, Request};
-pub use request::{HostStatus, LabStatus, NodeState, NodeStatus};
+pub use request::{HostStatus, InProgress, LabStatus, NodeState, NodeStatus};
 
 /// The files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
@@ -255,25 +256,6 @@ impl Lab {
         self.done(&Request::Link { node, link })
     }
 
-    /// Makes one more node; its number.
-    ///
-    /// # Errors
-    /// As [`ClusterHandle::add`](crate::ClusterHandle::add).
-    pub fn add(&self) -> Result<usize, StoreError> {
-        match self.ask(&Request::Add, WORK_BOUND)? {
-            Answer::Added(number) => Ok(number),
-            _ => Err(self.garbled()),
-        }
-    }
-
-    /// Has a node leave.
-    ///
-    /// # Errors
-    /// As [`ClusterHandle::remove`](crate::ClusterHandle::remove).
-    pub fn remove(&self, number: usize) -> Result<(), StoreError> {
-        self.done(&Request::Remove(number))
-    }
-
     /// Ends it and removes all that it made; returns when that is done.
     ///
     /// # Errors
@@ -381,6 +363,17 @@ impl Servers for Lab {
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(Act::Resume, nodes)
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        match self.ask(&Request::Add, WORK_BOUND)? {
+            Answer::Added(number) => Ok(number),
+            _ => Err(self.garbled()),
+        }
+    }
+
+    fn remove(&self, number: usize) -> Result<(), StoreError> {
+        self.done(&Request::Remove(number))
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {

@@ -351,6 +351,7 @@ keys! {
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
             "Clients with operations and a rate of their own: `readers clients=8 mix=read rate=500/s`; once for each", option, see = "#several-scenarios";
+        action: Tables(ACTION), NONE, "What is done to the store's own servers meanwhile", see = "#what-is-done-meanwhile";
         warmup: Warmup, Else("`\"0s\"`"),
             "Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
@@ -376,6 +377,12 @@ keys! {
         stages: Stages, Else("the same all the time"), "A rate that changes, one stage after the other; what the last one ends with goes on";
         arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""), "How its operations are spaced";
         think: Think, NONE, "Without a rate: how long a client waits after an answer", see = "#think-time";
+    }
+
+    /// Keys of an action.
+    ACTION {
+        at: Time(0, TIME_NS_MAX), Needed, "When it begins, from the start of the phase";
+        what: Word("action", &["add"]), Needed, "What is done. `add`: one more node joins, and leaves when the trial ends";
     }
 
     /// Keys of a rate in waves.

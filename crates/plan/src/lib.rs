@@ -16,6 +16,7 @@
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
 //! | `outline`, `schema` | a plan in plain lines; a JSON Schema of plans, for editors |
 
+mod actions;
 mod document;
 pub mod error;
 mod expand;
@@ -53,8 +54,8 @@ use error::Source;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase, Published, Rate, Start,
-    Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
+    Action, ActionKind, Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase,
+    Published, Rate, Start, Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
 };
 pub use params::{defaults, defaults_but};
 pub use quantity::{Dimension, parse as parse_quantity, parse_count};

@@ -57,6 +57,11 @@ impl Reading<'_> {
             self.problem(node.span, what, None);
             return;
         }
+        if plan.trials.iter().flat_map(Trial::drives).any(|(_, drive)| !drive.actions.is_empty()) {
+            let what = "a load line is that of servers which stay as they are: leave `action` out";
+            self.problem(node.span, what, None);
+            return;
+        }
         let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();
         if plan.trials.iter().flat_map(Trial::drives).any(has_own) {
             let what = "a search finds the rates itself: leave out `stages` and `think`";

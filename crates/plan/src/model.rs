@@ -284,6 +284,9 @@ pub struct Drive {
     /// `workers` are of all together. None: all clients do the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<Scenario>,
+    /// What is done to the store's own servers meanwhile, in the order of their times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
     /// When it ends.
     pub limit: Limit,
     /// Longest time that may count until there were `limit` nanoseconds in which no pause of the machine disturbed it; none: it
@@ -306,6 +309,23 @@ pub struct PowerCut {
     pub at: CutAt,
     /// Before which of them, counted from the beginning of the phase.
     pub number: u64,
+}
+
+/// Something that is done to servers of our own while they are driven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Action {
+    /// When it begins, in nanoseconds from the start of the phase.
+    pub at_ns: u64,
+    /// What.
+    pub what: ActionKind,
+}
+
+plimsoll_core::words! {
+    /// What can be done to servers.
+    pub enum ActionKind {
+        /// One more node joins.
+        Add = "add",
+    }
 }
 
 /// Clients of a drive that do the same, beside others that do something else.

@@ -111,7 +111,10 @@ fn driven(drive: &Drive) -> String {
     } else {
         format!(" after {} of warm-up", show_ns(drive.warmup_ns))
     };
-    let durability = drive.durability.name();
+    let mut durability = drive.durability.name().to_owned();
+    for action in &drive.actions {
+        durability += &format!(", {} at {}", action.what.name(), show_ns(action.at_ns));
+    }
     if drive.scenarios.is_empty() {
         let clients = clients(drive, drive.clients, &drive.pace, drive.think);
         return format!("{clients}, {limit}{warmup}, {durability}; {}", shares(&drive.mix));

@@ -182,7 +182,7 @@ impl Reading<'_> {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
         };
-        let scenarios = self.scenarios(section, workload);
+        let (scenarios, actions) = (self.scenarios(section, workload), self.actions(section));
         let mix = match (section.get("mix"), default_mix(workload)) {
             (None, _) if section.get("scenario").is_some() => {
                 scenarios.as_ref().map(|all| Choices::fixed(together(all), section.span.clone()))
@@ -210,7 +210,7 @@ impl Reading<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
-        let (scenarios, power_cut) = (scenarios?, power_cut?);
+        let (scenarios, actions, power_cut) = (scenarios?, actions?, power_cut?);
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -239,6 +239,7 @@ impl Reading<'_> {
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),
+                actions: actions.clone(),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
                 undisturbed_within_ns: None,

@@ -120,6 +120,7 @@ fn stores(catalogue: &Catalogue) -> Value {
         ("set_up", "Makes its data directory before the first start"),
         ("as", "What reports and formulas call it"),
         ("ready", "Ends with exit status 0 when it is ready; without it, it is when it listens"),
+        ("reload", "Has it read its settings again; without it, SIGHUP does"),
     ] {
         params.insert(key.to_owned(), said(json!({ "type": "string" }), text));
     }

@@ -21,7 +21,7 @@ const AS: &str = "as";
 /// Longest such name, in characters.
 const AS_MAX: usize = 40;
 /// Keys of a server that is started here, beside its URL.
-const SERVER: [&str; 4] = ["command", "set_up", "ready", "files"];
+const SERVER: [&str; 5] = ["command", "set_up", "ready", "reload", "files"];
 
 /// A store with one value for each of its parameters.
 #[derive(Clone)]
@@ -207,7 +207,7 @@ impl<'c> Reading<'c> {
             None => Some(String::new()),
             Some(node) => Some(self.text(&node)?.trim().to_owned()),
         };
-        let [command, set_up, ready] = [text("command")?, text("set_up")?, text("ready")?];
+        let [command, set_up, ready, reload] = [text("command")?, text("set_up")?, text("ready")?, text("reload")?];
         let mut files = BTreeMap::new();
         if let Some(node) = section.get("files") {
             for entry in self.table(&node, "files of a server")?.entries() {
@@ -236,7 +236,7 @@ impl<'c> Reading<'c> {
         }
         let program = command.split_whitespace().next().unwrap_or_default();
         store.label = program.rsplit('/').next().unwrap_or(program).to_owned();
-        store.server = Some(Described { command, set_up, ready, files, url });
+        store.server = Some(Described { command, set_up, ready, reload, files, url });
         Some(())
     }
 

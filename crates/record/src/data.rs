@@ -234,6 +234,8 @@ plimsoll_core::words! {
         LagP99 = "lag_p99",
         /// The same: maximum.
         LagMax = "lag_max",
+        /// How long it took until a node that was added meanwhile was a part of its cluster.
+        JoinSeconds = "join_seconds",
         /// How often the system took a processor from the generator's workers.
         InvoluntarySwitches = "involuntary_switches",
         /// CPU time of the witness of the machine's pauses.

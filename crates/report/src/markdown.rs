@@ -65,7 +65,7 @@ fn block(out: &mut String, block: &Block<'_>) {
                 out.push_str(&row(&cells.iter().map(|cell| text(&cell.text)).collect::<Vec<_>>()));
             }
         }
-        Block::Fold(..) | Block::Code(_) | Block::Pictures(..) | Block::Timeline(_) => {}
+        Block::Fold(..) | Block::Code(_) | Block::Pictures(..) | Block::Timeline(_) | Block::Sparks(_) => {}
     }
 }
 

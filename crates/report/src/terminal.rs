@@ -4,10 +4,13 @@ use owo_colors::{OwoColorize, Style};
 use plimsoll_core::shown;
 use unicode_width::UnicodeWidthStr;
 
-use crate::document::{Block, Document, Table, Text, Tone, Verdict};
+use crate::document::{Block, Document, Sparks, Table, Text, Tone, Verdict};
 
 /// The fewest columns that a text is wrapped to.
 const WIDTH_MIN: usize = 16;
+/// Characters of a value from nothing to the top of its scale, and how many of them a line over time has.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SPARK: std::ops::RangeInclusive<usize> = 8..=60;
 
 /// A document as text.
 pub fn document(document: &Document<'_>, colour: bool, width: usize) -> String {
@@ -85,8 +88,29 @@ impl Writer {
                     self.rows(rows, &[false, false]);
                 }
                 Block::Table(table) => self.table(table),
+                Block::Sparks(sparks) => self.sparks(sparks),
                 Block::Fold(..) | Block::Code(_) | Block::Pictures(..) | Block::Timeline(_) => {}
             }
+        }
+    }
+
+    /// A heading, and a line for each row: its name, its values over time, what is said of it where there is room.
+    fn sparks(&mut self, sparks: &Sparks<'_>) {
+        self.paragraph(&"  ".into(), &sparks.head);
+        let widest = |of: fn(&str, &str) -> usize| {
+            sparks.rows.iter().map(|(name, .., said)| of(&shown::clean(name), said)).max().unwrap_or(0)
+        };
+        let (names, said) = (widest(|name, _| name.width()), widest(|_, said| said.width()));
+        let room = self.width.saturating_sub(4 + names + 2);
+        let has_room = room >= said + 2 + SPARK.start();
+        let room = if has_room { room - said - 2 } else { room };
+        let width = room.clamp(*SPARK.start(), *SPARK.end());
+        for (name, t_s, values, said) in &sparks.rows {
+            let name = shown::clean(name);
+            let pad = " ".repeat(names - name.width());
+            let line = spark(t_s, values, sparks.span_s, sparks.top, width);
+            let text = Text::from(format!("    {name}{pad}  {line}"));
+            self.line(&if has_room { text.then(Tone::Dim, format!("  {said}")) } else { text });
         }
     }
 
@@ -166,6 +190,20 @@ impl Writer {
         self.out.truncate(self.out.trim_end_matches(' ').len());
         self.out.push('\n');
     }
+}
+
+/// At most `width` characters for what was read in the span of time, each the mean of as many readings; a blank where nothing
+/// was read.
+fn spark(t_s: &[f64], values: &[Option<f64>], span_s: (f64, f64), top: f64, width: usize) -> String {
+    let is_inside = |at_s: f64| at_s > span_s.0 && at_s <= span_s.1;
+    let inside = t_s.iter().zip(values).filter(|(at_s, _)| is_inside(**at_s));
+    let read: Vec<Option<f64>> = inside.map(|(_, value)| *value).collect();
+    let level = |mean: f64| ((mean / top * (LEVELS.len() - 1) as f64).round() as usize).min(LEVELS.len() - 1);
+    let drawn = read.chunks(read.len().div_ceil(width).max(1)).map(|part| {
+        let (sum, count) = part.iter().flatten().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
+        if count == 0 { ' ' } else { LEVELS[level(sum / f64::from(count))] }
+    });
+    drawn.collect()
 }
 
 fn style(tone: Tone) -> Option<Style> {
@@ -249,6 +287,16 @@ mod tests {
         of.row(cells!["kv", "  records = 100 (1 to 1000): how many values are loaded"]);
         let lines = ["  kv    records = 100 (1 to 1000): how", "          many values are loaded"];
         assert_eq!(tables(&[("", "", of)], false, 40).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn values_over_time_are_characters_of_one_scale() {
+        let t_s = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let values = [Some(0.0), Some(7.0), None, Some(3.0), Some(14.0), Some(14.0)];
+        assert_eq!(spark(&t_s, &values, (0.0, 6.0), 14.0, 9), "▁▅ ▃██");
+        assert_eq!(spark(&t_s, &values, (0.0, 6.0), 14.0, 3), "▃▃█");
+        assert_eq!(spark(&t_s, &values, (0.0, 6.0), 14.0, 4), "▃▃█");
+        assert_eq!(spark(&t_s, &values, (4.0, 6.0), 28.0, 2), "▅▅");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `error` | what keeps a run from its end |
 
 mod ab;
+mod actions;
 mod at_once;
 mod check;
 mod data;

@@ -12,6 +12,7 @@ use plimsoll_plan::model::{Plan, StoreUse, Trial};
 use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
+use crate::actions;
 use crate::data;
 use crate::drive_spec;
 use crate::durability;
@@ -51,6 +52,7 @@ pub fn announce(
         None => run_id_of(directory),
     };
     precheck::plan(plan)?;
+    actions::possible(plan, catalogue)?;
     needs(catalogue, plan)?.must_fit()?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };

@@ -19,6 +19,7 @@ use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
+use crate::actions::{Acted, Acting};
 use crate::error::TrialError;
 use crate::power::{self, Power};
 use crate::run::RunSpec;
@@ -89,6 +90,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) place: String,
     /// How large its data are has been looked at.
     pub(crate) is_sized: bool,
+    /// What was done to its servers meanwhile.
+    pub(crate) acted: Acted,
     /// Why the store could not be made cold by the phase before, if it could not.
     pub(crate) not_cold: Option<String>,
     /// When the phase began that was driven last.
@@ -113,6 +116,8 @@ pub struct Driven {
     pub measured: bool,
     /// Whether the ledger takes what is read for what the store holds.
     pub reads_back: bool,
+    /// What is done to the store's servers meanwhile.
+    pub actions: Vec<model::Action>,
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
     /// When the disk is to lose power.
@@ -128,7 +133,7 @@ impl Driven {
         stream: &Arc<dyn Stream>,
         spec: DriveSpec,
     ) -> Self {
-        let stream = Arc::clone(stream);
+        let (stream, actions) = (Arc::clone(stream), Vec::new());
         Self {
             ordinal,
             clients,
@@ -137,6 +142,7 @@ impl Driven {
             spec,
             measured: true,
             reads_back: false,
+            actions,
             listen: None,
             power_cut: None,
         }
@@ -179,7 +185,7 @@ impl TrialRun<'_, '_> {
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
-        let mut recording_failed = None;
+        let (mut recording_failed, mut acted) = (None, Acted::default());
         let mut on_slice = |mut slice: Slice| {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
@@ -210,13 +216,17 @@ impl TrialRun<'_, '_> {
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
         let (end, ended) = channel::<()>();
+        let (off, is_over) = channel::<()>();
         let drain = &|ledger: &mut Ledger| match &power {
             Some(power) => power.drain(ledger, driven.ordinal as u16, &sinks.clock),
             None => ledger.drain(),
         };
+        let servers = store.servers().filter(|_| !driven.actions.is_empty());
+        let acting =
+            servers.map(|servers| Acting { sinks, trial: trial.ordinal, label, servers, processes: context.server });
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
-            let _stops = (stop, close, end);
+            let _stops = (stop, close, off);
             if let Some(probe) = probe {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
@@ -236,19 +246,34 @@ impl TrialRun<'_, '_> {
             if let Some(power) = &power {
                 let thread = std::thread::Builder::new().name("power".to_owned());
                 thread
-                    .spawn_scoped(scope, move || power.follow(&ended))
+                    .spawn_scoped(scope, move || power.follow(&is_over))
                     .map_err(|error| DriveError::System { what: "the thread that watches the disk's power", error })?;
             }
-            drive.run(&mut on_slice)
+            let acting = acting.map(|acting| {
+                let thread = std::thread::Builder::new().name("actions".to_owned());
+                let run = move || acting.run(&driven.actions, &ended);
+                thread
+                    .spawn_scoped(scope, run)
+                    .map_err(|error| DriveError::System { what: "the thread that acts on servers", error })
+            });
+            let acting = acting.transpose()?;
+            let result = drive.run(&mut on_slice);
+            drop(end);
+            // What has begun is waited for: it is to be known how long it took.
+            acted = acting.and_then(|acting| acting.join().ok()).unwrap_or_default();
+            result
         });
+        self.acted.added.append(&mut acted.added);
+        self.acted.join_s = acted.join_s;
         if let Some(ledger) = ledger.as_mut() {
             match power {
                 Some(_) => power::drained(ledger, drain),
                 None => drain(ledger),
             }
         }
-        match recording_failed {
-            Some(error) => Err(error.into()),
+        let failed = recording_failed.map(TrialError::from).or(acted.failed.filter(|error| !error.is_interrupt()));
+        match failed {
+            Some(error) => Err(error),
             None => result.map_err(drive_error),
         }
     }

@@ -200,7 +200,11 @@ impl TrialRun<'_, '_> {
         let cycles = self.cycles()?;
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
         let driven = Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec);
-        let result = self.driven(Driven { power_cut: drive.power_cut, ..driven })?;
+        let (power_cut, actions) = (drive.power_cut, drive.actions.clone());
+        let result = self.driven(Driven { power_cut, actions, ..driven })?;
+        if let Some(seconds) = self.acted.join_s.take() {
+            end.push(ResultName::JoinSeconds, seconds);
+        }
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
         if let model::Limit::DurationNs(ns) = drive.limit {

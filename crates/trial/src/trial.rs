@@ -9,6 +9,7 @@ use plimsoll_plan::model::{self, Start, Step};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
+use crate::actions::{Acted, Acting};
 use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
 use crate::phase::{RunContext, TrialRun};
@@ -82,6 +83,7 @@ pub fn run(
         ledger,
         place: description.place,
         is_sized: !keeps_data,
+        acted: Acted::default(),
         not_cold: None,
         driven_from_ns: 0,
         is_dead: false,
@@ -91,9 +93,10 @@ pub fn run(
     let phases = run.phases();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
+    let taken_back = run.take_back();
     // A phase that was cut short leaves data that nobody has seen the whole of.
     run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
-    phases.and(checked)?;
+    phases.and(checked).and(taken_back)?;
     let sinks = run.context.sinks;
     Ok(sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?)
 }
@@ -201,6 +204,14 @@ impl TrialRun<'_, '_> {
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Has the nodes leave that joined while the trial went on.
+    fn take_back(&mut self) -> Result<(), TrialError> {
+        let Some(servers) = self.store.servers().filter(|_| !self.acted.added.is_empty()) else { return Ok(()) };
+        let (sinks, processes) = (self.context.sinks, self.context.server);
+        let acting = Acting { sinks, trial: self.trial.ordinal, label: &self.trial.store.label, servers, processes };
+        acting.take_back(&self.acted.added)
     }
 
     /// How a server of our own has died, which runs again now if it can.

@@ -39,7 +39,7 @@ pub fn endpoint(node: &Node, version: Version) -> Endpoint {
 impl Recipe for NginxRecipe {
     fn spec(&self) -> ServerSpec {
         // A user that every Debian has.
-        ServerSpec::new("nginx", "www-data", "base-passwd")
+        ServerSpec { reloads: true, ..ServerSpec::new("nginx", "www-data", "base-passwd") }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
@@ -66,7 +66,7 @@ impl Recipe for NginxRecipe {
     }
 }
 
-/// One process, nothing on the network, and connections that live as long as their clients want: with nginx' own
+/// One worker, nothing on the network, and connections that live as long as their clients want: with nginx' own
 /// default each would end after 1,000 requests.
 fn configuration(socket: &Path, nginx: &NginxRecipe) -> String {
     let connections = nginx.connections;
@@ -74,7 +74,6 @@ fn configuration(socket: &Path, nginx: &NginxRecipe) -> String {
     let access_log = if nginx.access_log { "access.log" } else { "off" };
     format!(
         "daemon off;\n\
-         master_process off;\n\
          worker_processes 1;\n\
          pid nginx.pid;\n\
          error_log stderr warn;\n\

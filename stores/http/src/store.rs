@@ -45,7 +45,6 @@ impl Store for HttpStore {
         let (mut place, mut settings) = (self.login.place.clone(), Vec::new());
         if let Some((_, nginx)) = &self.own {
             place = "private server".to_owned();
-            settings.push(Setting::ours("master_process", "off", "on"));
             settings.push(Setting::ours("worker_connections", nginx.connections.to_string(), "512"));
             settings.push(Setting::ours("sendfile", "on", "off"));
             settings.push(Setting::ours("keepalive_timeout", "1d", "75s"));

@@ -157,7 +157,7 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
 }
 
 /// One of Galera's own status variables; empty where the server has no such one.
-fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
+pub(crate) fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
     let answer = connection.simple(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
     Ok(answer.row_iter().next().map(|row| text(row, 1).to_owned()).unwrap_or_default())
 }

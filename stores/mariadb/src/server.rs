@@ -13,11 +13,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::connection::{Connection, connect};
 use crate::galera;
+use crate::progress;
 use crate::replicas;
 use crate::wire::{Login, Password};
 
@@ -232,6 +233,17 @@ impl Recipe for MariadbRecipe {
         run: &dyn Fn(&Node, &Launch) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if self.topology == Topology::Galera { galera::recover(self, nodes, run) } else { Ok(()) }
+    }
+
+    fn progress(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<Progress>, StoreError> {
+        match self.open(&node, waits) {
+            Ok(mut connection) => progress::of(&mut connection, &node, self.topology),
+            // It listens when it has all data.
+            Err(error) if self.topology == Topology::Galera => {
+                progress::state_transfer(node).map(|found| vec![found]).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

@@ -87,10 +87,11 @@ impl Counters {
 /// # Errors
 /// As asking.
 pub(crate) fn of_replicas(connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
-    // A replica is called node-2, as its part of the connection to the primary says.
+    // A replica is called node-2, as its part of the connection to the primary says. One that is only being copied has the
+    // same name, and replays nothing.
     let answer = connection.simple(
-        "SELECT replace(application_name, '-', ' '), pg_current_wal_lsn() - coalesce(replay_lsn, '0/0') \
-         FROM pg_stat_replication ORDER BY 1",
+        "SELECT replace(application_name, '-', ' '), pg_current_wal_lsn() - replay_lsn \
+         FROM pg_stat_replication WHERE replay_lsn IS NOT NULL ORDER BY 1",
     )?;
     let reading = |row| Some(Reading::level(text(row, 0), "replay_behind", "B", text(row, 1).parse().ok()?));
     Ok(answer.row_iter().filter_map(reading).collect())

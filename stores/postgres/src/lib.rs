@@ -16,6 +16,7 @@
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | [`server`] | how a private server is made |
+//! | `progress` | what runs long on one |
 //! | `shared_memory` | what a killed one leaves outside of its directories |
 //!
 //! It is no driver for applications: it has no COPY and no pool, and prepares everything at connect.
@@ -28,6 +29,7 @@ mod kv;
 mod log;
 mod pooler;
 mod production;
+mod progress;
 mod reach;
 pub mod server;
 mod shared_memory;

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::pooler;
+use crate::progress;
 use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::wire::Login;
@@ -212,6 +213,16 @@ impl Recipe for PostgresRecipe {
         let is_pooler = self.is_pooler(node.number);
         let endpoint = if is_pooler { self.endpoint(node) } else { self.by_socket(node) };
         endpoint.open(Arc::default(), "", &[], waits).map(drop)
+    }
+
+    fn progress(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<Progress>, StoreError> {
+        if self.is_pooler(node.number) {
+            return Ok(Vec::new());
+        }
+        match self.by_socket(&node).open(Arc::default(), "", &[], waits) {
+            Ok(mut connection) => progress::of(&mut connection, &node),
+            Err(error) => progress::recovery(&node, &self.data_dir(&node)).map(|found| vec![found]).ok_or(error),
+        }
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

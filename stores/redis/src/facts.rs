@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Reading, Setting, StoreError};
+use plimsoll_core::{Progress, Reading, Setting, StoreError};
 
 use crate::control::Control;
 
@@ -86,6 +86,49 @@ impl Info {
     pub fn data_bytes(&self) -> u64 {
         let other = self.number("used_memory_startup") + self.number("mem_clients_normal");
         self.number("used_memory").saturating_sub(other)
+    }
+
+    /// What runs long on the node with this number: loading its data, copying those of its master, writing them anew.
+    pub fn progress(&self, node: usize) -> Vec<Progress> {
+        let (is, number) = (|name: &str| self.number(name) > 0, |name: &str| self.number(name));
+        let mut all = Vec::new();
+        let begin = |what: &str| Progress::new(node, what);
+        if is("loading") {
+            let progress = begin("load of its data").running_for(self.seconds_since("loading_start_time"));
+            all.push(progress.done(number("loading_loaded_bytes"), Some(number("loading_total_bytes")), "B"));
+        }
+        if is("master_sync_in_progress") {
+            // Of a copy that goes from memory to memory nobody knows beforehand how large it is.
+            let total = Some(number("master_sync_total_bytes"));
+            all.push(begin("copy of its master").done(number("master_sync_read_bytes"), total, "B"));
+        } else if self.text("role") == "slave" && self.text("master_link_status") == "down" {
+            let progress = begin("copy of its master").step("no link to the master");
+            all.push(progress.running_for(number("master_link_down_since_seconds")));
+        }
+        if is("rdb_bgsave_in_progress") {
+            let progress = begin("snapshot").running_for(number("rdb_current_bgsave_time_sec"));
+            all.push(progress.done(
+                number("current_save_keys_processed"),
+                Some(number("current_save_keys_total")),
+                "keys",
+            ));
+        }
+        if is("aof_rewrite_in_progress") {
+            let progress = begin("rewrite of the append-only file");
+            let progress = progress.running_for(number("aof_current_rewrite_time_sec"));
+            all.push(progress.done(
+                number("current_save_keys_processed"),
+                Some(number("current_save_keys_total")),
+                "keys",
+            ));
+        }
+        all
+    }
+
+    /// Seconds since the moment `name`, which is one of the server's machine: this one.
+    fn seconds_since(&self, name: &str) -> u64 {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(0, |now| now.as_secs()).saturating_sub(self.number(name))
     }
 
     /// What is worth plotting of `node` beside a load.

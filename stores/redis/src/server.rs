@@ -8,11 +8,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
 use crate::endpoint::{Endpoint, Login, Password};
+use crate::facts::Info;
 use crate::formation;
 
 /// Whose server it is.
@@ -255,6 +256,11 @@ impl Recipe for RedisRecipe {
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         Control::open(&self.endpoint(node), waits)?.command(&[b"PING"]).map(drop)
+    }
+
+    fn progress(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<Progress>, StoreError> {
+        let info = Info::read(&mut Control::open(&self.endpoint(&node), waits)?)?;
+        Ok(info.progress(node.number))
     }
 
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 22] = [
+const EDGES: [(&str, &[&str], &[&str]); 23] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
@@ -15,7 +15,7 @@ const EDGES: [(&str, &[&str], &[&str]); 22] = [
     ("plimsoll-keyindex", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-disk", &["plimsoll-core"], &[]),
-    ("plimsoll-lab", &["plimsoll-core"], &[]),
+    ("plimsoll-lab", &["plimsoll-core", "plimsoll-faultfs"], &[]),
     ("plimsoll-faultfs", &[], &[]),
     ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),

@@ -39,7 +39,7 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll drive kv --goal los", &["lost="]),
         ("plimsoll drive kv --arrivals p", &["poisson"]),
         ("plimsoll drive kv --durability at", &["at-end"]),
-        ("plimsoll run coup", &["coupons", "coupons-cluster"]),
+        ("plimsoll run coup", &["coupons", "coupons-cluster", "coupons-join"]),
         ("plimsoll drive kv --wor", &["--work-timeout", "--workers"]),
     ] {
         let mut found = completed(&place, line);

@@ -14,14 +14,14 @@ use crate::bench::{Guarded, Place, wait_for};
 const GONE: Duration = Duration::from_secs(10);
 
 /// A lab of a place, in a directory that servers' users can get to.
-struct Lab<'a> {
+pub struct Lab<'a> {
     place: &'a Place,
     base: tempfile::TempDir,
     name: &'static str,
 }
 
 impl<'a> Lab<'a> {
-    fn base() -> tempfile::TempDir {
+    pub fn base() -> tempfile::TempDir {
         let prefix = format!("cli-test-{}-", std::process::id());
         let base = tempfile::Builder::new().prefix(&prefix).tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -29,7 +29,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Makes one that stays.
-    fn up(place: &'a Place, name: &'static str, options: &[&str]) -> Self {
+    pub fn up(place: &'a Place, name: &'static str, options: &[&str]) -> Self {
         let base = Self::base();
         let dir = base.path().to_str().unwrap().to_owned();
         let fixed = ["lab", "up", name, "--keep", "--dir", &dir];
@@ -37,7 +37,11 @@ impl<'a> Lab<'a> {
         Self { place, base, name }
     }
 
-    fn status(&self) -> Value {
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub fn status(&self) -> Value {
         let ran = self.place.run(&["lab", "status", self.name, "--json"]).expect(0);
         serde_json::from_str(&ran.out).unwrap()
     }
@@ -48,7 +52,7 @@ impl<'a> Lab<'a> {
         nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
     }
 
-    fn down(self) {
+    pub fn down(self) {
         self.place.run(&["lab", "down", self.name]).expect(0);
         assert_nothing_is_in(self.base.path());
     }
@@ -61,7 +65,7 @@ impl Drop for Lab<'_> {
 }
 
 /// No file, and no process that works there.
-fn assert_nothing_is_in(base: &Path) {
+pub fn assert_nothing_is_in(base: &Path) {
     let works_there = || {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         all.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(base))).count()

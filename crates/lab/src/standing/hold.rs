@@ -13,6 +13,7 @@ use plimsoll_core::{Launch, Node, Nodes, ParamValue, StoreError};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::Pid;
 
+use super::long::Long;
 use super::request::{Act, Answer, HostStatus, LabStatus, NodeState, NodeStatus, Request};
 use super::{ANSWER_BOUND, Entry};
 use crate::cluster::{Cluster, ClusterHandle, Seen};
@@ -80,6 +81,7 @@ struct Holder {
     since_unix_ns: u64,
     cluster: ClusterHandle,
     kept: Mutex<BTreeMap<usize, Kept>>,
+    long: Long,
     /// Somebody wants the end; whoever asked for it hears of it when it has come.
     is_ending: AtomicBool,
     waiting: Mutex<Vec<UnixStream>>,
@@ -103,11 +105,15 @@ pub fn hold(
         since_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
         cluster: cluster.handle(),
         kept: Mutex::default(),
+        long: Long::default(),
         is_ending: AtomicBool::new(false),
         waiting: Mutex::default(),
     });
     let at = |error: std::io::Error| StoreError::io(entry.directory().display(), &error);
     entry.listener.set_nonblocking(true).map_err(at)?;
+    let watching = Arc::clone(&holder);
+    // Without it nothing is said of what runs long.
+    let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(move || watching.watch());
     stands(&holder.status()?);
     while !stop.load(Ordering::SeqCst) && !holder.is_ending.load(Ordering::SeqCst) {
         while let Ok((socket, _)) = entry.listener.accept() {
@@ -116,8 +122,12 @@ pub fn hold(
             let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(move || holder.serve(socket));
         }
         holder.look_after();
+        if !holder.cluster.starting().is_empty() {
+            holder.long.poke();
+        }
         std::thread::sleep(LOOK_INTERVAL);
     }
+    holder.long.end();
     let closed = cluster.close();
     let answer = match &closed {
         Ok(()) => Answer::Done,
@@ -277,6 +287,17 @@ impl Holder {
         }
     }
 
+    /// Looks at what runs long until the lab ends. Nodes that stand still or are away are not asked, until they are started.
+    fn watch(&self) {
+        self.long.follow(&self.cluster, |number| {
+            if self.cluster.starting().contains_key(&number) {
+                return true;
+            }
+            let kept = self.kept();
+            kept.get(&number).is_none_or(|kept| kept.by_command.is_none() && kept.given_up.is_none())
+        });
+    }
+
     fn status(&self) -> Result<LabStatus, StoreError> {
         let nodes = self.cluster.nodes().iter().map(|node| self.node(node)).collect::<Result<_, _>>()?;
         let load = self.cluster.network();
@@ -291,6 +312,7 @@ impl Holder {
             since_unix_ns: self.since_unix_ns,
             load: load.map(|load| HostStatus { address: load.address(), namespace: load.namespace() }),
             nodes,
+            in_progress: self.long.now(),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{Limits, Node, ParamValue, StoreError, StoreErrorKind};
+use plimsoll_core::{Limits, Node, ParamValue, Progress, StoreError, StoreErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
@@ -99,6 +99,18 @@ pub struct LabStatus {
     pub load: Option<HostStatus>,
     /// Its nodes.
     pub nodes: Vec<NodeStatus>,
+    /// What runs long on them.
+    pub in_progress: Vec<InProgress>,
+}
+
+/// Something that runs long, as it was seen last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InProgress {
+    /// What, of which node, and how far it is; for how long it has run is always known here.
+    #[serde(flatten)]
+    pub progress: Progress,
+    /// For how long it has stood still, in seconds.
+    pub still_s: u64,
 }
 
 /// A host.

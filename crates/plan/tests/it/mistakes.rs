@@ -67,7 +67,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, warmup, for, ops, op_timeout";
+    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(
@@ -458,7 +458,7 @@ fn formulas_are_read_to_the_column() {
         &figure("\"drive.«banana»\""),
         "in the formula: a `drive` phase has no `banana`",
         "it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, errors, ops, \
-         seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, failed_connects, connects, connect_mean, connect_p50, connect_p95, connect_p99, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
+         seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, failed_connects, connects, connect_mean, connect_p50, connect_p95, connect_p99, join_seconds, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, \
          device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes",
     );
     added(

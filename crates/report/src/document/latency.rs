@@ -101,39 +101,8 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     body
 }
 
-/// What each server answered, where operations go to several.
-pub fn nodes<'a>(view: &RunView, full: bool) -> Body<'a> {
-    let driven = || phases(view, full).filter(|(_, phase)| !phase.nodes.is_empty());
-    let columns = [
-        whose(driven()),
-        vec![words("node"), numbers("n").spare(3), numbers("rate"), numbers("mean").spare(4)],
-        vec![numbers("p50"), numbers("p90").spare(5), numbers("p95"), numbers("p99")],
-        vec![numbers("p99.9").spare(1), numbers("max").spare(2)],
-    ];
-    let mut table = Table::new("Nodes", columns.concat());
-    for (trial, phase) in driven() {
-        let late = |text: String| number::marked(text, phase.late.is_some());
-        for node in &phase.nodes {
-            let rate = late(number::with_unit(node.rate_per_s, "1/s"));
-            let mut cells = cells![&trial.name, &phase.name, &node.name, number::count(node.count), rate];
-            cells.push(late(number::seconds(node.mean_ns / 1e9)).into());
-            cells.extend(node.percentiles.iter().map(|one| percentile(one, phase.late.is_some())));
-            cells.push(late(number::nanoseconds(node.max_ns)).into());
-            table.row(cells);
-        }
-    }
-    let mut body = Body::noted("how long clients waited for answers of each, errors left out");
-    if table.rows.is_empty() {
-        return Body::default();
-    }
-    body.table(table);
-    let slowest = driven().filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
-    body.list(Tone::Plain, slowest.map(|(trial, phase, text)| format!("{} {}: {text}", trial.name, phase.name)));
-    body
-}
-
 /// The columns that say whose a row is. Those that are the same in all rows are left out.
-fn whose<'v>(phases: impl Iterator<Item = (&'v TrialView, &'v PhaseView)>) -> Vec<Column> {
+pub(super) fn whose<'v>(phases: impl Iterator<Item = (&'v TrialView, &'v PhaseView)>) -> Vec<Column> {
     let (mut trials, mut names) = (BTreeSet::new(), BTreeSet::new());
     for (trial, phase) in phases {
         trials.insert(&trial.name);
@@ -240,7 +209,7 @@ pub fn steps<'a>(view: &RunView, full: bool) -> Body<'a> {
 
 /// The phases that stand in tables of phases: where there is little room without rungs and turns, which have tables of
 /// their own.
-fn phases(view: &RunView, full: bool) -> impl Iterator<Item = (&TrialView, &PhaseView)> {
+pub(super) fn phases(view: &RunView, full: bool) -> impl Iterator<Item = (&TrialView, &PhaseView)> {
     let is_shown =
         move |phase: &PhaseView| full || (view.ab.is_none() && (view.lines.is_empty() || phase.rung.is_none()));
     let all = view.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
@@ -265,7 +234,7 @@ fn op_name(row: &LatencyView, open_loop: bool) -> Text {
     Text::from(op).then(Tone::Dim, more)
 }
 
-fn percentile(one: &PercentileView, late: bool) -> Cell {
+pub(super) fn percentile(one: &PercentileView, late: bool) -> Cell {
     match one.ns {
         Some(ns) => number::marked(number::nanoseconds(ns), late).into(),
         None => Cell::why(NONE, one.missing.as_ref()),

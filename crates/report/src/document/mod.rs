@@ -8,6 +8,7 @@
 //! | `run` | a run: its verdict and the order of its sections |
 //! | `results` | goals, figures, answers and ledger |
 //! | `latency` | how long operations took: table, histogram, steps |
+//! | `nodes` | nodes of a cluster: what each answered, and counted over time |
 //! | `series` | load lines, two sides in turn, sweeps |
 //! | `stages` | loads that change, stage by stage |
 //! | `trials` | what data take, and each trial in detail |
@@ -15,6 +16,7 @@
 
 mod comparison;
 mod latency;
+mod nodes;
 mod results;
 mod run;
 mod series;
@@ -208,6 +210,21 @@ pub enum Block<'a> {
     Pictures(&'static str, Vec<Picture<'a>>),
     /// The plots over the run's time.
     Timeline(&'a Plots),
+    /// Lines of characters over time, in the terminal alone.
+    Sparks(Sparks<'a>),
+}
+
+/// The same of several nodes over time: a line for each, all on one scale.
+#[derive(Debug)]
+pub struct Sparks<'a> {
+    /// What, between which values and when.
+    pub(crate) head: Text,
+    /// From when to when, on the run's clock in seconds.
+    pub(crate) span_s: (f64, f64),
+    /// Top of the scale; it begins at 0.
+    pub(crate) top: f64,
+    /// For each its name, when it was read, what that came to, and what is said of it in a word.
+    pub(crate) rows: Vec<(&'a str, &'a [f64], &'a [Option<f64>], String)>,
 }
 
 /// What a section says. What is empty does not get into it.

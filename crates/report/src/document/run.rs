@@ -5,8 +5,8 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Level, SummaryPart, SummaryView, VerdictState, Warning};
 
 use super::{
-    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, numbers, results, series, stages, trials,
-    words,
+    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, results, series, stages,
+    trials, words,
 };
 use crate::cells;
 
@@ -26,7 +26,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "sweep", "Sweep", main, series::sweeps(view, full)),
         (true, "figures", "Figures", main, results::figures(view, full)),
         (true, "latency", "Latency under load", main, latency::latencies(view, full)),
-        (true, "nodes", "Nodes", main, latency::nodes(view, full)),
+        (true, "nodes", "Nodes", main, nodes::nodes(view, full)),
         (true, "stages", "Stages", main, stages::stages(view, full)),
         (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
         (true, "stalls", "Stalls", main, stalls(view)),

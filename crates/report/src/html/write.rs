@@ -107,6 +107,7 @@ impl<'a> Writer<'a> {
                     self.push("</div>\n");
                 }
                 Block::Timeline(plots) => self.timeline(plots),
+                Block::Sparks(_) => {}
             }
         }
     }

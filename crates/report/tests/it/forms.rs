@@ -8,7 +8,7 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::Comparison;
-use plimsoll_record::data::{PhaseResult, ResultName, Run};
+use plimsoll_record::data::{PhaseResult, ResultName, Run, Sample};
 
 use crate::pages::place;
 use crate::{recorded, study};
@@ -171,4 +171,39 @@ fn a_histogram_log_is_read_back_by_the_library_that_defines_it() {
         all.map(|one| one.histogram.len()).sum()
     };
     assert_eq!((whole.len(), read), (counted(None, false), counted(Some(1), true)));
+}
+
+#[test]
+fn nodes_of_a_cluster_have_a_line_each_on_one_scale_in_the_terminal() {
+    let mut run = recorded::transactions();
+    let alone = plimsoll_report::terminal(&view(&run), false, 100);
+    assert!(!alone.contains('▁'), "of one server nothing is drawn");
+    let phases = run.trials.iter().flat_map(|trial| &trial.phases);
+    let driven = phases.filter(|phase| phase.header.kind == plimsoll_core::study::PhaseKind::Drive);
+    let (starts, ends): (Vec<_>, Vec<_>) = driven.map(|phase| (phase.header.start_ns, phase.end.end_ns)).unzip();
+    let (start_ns, end_ns) = (*starts.iter().min().unwrap(), *ends.iter().max().unwrap());
+    let first = run.series.len() as u32;
+    let names = ["fsyncs", "rows_read", "rows_sent", "locks"];
+    for node in ["galera node 1", "galera node 2"] {
+        run.series.extend(names.map(|name| study::series_of("store", node, name, "1/s")));
+    }
+    run.samples.retain(|sample| sample.at_ns <= start_ns);
+    for at_s in 1..5u32 {
+        let values = (0..8).map(|at| (first + at, if at < 4 { f64::from(at_s) * 25.0 } else { 100.0 })).collect();
+        let at_ns = start_ns + u64::from(at_s) * (end_ns - start_ns) / 4;
+        run.samples.push(Sample { at_ns, values, ..Sample::default() });
+    }
+    let text = plimsoll_report::terminal(&view(&run), false, 100);
+    assert!(text.contains("fsyncs  0 to 100/s"), "{text}");
+    let lines = || text.lines().filter(|line| line.trim_start().starts_with("galera node"));
+    assert_eq!(lines().count(), 6, "{text}");
+    let drawn = |line: &str| line.chars().filter(|letter| ('▁'..='█').contains(letter)).collect::<String>();
+    let of_node = |node: &str| drawn(lines().find(|line| line.contains(node)).unwrap());
+    assert_eq!((of_node("node 1"), of_node("node 2")), ("▃▅▆█".into(), "████".into()), "{text}");
+    assert!(text.contains("and 1 counter more of each node"), "{text}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+    // A narrow terminal has no room for what is said behind a line.
+    let narrow = plimsoll_report::terminal(&view(&run), false, 40);
+    let widest = narrow.lines().filter(|line| line.contains("galera node")).map(|line| line.chars().count()).max();
+    assert!(widest.unwrap() <= 40 && narrow.contains('█'), "{narrow}");
 }

@@ -2,14 +2,21 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use plimsoll_analysis::number;
+use plimsoll_core::Progress;
 use plimsoll_lab::hosts::Link;
-use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus};
+use plimsoll_lab::standing::{self, InProgress, Lab, LabStatus, NodeState, NodeStatus};
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{labs, one};
 use crate::error::exit;
 use crate::verbs::report;
+
+/// The heading of what runs long.
+const IN_PROGRESS: &str = "In progress";
+/// From then on it is said that something stands still: looks are a second apart.
+const STILL_S: u64 = 3;
 
 pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
     let labs = labs()?;
@@ -23,6 +30,7 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
         let mut all = all;
         // As everywhere else that people see them, nodes are numbered from 1.
         all.iter_mut().flat_map(|lab| &mut lab.nodes).for_each(|node| node.number += 1);
+        all.iter_mut().flat_map(|lab| &mut lab.in_progress).for_each(|long| long.progress.node += 1);
         let line = |status: &LabStatus| serde_json::to_string(status).unwrap_or_default() + "\n";
         return crate::print(&all.iter().map(line).collect::<String>());
     }
@@ -45,8 +53,48 @@ pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
 
 pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
     let titles: Vec<(String, String)> = all.iter().map(titled).collect();
-    let tables = all.iter().zip(&titles).map(|(status, (title, how))| (title.as_str(), how.as_str(), table(status)));
+    let tables = all.iter().zip(&titles).flat_map(|(status, (title, how))| {
+        let long = (!status.in_progress.is_empty()).then(|| (IN_PROGRESS, title.as_str(), long(status)));
+        std::iter::once((title.as_str(), how.as_str(), table(status))).chain(long)
+    });
     report::print_tables(&tables.collect::<Vec<_>>())
+}
+
+/// What runs long, and how far it is.
+fn long(status: &LabStatus) -> Table {
+    let columns = vec![words("node"), words("what"), numbers("done"), numbers("for"), words("")];
+    let mut table = Table::new(IN_PROGRESS, columns);
+    for InProgress { progress, still_s } in &status.in_progress {
+        let still = (*still_s >= STILL_S).then(|| format!("no progress for {still_s} s"));
+        let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
+        table.row(vec![
+            Cell::from((progress.node + 1).to_string()),
+            Cell::from(progress.what.clone()),
+            Cell::from(how_far(progress)),
+            Cell::from(format!("{} s", progress.for_s.unwrap_or(0))),
+            Cell::from(still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")),
+        ]);
+    }
+    table
+}
+
+/// `12 of 40 MiB, 30 %`, `3 MiB left`, `7 s behind`; empty where nobody knows.
+fn how_far(progress: &Progress) -> String {
+    let shown = |amount: u64| match progress.unit.as_str() {
+        "B" => number::bytes(amount as f64),
+        unit => format!("{} {unit}", number::count(amount)),
+    };
+    match (progress.done, progress.total, progress.left) {
+        (Some(done), _, _) if progress.unit == "%" => format!("{done} %"),
+        (Some(done), Some(total), _) => {
+            let percent = done.min(total) as f64 / total as f64 * 100.0;
+            format!("{} of {}, {percent:.0} %", shown(done), shown(total))
+        }
+        (Some(done), None, _) => shown(done),
+        (None, _, Some(left)) if progress.unit == "s" => format!("{} behind", shown(left)),
+        (None, _, Some(left)) => format!("{} left", shown(left)),
+        _ => String::new(),
+    }
 }
 
 fn titled(status: &LabStatus) -> (String, String) {

@@ -1,0 +1,66 @@
+//! What keeps a lab from standing: one message, an exit code, and nothing left behind.
+
+use crate::bench::{Place, Ran};
+use crate::lab::{Lab, assert_nothing_is_in};
+
+/// Runs the program with `words` where `before` has changed what this test alone sees: mounts and network of its own.
+fn run_in(place: &Place, unshared: &str, before: &str, words: &str) -> Ran {
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let script = format!("{before} && exec {program} {words}");
+    let mut command = place.program("unshare");
+    command.args([unshared, "sh", "-c", &script]);
+    Ran::of(&command.output().unwrap())
+}
+
+#[test]
+fn a_machine_that_has_the_range_of_addresses_itself_is_not_in_the_way() {
+    let place = Place::new();
+    let taken = "ip link set lo up && ip address add 10.77.0.1/16 dev lo && ip address add 10.77.255.254/16 dev lo";
+    let drive = "drive kv --mix read=1 --set records=100 --on redis-sentinel --ops 100";
+    run_in(&place, "-n", taken, drive).expect(0).says("PASS");
+}
+
+#[test]
+fn with_too_little_memory_for_all_nodes_it_is_said_how_many_fit() {
+    let place = Place::new();
+    let base = Lab::base();
+    let meminfo = place.path().join("meminfo");
+    std::fs::write(&meminfo, "MemTotal: 2000000 kB\nMemAvailable: 307200 kB\n").unwrap();
+    let little = format!("mount --bind {} /proc/meminfo", meminfo.display());
+    let up = format!("lab up galera --nodes 3 --dir {}", base.path().display());
+    let ran = run_in(&place, "-m", &little, &up).expect(12);
+    ran.says("3 servers of Galera take 390 MiB")
+        .says("300 MiB of memory are available")
+        .says("ask for 2 of them at most");
+    assert_nothing_is_in(base.path());
+}
+
+#[test]
+fn a_program_of_a_version_that_nobody_knows_is_quoted() {
+    let place = Place::new();
+    let base = Lab::base();
+    let says = "echo 'redis-server 99: no such option --unixsocket' >&2; exit 3";
+    let other = format!(
+        "mount -t tmpfs none /usr/local/bin && printf '#!/bin/sh\\n%s\\n' \"{says}\" >/usr/local/bin/redis-server && \
+         chmod 755 /usr/local/bin/redis-server"
+    );
+    let up = format!("lab up redis --dir {}", base.path().display());
+    let ran = run_in(&place, "-m", &other, &up).expect(9);
+    ran.says("exit status 3").says("redis-server 99: no such option --unixsocket");
+    assert_nothing_is_in(base.path());
+}
+
+#[test]
+fn a_server_that_never_gets_ready_is_given_up_with_what_it_said_last() {
+    let place = Place::new();
+    let base = Lab::base();
+    let plan = format!(
+        "work_timeout = \"2s\"\ndir = \"{}\"\nworkload.name = \"kv:a\"\n[[stores]]\n\
+         store = \"redis://127.0.0.1:{{port}}\"\ncommand = \"sh -c 'echo still busy with nothing; exec sleep 1000'\"\n\
+         ready = \"false\"\n[[phase]]\ndo = \"load\"\n",
+        base.path().display()
+    );
+    let ran = place.run(&["run", &place.plan(&plan)]).expect(9);
+    ran.says("takes no connections after 2 s").says("still busy with nothing").says("`ready` says no");
+    assert_nothing_is_in(base.path());
+}

@@ -1,0 +1,80 @@
+//! What runs long on a MariaDB: the state transfer of a node that joins, what a node or replica has yet to apply, statements that
+//! say how far they are.
+
+use std::path::Path;
+
+use plimsoll_core::{Member, Node, Progress, StoreError};
+use plimsoll_endpoint::text;
+
+use crate::connection::Connection;
+use crate::galera;
+use crate::server::Topology;
+
+/// Statements that report their progress: stages, and the share of the stage they are in.
+const STATEMENTS: &str = "SELECT id, state, stage, max_stage, progress, floor(time_ms / 1000) \
+     FROM information_schema.processlist WHERE max_stage > 0";
+/// Of `SHOW SLAVE STATUS`, in every version: what the replica does, and how far it is behind.
+const SLAVE_STATE: usize = 0;
+const SECONDS_BEHIND: usize = 32;
+/// A file that each node makes for itself at once, and is given by nobody.
+const OWN_CACHE: &str = "galera.cache";
+
+/// What runs long on `node`, as it says itself.
+pub(crate) fn of(connection: &mut Connection, node: &Node, topology: Topology) -> Result<Vec<Progress>, StoreError> {
+    let mut all = Vec::new();
+    match topology {
+        Topology::Alone => {}
+        Topology::Galera => {
+            let state = galera::status(connection, "wsrep_local_state_comment")?;
+            if state != "Synced" {
+                let waiting = whole(&galera::status(connection, "wsrep_local_recv_queue")?);
+                let what = if state.starts_with("Donor") { "state transfer to another node" } else { "catching up" };
+                all.push(Progress::new(node.number, what).step(state).left(waiting, "write sets"));
+            }
+        }
+        Topology::Replicas => {
+            let answer = connection.simple("SHOW SLAVE STATUS")?;
+            for row in answer.row_iter() {
+                let behind = whole(text(row, SECONDS_BEHIND));
+                if behind > 0 {
+                    let progress = Progress::new(node.number, "catching up").step(text(row, SLAVE_STATE));
+                    all.push(progress.left(behind, "s"));
+                }
+            }
+        }
+    }
+    // MySQL has no such columns.
+    let Ok(answer) = connection.simple(STATEMENTS) else { return Ok(all) };
+    for row in answer.row_iter() {
+        let step = format!("stage {} of {}: {}", text(row, 2), text(row, 3), text(row, 1));
+        let progress = Progress::new(node.number, format!("statement of session {}", text(row, 0))).step(step);
+        let share = text(row, 4).parse::<f64>().unwrap_or(0.0);
+        all.push(progress.done(share as u64, Some(100), "%").running_for(whole(text(row, 5))));
+    }
+    Ok(all)
+}
+
+/// The state transfer of a node that takes no sessions: how much of what another one has it has on its disk. `None` where
+/// another one has less: the node was a part of the cluster before.
+pub(crate) fn state_transfer(node: Member<'_>) -> Option<Progress> {
+    let size = |node: &Node| bytes_in(&node.data_dir.join("db"));
+    let others = node.nodes.iter().filter(|other| other.number != node.number);
+    let total = others.map(|other| size(other)).max()?;
+    let done = size(&node);
+    (done < total).then(|| Progress::new(node.number, "state transfer").done(done, Some(total), "B"))
+}
+
+/// Bytes of the files below `directory` that a node gives to another.
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.filter(|entry| entry.file_name() != OWN_CACHE).map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+fn whole(number: &str) -> u64 {
+    number.parse().unwrap_or(0)
+}
