@@ -13,8 +13,10 @@
 //! | `reader` | [`Reader`]: numbers and texts off the front of a message |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
+//! | `branched` | [`Branched`]: a session over several servers, such as reads and writes apart |
 //! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
 
+mod branched;
 mod channel;
 mod connect;
 mod connection;
@@ -26,6 +28,7 @@ mod reader;
 pub mod tls;
 mod url;
 
+pub use branched::{Branched, READS, Reads, Route};
 pub use channel::Channel;
 pub use connect::connect;
 pub use connection::{Asked, Connection, TextSession, text};
