@@ -209,7 +209,8 @@ pub struct SessionSpec {
     pub bytes: u64,
     /// File descriptors.
     pub descriptors: u32,
-    /// The store's parameter that multiplies both: servers that a session has a connection to each of.
+    /// The store's parameter that multiplies both: how many servers a session has a connection to each of; a word, which
+    /// stands for two where it is not the default.
     pub times: Option<&'static str>,
     /// The store's parameter that says how many sessions one of our own takes.
     pub bounded_by: Option<&'static str>,

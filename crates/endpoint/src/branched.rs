@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    Branches, Call, Done, Op, OpKind, Params, ParamSpec, StoreError, StoreErrorKind, Ticket, WireClient, WireSession,
+    Branches, Call, Done, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, WireClient, WireSession,
     WireState, Wish,
 };
 
@@ -77,7 +77,8 @@ impl Reads {
             Reads::Any if number % (replicas + 1) > 0 => number % (replicas + 1) - 1,
             _ => return Ok(primary),
         };
-        let readers = (0..replicas).map(|at| replica((turn + at) % replicas)).collect::<Result<Vec<_>, StoreError>>()?;
+        let readers =
+            (0..replicas).map(|at| replica((turn + at) % replicas)).collect::<Result<Vec<_>, StoreError>>()?;
         Ok(Branched::client(vec![vec![primary], readers], Route::Reads))
     }
 }
@@ -85,6 +86,8 @@ impl Reads {
 /// Which side an operation goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
+    /// Everything to the only one.
+    Only,
     /// What certainly only reads, alone or with all steps of its operation, to the second; everything else to the first.
     Reads,
 }
@@ -201,6 +204,7 @@ impl WireSession for Branched {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, _: &mut Vec<u8>) {
         let branch = match self.route {
+            Route::Only => 0,
             Route::Reads => self.side_of[usize::from(op.kind)],
         };
         let side = &mut self.sides[branch];

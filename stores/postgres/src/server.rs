@@ -74,6 +74,17 @@ impl PostgresRecipe {
         self.endpoint(pooler.unwrap_or(&nodes[0]))
     }
 
+    /// Those of `nodes` that follow the primary, and answer what only reads.
+    pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Endpoint> {
+        let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
+        let named = |node: &Arc<Node>| {
+            let Endpoint { address, login, .. } = self.endpoint(node);
+            let place = format!("node {} of {}", node.number + 1, login.place);
+            Endpoint::plain(address, Login { place, ..(*login).clone() })
+        };
+        replicas.map(named).collect()
+    }
+
     /// Where a node is, and as whom one logs in there: without a password by the socket of the only one, or over the network.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         if self.is_alone() {

@@ -5,27 +5,32 @@ use std::io::BufRead;
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
     Dialect, Durability, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe,
-    SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, with_limits,
+    SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits, with_limits,
 };
 
-use crate::conninfo::{self, Environment};
+use plimsoll_endpoint::{READS, Reads};
+
+use crate::connection::Connection;
+use crate::conninfo::{self, ConnInfo, Environment, Wanted};
 use crate::log;
 use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
-use crate::reach::reach;
+use crate::reach::{Endpoint, reach, reach_all};
 use crate::server::{POSTGRES, PostgresRecipe};
+use crate::servers::SessionServers;
 use crate::store::{PostgresStore, control_settings, schema_name};
 use crate::wire::Protocol;
 
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 16] = with_limits([
+const PARAMS: [ParamSpec; 17] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
         "how statements are sent: parsed once, parsed each time, or as text with the values in it",
     ),
+    READS,
     ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server").of_private(),
     ParamSpec::int(
         "max_connections",
@@ -72,6 +77,7 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec {
         descriptors: 4,
         bounded_by: Some("max_connections"),
+        times: Some(READS.name),
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
     params: &PARAMS,
@@ -127,8 +133,9 @@ impl StoreKind for Postgres {
         only_for_private(&options.params)?;
         let schema = schema_name(&options.run_id);
         let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();
+        let spreads = info.balanced || Reads::of(&options.params) != Reads::Primary;
         Ok(vec![
-            format!("attaches to {}", places.join(", or else to ")),
+            format!("attaches to {}", places.join(if spreads { " and " } else { ", or else to " })),
             format!("makes schema {schema} there and drops it afterwards"),
             "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
         ])
@@ -155,7 +162,12 @@ impl StoreKind for Postgres {
         let mut store = match target {
             Target::Servers(servers) => {
                 let recipe = recipe(&params)?;
-                let (endpoint, sessions_at) = (recipe.endpoint(&servers.first()), recipe.sessions_at(&servers.nodes()));
+                let endpoint = recipe.endpoint(&servers.first());
+                let reads = Reads::of(&params);
+                let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
+                reads.must_have(replicas.len(), "Make some: --on postgres-replicas, or nodes = 3.")?;
+                let sessions_at = SessionServers::new(vec![recipe.sessions_at(&servers.nodes())]);
+                let sessions_at = sessions_at.reading(reads, replicas);
                 let own =
                     ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
                 let own = own.map(str::to_owned);
@@ -169,8 +181,10 @@ impl StoreKind for Postgres {
                 let info = conninfo::resolve(url, password, &Environment::of_process())?;
                 only_for_private(&params)?;
                 let connecting = waits.with_answer(info.connect_timeout);
-                let (endpoint, control) = reach(&info, &control_settings(&run_id), &connecting)?;
+                let attached = attached(info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
+                let (endpoint, control, sessions_at) = attached;
                 let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
+                store.sessions_at = sessions_at;
                 for left in store.left_behind()? {
                     progress(&format!(
                         "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
@@ -183,6 +197,46 @@ impl StoreKind for Postgres {
         store.protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
         Ok(Box::new(store))
     }
+}
+
+/// Which of the URL's hosts is asked for what: the one for the control plane, with its connection, and those of sessions.
+fn attached(
+    info: ConnInfo,
+    reads: Reads,
+    settings: &str,
+    connecting: &Waits,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Endpoint, Connection, SessionServers), StoreError> {
+    if !info.balanced && reads == Reads::Primary {
+        let (endpoint, control) = reach(&info, settings, connecting)?;
+        let sessions_at = SessionServers::new(vec![endpoint.clone()]);
+        return Ok((endpoint, control, sessions_at));
+    }
+    if info.balanced && reads != Reads::Primary {
+        let what = "`reads` and load_balance_hosts both say which host a session goes to";
+        return Err(StoreError::usage(what).next("Leave one of them out."));
+    }
+    // What is made is made on the primary, whoever is asked then.
+    let first =
+        ConnInfo { wanted: if info.wanted == Wanted::Any { Wanted::Primary } else { info.wanted }, ..info.clone() };
+    let (endpoint, control) = match reach(&first, settings, connecting) {
+        Err(_) if info.wanted == Wanted::Any && reads == Reads::Primary => reach(&info, settings, connecting)?,
+        reached => reached?,
+    };
+    let wanted = if reads == Reads::Primary { info.wanted } else { Wanted::Standby };
+    let (found, misses) = reach_all(&info, wanted, "", connecting);
+    let is_primary = |error: &StoreError| reads != Reads::Primary && error.what.starts_with(&endpoint.login.place);
+    for miss in misses.iter().filter(|miss| !is_primary(miss)) {
+        progress(&format!("sessions go without a host: {miss}"));
+    }
+    let sessions_at = match reads {
+        Reads::Primary => SessionServers::new(found),
+        reads => {
+            reads.must_have(found.len(), "Name the replicas in the URL: postgres://primary,replica/db")?;
+            SessionServers::new(vec![endpoint.clone()]).reading(reads, found)
+        }
+    };
+    Ok((endpoint, control, sessions_at))
 }
 
 /// How private servers are made with these parameters.
