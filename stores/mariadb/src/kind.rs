@@ -9,6 +9,8 @@ use plimsoll_core::{
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
 
+use plimsoll_endpoint::{READS, Reads};
+
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
@@ -19,7 +21,8 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 13] = with_limits([
+const PARAMS: [ParamSpec; 14] = with_limits([
+    READS,
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
@@ -59,7 +62,11 @@ static SPEC: StoreSpec = StoreSpec {
     interfaces: &[Interface::Records, Interface::Sql],
     dialect: Some(Dialect::Mysql),
     index_modes: &[IndexMode::None, IndexMode::Own],
-    sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
+    sessions: SessionSpec {
+        bounded_by: Some("max_connections"),
+        times: Some(READS.name),
+        ..SessionSpec::new(SessionShape::Wire, 32 << 10)
+    },
     params: &PARAMS,
     presets: &[
         StorePreset {
@@ -110,15 +117,20 @@ impl StoreKind for Mariadb {
         let (url, password) = options.target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let database = database_name(&options.run_id);
+        let others = info.others.iter().map(|(_, login)| login.place.as_str());
+        let places: Vec<&str> = std::iter::once(info.login.place.as_str()).chain(others).collect();
         Ok(vec![
-            format!("attaches to {}", info.login.place),
+            format!("attaches to {}", places.join(" and ")),
             format!("makes database {database} there and drops it afterwards"),
             "changes no setting of the server".to_owned(),
         ])
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let recipe = recipe(params)?;
+        let replicas = if recipe.topology == Topology::Replicas { recipe.nodes - 1 } else { 0 };
+        Reads::of(params).must_have(replicas, "Make some: --on mariadb-replicas")?;
+        Ok(Some(Box::new(recipe)))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -136,8 +148,9 @@ impl StoreKind for Mariadb {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits, .. } = options;
+        let reads = Reads::of(&params);
         if let Target::Servers(servers) = target {
-            return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, &waits, &run_id)?));
+            return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, reads, &waits, &run_id)?));
         }
         let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
         if let Some((name, _)) =
@@ -148,7 +161,7 @@ impl StoreKind for Mariadb {
         }
         let (url, password) = target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
-        let mut store = MariadbStore::attach(info.address, info.login, info.connect_timeout, &waits, &run_id)?;
+        let mut store = MariadbStore::attach(info, reads, &waits, &run_id, progress)?;
         for left in store.left_behind()? {
             progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
         }

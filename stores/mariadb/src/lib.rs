@@ -29,6 +29,7 @@ mod plan;
 mod production;
 mod replicas;
 pub mod server;
+mod servers;
 pub mod sql;
 mod store;
 pub mod wire;

@@ -73,6 +73,12 @@ impl MariadbRecipe {
         nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
     }
 
+    /// Where those of `nodes` listen that follow a primary.
+    pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
+        let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
+        replicas.map(|node| self.address(node)).collect()
+    }
+
     /// Where a node listens to its clients.
     pub fn address(&self, node: &Node) -> Address {
         match self.topology {

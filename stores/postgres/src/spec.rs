@@ -52,6 +52,9 @@ const PARAMS: [ParamSpec; 17] = with_limits([
         .of_private(),
 ]);
 
+/// How a private server gets replicas.
+const MAKE_REPLICAS: &str = "Make some: --on postgres-replicas, or nodes = 3.";
+
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.
 const NOT_TO_BE_SET: [&str; 8] = [
     "data_directory",
@@ -142,7 +145,9 @@ impl StoreKind for Postgres {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let recipe = recipe(params)?;
+        Reads::of(params).must_have(recipe.nodes - 1, MAKE_REPLICAS)?;
+        Ok(Some(Box::new(recipe)))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -165,7 +170,7 @@ impl StoreKind for Postgres {
                 let endpoint = recipe.endpoint(&servers.first());
                 let reads = Reads::of(&params);
                 let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
-                reads.must_have(replicas.len(), "Make some: --on postgres-replicas, or nodes = 3.")?;
+                reads.must_have(replicas.len(), MAKE_REPLICAS)?;
                 let sessions_at = SessionServers::new(vec![recipe.sessions_at(&servers.nodes())]);
                 let sessions_at = sessions_at.reading(reads, replicas);
                 let own =
