@@ -14,10 +14,10 @@ use crate::bench::{Guarded, Place, wait_for};
 const GONE: Duration = Duration::from_secs(10);
 
 /// A lab of a place, in a directory that servers' users can get to.
-struct Lab<'a> {
+pub struct Lab<'a> {
     place: &'a Place,
     base: tempfile::TempDir,
-    name: &'static str,
+    pub name: &'static str,
 }
 
 impl<'a> Lab<'a> {
@@ -29,7 +29,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Makes one that stays.
-    fn up(place: &'a Place, name: &'static str, options: &[&str]) -> Self {
+    pub fn up(place: &'a Place, name: &'static str, options: &[&str]) -> Self {
         let base = Self::base();
         let dir = base.path().to_str().unwrap().to_owned();
         let fixed = ["lab", "up", name, "--keep", "--dir", &dir];
@@ -48,7 +48,7 @@ impl<'a> Lab<'a> {
         nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
     }
 
-    fn down(self) {
+    pub fn down(self) {
         self.place.run(&["lab", "down", self.name]).expect(0);
         assert_nothing_is_in(self.base.path());
     }

@@ -32,6 +32,7 @@ mod needs;
 mod open_loop;
 mod pgbench_errors;
 mod placement;
+mod reads_apart;
 mod requests;
 mod said;
 mod secrets;
