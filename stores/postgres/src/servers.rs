@@ -75,7 +75,7 @@ impl SessionServers {
         &self.all[0].endpoint
     }
 
-    /// Replicas are asked.
+    /// Replicas are asked for what only reads.
     pub fn read_apart(&self) -> bool {
         self.reads != Reads::Primary && !self.replicas.is_empty()
     }
@@ -110,6 +110,11 @@ impl SessionServers {
         self.all.iter().chain(&self.replicas).for_each(of);
     }
 
+    /// Several servers are asked, which may be replicas.
+    pub fn are_several(&self) -> bool {
+        self.all.len() > 1 || self.read_apart()
+    }
+
     /// Waits until replicas that are asked have all that the primary has written by now.
     ///
     /// # Errors
@@ -120,12 +125,10 @@ impl SessionServers {
         connecting: &Waits,
         waits: &Waits,
     ) -> Result<(), StoreError> {
-        if !self.read_apart() {
-            return Ok(());
-        }
         let written = primary.value("SELECT pg_current_wal_lsn()")?;
-        let question = format!("SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '{written}') >= 0");
-        self.replicas.iter().try_for_each(|replica| {
+        // A primary replays nothing.
+        let question = format!("SELECT coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '{written}') >= 0, true)");
+        self.all.iter().chain(&self.replicas).try_for_each(|replica| {
             let mut connection = replica.endpoint.open(Arc::default(), "", &[], connecting)?;
             waits.until(LOOK_INTERVAL, "See whether it follows its primary: pg_stat_wal_receiver", || {
                 let place = &replica.endpoint.login.place;

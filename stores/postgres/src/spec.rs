@@ -222,10 +222,9 @@ fn attached(
         return Err(StoreError::usage(what).next("Leave one of them out."));
     }
     // What is made is made on the primary, whoever is asked then.
-    let first =
-        ConnInfo { wanted: if info.wanted == Wanted::Any { Wanted::Primary } else { info.wanted }, ..info.clone() };
+    let first = ConnInfo { wanted: Wanted::Primary, ..info.clone() };
     let (endpoint, control) = match reach(&first, settings, connecting) {
-        Err(_) if info.wanted == Wanted::Any && reads == Reads::Primary => reach(&info, settings, connecting)?,
+        Err(_) if reads == Reads::Primary => reach(&info, settings, connecting)?,
         reached => reached?,
     };
     let wanted = if reads == Reads::Primary { info.wanted } else { Wanted::Standby };

@@ -323,7 +323,7 @@ impl Store for PostgresStore {
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let settings = self.session_settings(durability)?;
         let Some(records) = &self.records else {
-            if self.sessions_at.read_apart() {
+            if self.sessions_at.are_several() {
                 if self.has_schema {
                     // What was acknowledged without being synced is on its way to replicas when it is.
                     self.sync()?;
