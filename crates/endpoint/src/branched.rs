@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    Branches, Call, Done, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, WireClient, WireSession,
-    WireState, Wish,
+    Branches, Call, Done, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value, WireClient,
+    WireSession, WireState, Wish,
 };
 
 /// How often a server is tried that a side has not been connected to: a name may have two addresses.
@@ -88,6 +88,8 @@ impl Reads {
 pub enum Route {
     /// Everything to the only one.
     Only,
+    /// Each key to the side that its hash says: the first parameter of an operation on bytes under bytes.
+    Key,
     /// What certainly only reads, alone or with all steps of its operation, to the second; everything else to the first.
     Reads,
 }
@@ -160,6 +162,13 @@ impl Branched {
     }
 }
 
+/// The side that has a key, of so many: by FNV-1a, folded.
+fn side_of_key(key: Value<'_>, sides: usize) -> usize {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = key.with_bytes(|bytes| bytes.iter().fold(0xcbf2_9ce4_8422_2325, step));
+    ((hash ^ (hash >> 32)) % sides as u64) as usize
+}
+
 /// By kind, the side of [`Route::Reads`]: 1 where the kind, and with it all steps of its operation, only read.
 fn sides_of(kinds: &[OpKind]) -> Vec<usize> {
     let operation = |at: usize| kinds[at].step_of.map_or(at, usize::from);
@@ -205,6 +214,12 @@ impl WireSession for Branched {
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, _: &mut Vec<u8>) {
         let branch = match self.route {
             Route::Only => 0,
+            Route::Key if self.kinds[usize::from(op.kind)].call == Call::Kv(KvCall::Scan) => {
+                let what = "keys that follow each other are on several instances, and cannot be scanned";
+                self.state = WireState::Failed(StoreError::usage(what).next("Leave `scan` out of the mix."));
+                return;
+            }
+            Route::Key => side_of_key(op.params.get(0), self.sides.len()),
             Route::Reads => self.side_of[usize::from(op.kind)],
         };
         let side = &mut self.sides[branch];
@@ -302,9 +317,14 @@ impl Branches for Branched {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::KvCall;
-
     use super::*;
+
+    #[test]
+    fn keys_are_dealt_evenly() {
+        let mut counts = [0; 3];
+        (0..3_000).for_each(|number| counts[side_of_key(Value::Text(&format!("user{number}")), 3)] += 1);
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
 
     fn step(of: u16, text: &str) -> OpKind {
         OpKind { step_of: Some(of), ..OpKind::new("step", Call::Sql(text.to_owned()), &[]) }

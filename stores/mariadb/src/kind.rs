@@ -64,7 +64,7 @@ static SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Own],
     sessions: SessionSpec {
         bounded_by: Some("max_connections"),
-        times: Some(READS.name),
+        times: &[READS.name],
         ..SessionSpec::new(SessionShape::Wire, 32 << 10)
     },
     params: &PARAMS,

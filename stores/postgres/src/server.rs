@@ -47,13 +47,15 @@ pub struct PostgresRecipe {
     pub nodes: usize,
     /// How many replicas a commit waits for.
     pub synchronous: usize,
+    /// How many servers there are that know nothing of each other, on this machine's own network; 1 but where `nodes` is 1.
+    pub instances: usize,
     /// Sessions go through a PgBouncer, which is the node behind these.
     pub pooled: bool,
 }
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0, pooled: false }
+        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, pooled: false }
     }
 }
 
@@ -124,7 +126,7 @@ impl Recipe for PostgresRecipe {
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
         let spec = ServerSpec { stop, leave, reloads: true, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
         if self.is_alone() {
-            return spec;
+            return ServerSpec { nodes: self.instances, memory_bytes: 30 << 20, ..spec };
         }
         let nodes = self.nodes + usize::from(self.pooled);
         ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec }
@@ -144,7 +146,7 @@ impl Recipe for PostgresRecipe {
     }
 
     fn stage(&self, node: Member<'_>) -> usize {
-        node.number.min(1)
+        if self.is_alone() { 0 } else { node.number.min(1) }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
@@ -171,7 +173,7 @@ impl Recipe for PostgresRecipe {
         }
         let below = |name: &str| node.data_dir.join(name).display().to_string();
         let data = self.data_dir(&node).display().to_string();
-        if node.number > 0 {
+        if node.number > 0 && !self.is_alone() {
             let primary = node.nodes[0].listens_at(0);
             let conninfo = format!(
                 "host={} port={} user={NAME} passfile='{}' application_name=node-{}",

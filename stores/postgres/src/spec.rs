@@ -1,14 +1,16 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe,
-    SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits, with_limits,
+    Dialect, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
+    Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
+    with_limits,
 };
 
-use plimsoll_endpoint::{READS, Reads};
+use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
 
 use crate::connection::Connection;
 use crate::conninfo::{self, ConnInfo, Environment, Wanted};
@@ -24,7 +26,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 17] = with_limits([
+const PARAMS: [ParamSpec; 18] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -45,6 +47,7 @@ const PARAMS: [ParamSpec; 17] = with_limits([
         .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
         .of_private(),
+    INSTANCES,
     ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for").of_private(),
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),
@@ -80,7 +83,7 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec {
         descriptors: 4,
         bounded_by: Some("max_connections"),
-        times: Some(READS.name),
+        times: &[READS.name, INSTANCES.name],
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
     params: &PARAMS,
@@ -164,22 +167,23 @@ impl StoreKind for Postgres {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits } = options;
+        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));
+        let protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
         let mut store = match target {
             Target::Servers(servers) => {
                 let recipe = recipe(&params)?;
-                let endpoint = recipe.endpoint(&servers.first());
-                let reads = Reads::of(&params);
-                let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
-                reads.must_have(replicas.len(), MAKE_REPLICAS)?;
-                let sessions_at = SessionServers::new(vec![recipe.sessions_at(&servers.nodes())]);
-                let sessions_at = sessions_at.reading(reads, replicas);
-                let own =
-                    ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
-                let own = own.map(str::to_owned);
-                let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
-                let mut store = PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id);
-                store.sessions_at = sessions_at;
-                store
+                if recipe.instances == 1 {
+                    private(&servers, recipe, Reads::of(&params), None, &waits, &run_id)?
+                } else {
+                    let instance = |node: Arc<Node>| {
+                        let (recipe, node) = (recipe.clone(), Some(node));
+                        let mut store = private(&servers, recipe, Reads::Primary, node, &waits, &run_id)?;
+                        store.protocol = protocol;
+                        Ok(Box::new(store) as Box<dyn Store>)
+                    };
+                    let all = servers.nodes().into_iter().map(instance).collect::<Result<_, StoreError>>()?;
+                    return Ok(Box::new(Instances::new(all)));
+                }
             }
             target => {
                 let (url, password) = target.url()?;
@@ -198,10 +202,32 @@ impl StoreKind for Postgres {
                 store
             }
         };
-        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));
-        store.protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
+        store.protocol = protocol;
         Ok(Box::new(store))
     }
+}
+
+/// A client of servers of our own: of all as a cluster, or of one that is an `instance` beside others.
+fn private(
+    servers: &Arc<dyn Servers>,
+    recipe: PostgresRecipe,
+    reads: Reads,
+    instance: Option<Arc<Node>>,
+    waits: &Waits,
+    run_id: &str,
+) -> Result<PostgresStore, StoreError> {
+    let endpoint = recipe.endpoint(instance.as_ref().unwrap_or(&servers.first()));
+    let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
+    reads.must_have(replicas.len(), MAKE_REPLICAS)?;
+    let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
+    let own = ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
+    let own = own.map(str::to_owned);
+    let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
+    let own = Some((Arc::clone(servers), ours));
+    let mut store = PostgresStore::new(own, endpoint, None, waits.clone(), waits.clone(), run_id.to_owned());
+    store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
+    store.instance = instance;
+    Ok(store)
 }
 
 /// Which of the URL's hosts is asked for what: the one for the control plane, with its connection, and those of sessions.
@@ -255,7 +281,12 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     if pooled {
         PGBOUNCER.find()?;
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, pooled })
+    let instances = count(INSTANCES.name).max(1);
+    if instances > 1 && (nodes > 1 || pooled) {
+        let what = format!("{instances} instances are servers alone, without replicas or a PgBouncer");
+        return Err(StoreError::usage(what).next("Leave `instances` out, or `nodes` and `pgbouncer`."));
+    }
+    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

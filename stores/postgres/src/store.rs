@@ -4,8 +4,9 @@ use std::fs::Metadata;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind, Probe,
-    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables, waits,
+    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op, OpKind,
+    Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables,
+    waits,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_keyindex::records::Records;
@@ -51,6 +52,8 @@ fn search_path(schema: &str) -> String {
 pub(crate) struct PostgresStore {
     /// The private server; `None` when attached.
     server: Option<Arc<dyn Servers>>,
+    /// The only one of these that is meant, beside which others know nothing of it.
+    pub(crate) instance: Option<Arc<Node>>,
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
@@ -100,6 +103,7 @@ impl PostgresStore {
         let control = Link::new(server.clone().map(|server| (server, Nodes::All)), connect).holding(control);
         PostgresStore {
             server,
+            instance: None,
             ours: ours.unwrap_or_default(),
             sessions_at: SessionServers::new(vec![endpoint.clone()]),
             endpoint,
@@ -113,6 +117,14 @@ impl PostgresStore {
             read_only: false,
             layout: Arc::default(),
             records: None,
+        }
+    }
+
+    /// Our own servers; none where it is attached.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        match (&self.instance, &self.server) {
+            (Some(node), _) => vec![Arc::clone(node)],
+            (None, server) => server.as_ref().map(|server| server.nodes()).unwrap_or_default(),
         }
     }
 
@@ -242,7 +254,7 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let private = self.server.is_some();
-        let nodes = self.server.as_ref().map_or(1, |server| server.nodes().len());
+        let nodes = self.nodes().len();
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
         let place = match (private, control.session().agreed()) {
@@ -373,8 +385,8 @@ impl Store for PostgresStore {
         }
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
-        if let Some(server) = &self.server {
-            footprint.total_bytes = server.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
+        if self.server.is_some() {
+            footprint.total_bytes = self.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }
@@ -407,7 +419,7 @@ impl Store for PostgresStore {
     fn probe(&mut self) -> Option<Probe> {
         let sessions_at = self.sessions_at.clone();
         let mut counters = Counters::default();
-        let has_replicas = self.server.as_ref().is_some_and(|server| server.nodes().len() > 1);
+        let has_replicas = self.nodes().len() > 1;
         Some(self.control.probe(move |control| {
             // While sessions are at work nobody else is there to do it.
             sessions_at.cancel_given_up();

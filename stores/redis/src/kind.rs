@@ -53,7 +53,7 @@ static SPEC: StoreSpec = StoreSpec {
     schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
     interfaces: &[Interface::Kv, Interface::Commands],
     sessions: SessionSpec {
-        times: Some("nodes"),
+        times: &["nodes", READS.name],
         bounded_by: Some("maxclients"),
         ..SessionSpec::new(SessionShape::Wire, 16 << 10)
     },
