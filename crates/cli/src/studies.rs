@@ -22,6 +22,7 @@ pub const ALL: &[Study] = &[
     Study { name: "clusters", text: include_str!("../../../studies/clusters.toml") },
     Study { name: "coupons-cluster", text: include_str!("../../../studies/coupons-cluster.toml") },
     Study { name: "instances", text: include_str!("../../../studies/instances.toml") },
+    Study { name: "instances-sql", text: include_str!("../../../studies/instances-sql.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
+    Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
 
-use plimsoll_endpoint::{READS, Reads};
+use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
 
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
@@ -21,8 +21,9 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 14] = with_limits([
+const PARAMS: [ParamSpec; 15] = with_limits([
     READS,
+    INSTANCES,
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
@@ -150,7 +151,16 @@ impl StoreKind for Mariadb {
         let OpenOptions { target, params, run_id, waits, .. } = options;
         let reads = Reads::of(&params);
         if let Target::Servers(servers) = target {
-            return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, reads, &waits, &run_id)?));
+            let recipe = recipe(&params)?;
+            if recipe.instances == 1 {
+                return Ok(Box::new(MariadbStore::private(servers, recipe, reads, &waits, &run_id)?));
+            }
+            let instance = |node: Arc<Node>| {
+                let store = MariadbStore::instance(Arc::clone(&servers), recipe.clone(), node, &waits, &run_id)?;
+                Ok(Box::new(store) as Box<dyn Store>)
+            };
+            let all = servers.nodes().into_iter().map(instance).collect::<Result<_, StoreError>>()?;
+            return Ok(Box::new(Instances::new(all)));
         }
         let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
         if let Some((name, _)) =
@@ -204,7 +214,12 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
     let mut settings: Vec<_> = settings.into_iter().flatten().collect();
     // Of one that is said twice the last counts.
     settings.extend(further_settings(params)?);
-    Ok(MariadbRecipe { settings, topology, nodes })
+    let instances = usize::try_from(params.int(INSTANCES.name)).unwrap_or(1).max(1);
+    if instances > 1 && topology != Topology::Alone {
+        let what = format!("{instances} instances are servers alone, and no cluster");
+        return Err(StoreError::usage(what).next("Leave `instances` or `topology` out."));
+    }
+    Ok(MariadbRecipe { settings, topology, nodes, instances })
 }
 
 /// The settings of the parameter `settings`, by the names of the command line's options.

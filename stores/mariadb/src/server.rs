@@ -64,6 +64,9 @@ pub struct MariadbRecipe {
     pub topology: Topology,
     /// How many there are; 1 where they are nothing together.
     pub nodes: usize,
+    /// How many there are that know nothing of each other, on this machine's own network; 1 but where they are nothing
+    /// together.
+    pub instances: usize,
 }
 
 impl MariadbRecipe {
@@ -121,7 +124,7 @@ impl Recipe for MariadbRecipe {
         // Both servers' packages make this user.
         let spec = ServerSpec::new("MariaDB", "mysql", PACKAGE);
         match self.topology {
-            Topology::Alone => spec,
+            Topology::Alone => ServerSpec { nodes: self.instances.max(1), memory_bytes: 130 << 20, ..spec },
             topology => {
                 let (name, ports): (_, &[u16]) = match topology {
                     Topology::Galera => ("Galera", &galera::PORTS),
@@ -143,6 +146,7 @@ impl Recipe for MariadbRecipe {
 
     fn stage(&self, node: Member<'_>) -> usize {
         match self.topology {
+            Topology::Alone => 0,
             Topology::Galera => galera::stage(node),
             _ => node.number.min(1),
         }

@@ -35,6 +35,8 @@ pub(crate) fn database_name(run_id: &str) -> String {
 pub(crate) struct MariadbStore {
     /// The private servers, and how they were made; `None` when attached.
     server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
+    /// The only one of these that is meant, beside which others know nothing of it.
+    instance: Option<Arc<Node>>,
     /// Where the control plane goes.
     address: Address,
     /// Where sessions go.
@@ -93,6 +95,30 @@ impl MariadbStore {
         let (all, replicas) = (all.into_iter().map(server).collect(), replicas.into_iter().map(server).collect());
         store.sessions_at = SessionServers { all, replicas, reads };
         Ok(store)
+    }
+
+    /// A store on one of our servers, beside which others know nothing of it.
+    ///
+    /// # Errors
+    /// As [`MariadbStore::private`].
+    pub(crate) fn instance(
+        servers: Arc<dyn Servers>,
+        recipe: MariadbRecipe,
+        node: Arc<Node>,
+        waits: &Waits,
+        run_id: &str,
+    ) -> Result<MariadbStore, StoreError> {
+        let (login, address) = (recipe.login(&node), recipe.address(&node));
+        let store = Self::open(Some((servers, recipe)), node.number, address, login, None, waits, run_id)?;
+        Ok(Self { instance: Some(node), ..store })
+    }
+
+    /// Our own servers; none where it is attached.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        match (&self.instance, &self.server) {
+            (Some(node), _) => vec![Arc::clone(node)],
+            (None, server) => server.as_ref().map(|(servers, _)| servers.nodes()).unwrap_or_default(),
+        }
     }
 
     /// The settings that its private servers were given.
@@ -156,6 +182,7 @@ impl MariadbStore {
         let mut store = MariadbStore {
             control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(first))), connect),
             server,
+            instance: None,
             sessions_at: SessionServers::only(Server { address: address.clone(), login: Arc::clone(&login) }),
             address,
             login,
@@ -260,7 +287,8 @@ impl MariadbStore {
         if let Some((servers, recipe)) = &self.server {
             // No session has a value of its own.
             let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
-            for node in servers.running() {
+            let nodes = self.instance.as_ref().map_or_else(|| servers.running(), |node| vec![Arc::clone(node)]);
+            for node in nodes {
                 recipe.open(&node, &self.connecting)?.simple(&set)?;
             }
             return Ok(());
@@ -352,7 +380,7 @@ const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlo
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let place = match &self.server {
-            Some((servers, _)) if servers.nodes().len() > 1 => format!("private cluster of {}", servers.nodes().len()),
+            Some(_) if self.nodes().len() > 1 => format!("private cluster of {}", self.nodes().len()),
             Some(_) => "private server".to_owned(),
             None => self.login.place.clone(),
         };
@@ -470,8 +498,8 @@ impl Store for MariadbStore {
             return self.tidy(|control, _| control::footprint(control, &theirs, flavor));
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
-        if let Some((servers, _)) = &self.server {
-            footprint.total_bytes = servers.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
+        if self.server.is_some() {
+            footprint.total_bytes = self.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }
@@ -496,7 +524,7 @@ impl Store for MariadbStore {
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let Some((servers, recipe)) = self.server.as_ref().filter(|(servers, _)| servers.nodes().len() > 1) else {
+        let Some((servers, recipe)) = self.server.as_ref().filter(|_| self.nodes().len() > 1) else {
             return Some(probe_over(&self.control, self.flavor, String::new()));
         };
         let of_node = |node: Arc<Node>| {
@@ -505,7 +533,7 @@ impl Store for MariadbStore {
             let link = Link::new(Some((Arc::clone(servers), Nodes::One(number))), move || recipe.open(&node, &waits));
             probe_over(&link, self.flavor, name)
         };
-        let mut nodes: Vec<Probe> = servers.nodes().into_iter().map(of_node).collect();
+        let mut nodes: Vec<Probe> = self.nodes().into_iter().map(of_node).collect();
         // One node may be away.
         Some(Box::new(move || Ok(nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect())))
     }
