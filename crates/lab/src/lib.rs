@@ -17,6 +17,7 @@
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
+//! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
 //! | `place` | where those directories may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
@@ -36,6 +37,7 @@ pub mod packages;
 pub mod page_cache;
 mod place;
 pub mod private_server;
+pub mod proxy;
 pub mod standing;
 pub mod supervisor;
 mod tree;

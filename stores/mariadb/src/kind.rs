@@ -10,6 +10,7 @@ use plimsoll_core::{
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
+use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
@@ -21,9 +22,10 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 15] = with_limits([
+const PARAMS: [ParamSpec; 16] = with_limits([
     READS,
     INSTANCES,
+    PROXY,
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
@@ -75,6 +77,12 @@ static SPEC: StoreSpec = StoreSpec {
             summary: "a Galera cluster of MariaDB, each node on a host of its own",
             params: &[("topology", "galera"), ("nodes", "3")],
             packages: &["galera-4", "rsync"],
+        },
+        StorePreset {
+            name: "galera-haproxy",
+            summary: "a Galera cluster of MariaDB behind an HAProxy, each on a host of its own",
+            params: &[("topology", "galera"), ("nodes", "3"), ("haproxy", "true")],
+            packages: &["galera-4", "rsync", "haproxy"],
         },
         StorePreset {
             name: "mariadb-replicas",
@@ -131,6 +139,11 @@ impl StoreKind for Mariadb {
         let recipe = recipe(params)?;
         let replicas = if recipe.topology == Topology::Replicas { recipe.nodes - 1 } else { 0 };
         Reads::of(params).must_have(replicas, "Make some: --on mariadb-replicas")?;
+        if recipe.proxied {
+            // That it takes connections is all that is known of a node without an account of HAProxy's own.
+            let door = Door { to: (0..recipe.nodes).collect(), check: Vec::new() };
+            return Ok(Some(Box::new(Proxied::new(Box::new(recipe), vec![door])?)));
+        }
         Ok(Some(Box::new(recipe)))
     }
 
@@ -219,7 +232,12 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
         let what = format!("{instances} instances are servers alone, and no cluster");
         return Err(StoreError::usage(what).next("Leave `instances` or `topology` out."));
     }
-    Ok(MariadbRecipe { settings, topology, nodes, instances })
+    let proxied = params.bool(PROXY.name);
+    if proxied && topology != Topology::Galera {
+        return Err(StoreError::usage("an HAProxy is in front of a Galera cluster, each of whose nodes takes writes")
+            .next("Say --on galera, or leave `haproxy` out."));
+    }
+    Ok(MariadbRecipe { settings, topology, nodes, proxied, instances })
 }
 
 /// The settings of the parameter `settings`, by the names of the command line's options.

@@ -81,13 +81,14 @@ impl MariadbStore {
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
         // A node of Galera is as good as any other; where replicas follow a primary, it has to be that.
-        let running = servers.running();
+        let all = servers.running();
+        let running = recipe.servers_of(all.clone());
         let first = match recipe.topology {
             Topology::Galera => running.first().cloned().unwrap_or_else(|| servers.first()),
             _ => servers.first(),
         };
         let (login, address) = (recipe.login(&first), recipe.address(&first));
-        let all = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &running });
+        let all = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &all });
         let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&running) };
         reads.must_have(replicas.len(), "Make some: --on mariadb-replicas")?;
         let mut store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
@@ -117,7 +118,8 @@ impl MariadbStore {
     fn nodes(&self) -> Vec<Arc<Node>> {
         match (&self.instance, &self.server) {
             (Some(node), _) => vec![Arc::clone(node)],
-            (None, server) => server.as_ref().map(|(servers, _)| servers.nodes()).unwrap_or_default(),
+            (None, Some((servers, recipe))) => recipe.servers_of(servers.nodes()),
+            (None, None) => Vec::new(),
         }
     }
 
@@ -287,7 +289,8 @@ impl MariadbStore {
         if let Some((servers, recipe)) = &self.server {
             // No session has a value of its own.
             let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
-            let nodes = self.instance.as_ref().map_or_else(|| servers.running(), |node| vec![Arc::clone(node)]);
+            let running = || recipe.servers_of(servers.running());
+            let nodes = self.instance.as_ref().map_or_else(running, |node| vec![Arc::clone(node)]);
             for node in nodes {
                 recipe.open(&node, &self.connecting)?.simple(&set)?;
             }
@@ -380,6 +383,7 @@ const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlo
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let place = match &self.server {
+            Some((_, recipe)) if recipe.proxied => format!("private cluster of {} behind HAProxy", recipe.nodes),
             Some(_) if self.nodes().len() > 1 => format!("private cluster of {}", self.nodes().len()),
             Some(_) => "private server".to_owned(),
             None => self.login.place.clone(),

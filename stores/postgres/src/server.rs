@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
+use plimsoll_lab::proxy::{Door, Proxied};
 
 use crate::pooler;
 use crate::reach::Endpoint;
@@ -49,13 +50,15 @@ pub struct PostgresRecipe {
     pub synchronous: usize,
     /// How many servers there are that know nothing of each other, on this machine's own network; 1 but where `nodes` is 1.
     pub instances: usize,
+    /// Sessions go through an HAProxy, which is the node behind these.
+    pub proxied: bool,
     /// Sessions go through a PgBouncer, which is the node behind these.
     pub pooled: bool,
 }
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, pooled: false }
+        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, proxied: false, pooled: false }
     }
 }
 
@@ -70,14 +73,25 @@ impl PostgresRecipe {
         self.pooled && number == self.nodes
     }
 
-    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through the PgBouncer.
+    /// The node is no PostgreSQL: what is in front of those.
+    pub(crate) fn is_front(&self, number: usize) -> bool {
+        (self.pooled || self.proxied) && number == self.nodes
+    }
+
+    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through what is in front.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Endpoint {
-        let pooler = nodes.iter().find(|node| self.is_pooler(node.number));
-        self.endpoint(pooler.unwrap_or(&nodes[0]))
+        let front = nodes.iter().find(|node| self.is_front(node.number));
+        self.endpoint(front.unwrap_or(&nodes[0]))
     }
 
     /// Those of `nodes` that follow the primary, and answer what only reads.
     pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Endpoint> {
+        if let Some(proxy) = nodes.iter().find(|node| self.proxied && self.is_front(node.number)) {
+            // Behind its second port.
+            let login = self.endpoint(proxy).login;
+            let address = Address::Tcp(proxy.address.to_string(), proxy.listens_at(1).port());
+            return vec![Endpoint::plain(address, (*login).clone())];
+        }
         let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
         let named = |node: &Arc<Node>| {
             let Endpoint { address, login, .. } = self.endpoint(node);
@@ -108,6 +122,16 @@ impl PostgresRecipe {
     pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
         if self.is_alone() { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
     }
+}
+
+/// The recipe with an HAProxy in front: at its first port the primary, at its second the replicas.
+///
+/// # Errors
+/// As [`Proxied::new`].
+pub(crate) fn behind_proxy(recipe: PostgresRecipe) -> Result<Proxied, StoreError> {
+    let check = || vec![format!("option pgsql-check user {NAME}")];
+    let replicas = Door { to: (1..recipe.nodes).collect(), check: check() };
+    Proxied::new(Box::new(recipe), vec![Door { to: vec![0], check: check() }, replicas])
 }
 
 fn login() -> Login {

@@ -11,6 +11,7 @@ use plimsoll_core::{
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
+use plimsoll_lab::proxy::PROXY;
 
 use crate::connection::Connection;
 use crate::conninfo::{self, ConnInfo, Environment, Wanted};
@@ -18,7 +19,7 @@ use crate::log;
 use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
 use crate::reach::{Endpoint, reach, reach_all};
-use crate::server::{POSTGRES, PostgresRecipe};
+use crate::server::{POSTGRES, PostgresRecipe, behind_proxy};
 use crate::servers::SessionServers;
 use crate::store::{PostgresStore, control_settings, schema_name};
 use crate::wire::Protocol;
@@ -26,7 +27,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 18] = with_limits([
+const PARAMS: [ParamSpec; 19] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -49,6 +50,7 @@ const PARAMS: [ParamSpec; 18] = with_limits([
         .of_private(),
     INSTANCES,
     ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for").of_private(),
+    PROXY,
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\"")
@@ -93,6 +95,12 @@ static SPEC: StoreSpec = StoreSpec {
             summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
             params: &[("nodes", "3")],
             packages: &[],
+        },
+        StorePreset {
+            name: "postgres-haproxy",
+            summary: "a PostgreSQL and two replicas behind an HAProxy, each on a host of its own",
+            params: &[("nodes", "3"), ("haproxy", "true")],
+            packages: &["haproxy"],
         },
         StorePreset {
             name: "postgres-pgbouncer",
@@ -150,7 +158,7 @@ impl StoreKind for Postgres {
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         let recipe = recipe(params)?;
         Reads::of(params).must_have(recipe.nodes - 1, MAKE_REPLICAS)?;
-        Ok(Some(Box::new(recipe)))
+        Ok(Some(if recipe.proxied { Box::new(behind_proxy(recipe)?) } else { Box::new(recipe) }))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -216,6 +224,7 @@ fn private(
     waits: &Waits,
     run_id: &str,
 ) -> Result<PostgresStore, StoreError> {
+    let proxied = recipe.proxied.then_some(recipe.nodes);
     let endpoint = recipe.endpoint(instance.as_ref().unwrap_or(&servers.first()));
     let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
     reads.must_have(replicas.len(), MAKE_REPLICAS)?;
@@ -227,6 +236,7 @@ fn private(
     let mut store = PostgresStore::new(own, endpoint, None, waits.clone(), waits.clone(), run_id.to_owned());
     store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
     store.instance = instance;
+    store.proxied = proxied;
     Ok(store)
 }
 
@@ -286,7 +296,12 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         let what = format!("{instances} instances are servers alone, without replicas or a PgBouncer");
         return Err(StoreError::usage(what).next("Leave `instances` out, or `nodes` and `pgbouncer`."));
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, pooled })
+    let proxied = params.bool(PROXY.name);
+    if proxied && (nodes == 1 || pooled) {
+        return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
+            .next("Ask for nodes = 3, and leave `pgbouncer` out."));
+    }
+    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, proxied, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

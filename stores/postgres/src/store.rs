@@ -54,6 +54,8 @@ pub(crate) struct PostgresStore {
     server: Option<Arc<dyn Servers>>,
     /// The only one of these that is meant, beside which others know nothing of it.
     pub(crate) instance: Option<Arc<Node>>,
+    /// How many of these an HAProxy is in front of, where there is one.
+    pub(crate) proxied: Option<usize>,
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
@@ -104,6 +106,7 @@ impl PostgresStore {
         PostgresStore {
             server,
             instance: None,
+            proxied: None,
             ours: ours.unwrap_or_default(),
             sessions_at: SessionServers::new(vec![endpoint.clone()]),
             endpoint,
@@ -258,6 +261,7 @@ impl Store for PostgresStore {
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
         let place = match (private, control.session().agreed()) {
+            (true, _) if let Some(nodes) = self.proxied => format!("private cluster of {nodes} behind HAProxy"),
             (true, _) if nodes > 1 => format!("private cluster of {nodes}"),
             (true, _) => "private server".to_owned(),
             (false, None) => place,
