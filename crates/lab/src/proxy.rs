@@ -93,13 +93,11 @@ impl Proxied {
     }
 }
 
-/// What a report says of sessions that go through it to so many nodes.
-pub fn setting(nodes: usize) -> Setting {
-    Setting::ours(
-        "sessions",
-        format!("through HAProxy to {nodes} nodes: nobody knows which of them answered"),
-        "direct",
-    )
+/// What a report says of sessions to nodes with these roles, where one of them is a proxy.
+pub(crate) fn setting<'r>(roles: impl Iterator<Item = &'r str>) -> Option<Setting> {
+    let (proxies, nodes): (Vec<&str>, Vec<&str>) = roles.partition(|role| *role == HAPROXY.name);
+    let value = format!("through HAProxy to {} nodes: which of them answered is not known", nodes.len());
+    (!proxies.is_empty()).then(|| Setting::ours("sessions", value, "direct"))
 }
 
 /// The node with the proxy of a cluster of so many others, where it has one.

@@ -10,7 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::Link;
 use plimsoll_keyindex::records::Records;
-use plimsoll_lab::proxy::{proxy_of, setting};
+use plimsoll_lab::proxy::proxy_of;
 use plimsoll_lab::tree_bytes;
 
 use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
@@ -168,6 +168,7 @@ impl Store for EtcdStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let version = self.first(|control| Ok(control.status()?.version))?;
         let place = match (self.is_private(), self.places.len()) {
+            (true, count) if self.proxied.is_some() => format!("private cluster of {count} servers behind HAProxy"),
             (true, 1) => "private server".to_owned(),
             (true, count) => format!("private cluster of {count} servers"),
             (false, _) => self.endpoint.place.clone(),
@@ -186,6 +187,10 @@ impl Store for EtcdStore {
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let records = Records::new(layout)?;
+        if self.proxied.is_some() && !layout.collections.is_empty() {
+            let what = "sessions that keep records go to etcd's members themselves, and not through an HAProxy";
+            return Err(StoreError::usage(what).next("Ask for keys (kv), or leave `haproxy` out."));
+        }
         self.is_made = true;
         self.clear()?;
         self.records = (!layout.collections.is_empty()).then_some(records);

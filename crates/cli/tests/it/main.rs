@@ -19,6 +19,7 @@ mod damage;
 mod described;
 mod doctor;
 mod failures;
+mod in_front;
 mod interrupted;
 mod kill;
 mod kv;
