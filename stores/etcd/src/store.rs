@@ -247,7 +247,12 @@ impl Store for EtcdStore {
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (mut data_bytes, mut total_bytes) = (0, Some(0));
         for place in &mut self.places {
-            data_bytes += place.control.ask(Control::status)?.in_use_bytes;
+            data_bytes += match place.control.ask(Control::status) {
+                Ok(status) => status.in_use_bytes,
+                // One may be away.
+                Err(error) if error.kind == StoreErrorKind::Unreachable => continue,
+                Err(error) => return Err(error),
+            };
             let tree = place.node.as_ref().and_then(|node| tree_bytes(&node.data_dir, Metadata::len));
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }
