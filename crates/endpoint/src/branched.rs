@@ -74,7 +74,7 @@ impl Reads {
         // With `any` every so many-th session reads of the primary.
         let turn = match self {
             Reads::Replicas if replicas > 0 => number % replicas,
-            Reads::Any if number % (replicas + 1) > 0 => number % (replicas + 1) - 1,
+            Reads::Any if !number.is_multiple_of(replicas + 1) => number % (replicas + 1) - 1,
             _ => return Ok(primary),
         };
         let readers =
@@ -297,7 +297,7 @@ impl Branches for Branched {
         if !side.is_connected {
             // The executor tries the same again by itself, at the next address of its name.
             side.misses += 1;
-            if side.misses % TRIES_EACH > 0 {
+            if !side.misses.is_multiple_of(TRIES_EACH) {
                 return;
             }
             if side.misses < TRIES_EACH * side.clients.len() {

@@ -198,7 +198,7 @@ impl StoreKind for Postgres {
                 let info = conninfo::resolve(url, password, &Environment::of_process())?;
                 only_for_private(&params)?;
                 let connecting = waits.with_answer(info.connect_timeout);
-                let attached = attached(info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
+                let attached = attached(&info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
                 let (endpoint, control, sessions_at) = attached;
                 let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
                 store.sessions_at = sessions_at;
@@ -242,14 +242,14 @@ fn private(
 
 /// Which of the URL's hosts is asked for what: the one for the control plane, with its connection, and those of sessions.
 fn attached(
-    info: ConnInfo,
+    info: &ConnInfo,
     reads: Reads,
     settings: &str,
     connecting: &Waits,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(Endpoint, Connection, SessionServers), StoreError> {
     if !info.balanced && reads == Reads::Primary {
-        let (endpoint, control) = reach(&info, settings, connecting)?;
+        let (endpoint, control) = reach(info, settings, connecting)?;
         let sessions_at = SessionServers::new(vec![endpoint.clone()]);
         return Ok((endpoint, control, sessions_at));
     }
@@ -260,11 +260,11 @@ fn attached(
     // What is made is made on the primary, whoever is asked then.
     let first = ConnInfo { wanted: Wanted::Primary, ..info.clone() };
     let (endpoint, control) = match reach(&first, settings, connecting) {
-        Err(_) if reads == Reads::Primary => reach(&info, settings, connecting)?,
+        Err(_) if reads == Reads::Primary => reach(info, settings, connecting)?,
         reached => reached?,
     };
     let wanted = if reads == Reads::Primary { info.wanted } else { Wanted::Standby };
-    let (found, misses) = reach_all(&info, wanted, "", connecting);
+    let (found, misses) = reach_all(info, wanted, "", connecting);
     let is_primary = |error: &StoreError| reads != Reads::Primary && error.what.starts_with(&endpoint.login.place);
     for miss in misses.iter().filter(|miss| !is_primary(miss)) {
         progress(&format!("sessions go without a host: {miss}"));

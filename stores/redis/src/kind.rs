@@ -50,7 +50,7 @@ static SPEC: StoreSpec = StoreSpec {
     name: "redis",
     aliases: &["valkey"],
     summary: "Redis or Valkey, a private server or one that runs already",
-    schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
+    schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", "redis-sentinel", "redis+sentinel"],
     interfaces: &[Interface::Kv, Interface::Commands],
     sessions: SessionSpec {
         times: &["nodes", READS.name],
@@ -105,7 +105,7 @@ impl StoreKind for Redis {
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?.endpoint;
         endpoint.tls_client()?;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
@@ -133,8 +133,8 @@ impl StoreKind for Redis {
             Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, asked, &waits),
             target => {
                 let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
-                RedisStore::attach(endpoint, asked, &run_id, &waits, progress)?
+                let found = endpoint::resolve(url, password, Environment::of_process().var)?;
+                RedisStore::attach(found, asked, &run_id, &waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -19,12 +19,12 @@ use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Found, Login};
 use crate::facts::{self, Info};
 use crate::member::Member;
 use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
-use crate::watched::{Watched, Whereabouts};
+use crate::watched::{Sentinels, Watched, Whereabouts, follow};
 use crate::wire::{Protocol, RedisSession};
 use crate::{append_only, command, readers, slots};
 
@@ -51,6 +51,8 @@ pub(crate) struct RedisStore {
     check_program: Option<PathBuf>,
     /// Our own servers that Sentinels watch, the master of which is the only member.
     watched: Option<Watched>,
+    /// Somebody's Sentinels, whose master is the only member.
+    sentinels: Option<Sentinels>,
     /// Who answers what only reads; and our own servers, where they are.
     reads: Reads,
     ours: Option<readers::Ours>,
@@ -94,7 +96,40 @@ impl RedisStore {
         store
     }
 
+    /// A store on the first of a URL's servers that answers, or on the master that its Sentinels name.
     pub fn attach(
+        found: Found,
+        asked: (Protocol, Reads),
+        run_id: &str,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let Found { endpoint, addresses, master } = found;
+        if let Some(name) = master {
+            let sentinels = Sentinels { addresses, name, endpoint, waits: waits.clone() };
+            let endpoint = Endpoint { address: sentinels.master()?, ..sentinels.endpoint.clone() };
+            let mut store = Self::attach_one(endpoint, asked, run_id, waits, progress)?;
+            store.sentinels = Some(sentinels);
+            return Ok(store);
+        }
+        let is_one = addresses.len() < 2;
+        let mut last = None;
+        for address in addresses.into_iter().filter(|_| !is_one) {
+            match Self::attach_one(Endpoint { address, ..endpoint.clone() }, asked, run_id, waits, progress) {
+                Ok(store) if store.cluster.is_none() => {
+                    return Err(StoreError::usage(
+                        "several hosts are those of a cluster, and one that answers is in none",
+                    )
+                    .next("Name its master alone, or Sentinels: redis-sentinel://host1,host2"));
+                }
+                Err(error) if error.is_nobody_there() => last = Some(error),
+                attached => return attached,
+            }
+        }
+        last.map_or_else(|| Self::attach_one(endpoint, asked, run_id, waits, progress), Err)
+    }
+
+    fn attach_one(
         endpoint: Endpoint,
         (protocol, reads): (Protocol, Reads),
         run_id: &str,
@@ -120,6 +155,7 @@ impl RedisStore {
             is_private: members.iter().any(|member| member.data_dir().is_some()),
             check_program: None,
             watched: None,
+            sentinels: None,
             reads: Reads::Primary,
             ours: None,
             cluster: (members.len() > 1).then(Arc::default),
@@ -142,6 +178,13 @@ impl RedisStore {
             if endpoint.address != self.members[0].endpoint.address {
                 self.members = vec![watched.member(master)];
             }
+        }
+        if let Some(sentinels) = &self.sentinels
+            && let Ok(master) = sentinels.master()
+            && master != self.members[0].endpoint.address
+        {
+            let endpoint = Endpoint { address: master, ..self.members[0].endpoint.clone() };
+            self.members = vec![Member::new(endpoint, None, &sentinels.waits)];
         }
         &mut self.members
     }
@@ -422,7 +465,14 @@ impl Store for RedisStore {
             })
         });
         let master = self.first().endpoint.address.clone();
-        let whereabouts = self.watched.as_ref().map(|watched| watched.follow(master)).transpose()?;
+        let whereabouts = match (&self.watched, &self.sentinels) {
+            (Some(watched), _) => Some(watched.follow(master)?),
+            (None, Some(sentinels)) => {
+                let sentinels = sentinels.clone();
+                Some(follow(master, move || sentinels.master().ok())?)
+            }
+            (None, None) => None,
+        };
         let replicas = self.replicas()?;
         let endpoint = &self.members[0].endpoint;
         let (whereabouts, tls) = (whereabouts.as_ref(), tls.as_ref());

@@ -101,3 +101,33 @@ fn sessions_are_spread_over_the_hosts_of_a_url() {
     drive(&both, &[&reads[..], &["--set", "postgres.reads=any"]].concat()).expect(2).says("Leave one of them out");
     lab.down();
 }
+
+#[test]
+fn a_cluster_is_found_by_any_of_several_nodes_and_a_master_by_its_sentinels() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=300", "--clients", "3"];
+    let lab = Lab::up(&place, "redis-cluster", &["--set", "replicas=0"]);
+    let exec = ["lab", "exec", "redis-cluster", "load", "--", program];
+    let seeds = ["--on", "redis://10.77.0.1:1,10.77.0.2:6379,10.77.0.3/", "--for", "1s"];
+    let ran = place.run(&[&exec[..], &drive, &seeds].concat()).expect(0);
+    ran.says("kept every promise");
+    assert_eq!(counts(&place).len(), 3, "{:?}", counts(&place));
+    lab.down();
+
+    let lab = Lab::up(&place, "redis-sentinel", &[]);
+    let exec = ["lab", "exec", "redis-sentinel", "load", "--", program];
+    let on = |url: &str, more: &[&str]| place.run(&[&exec[..], &drive, &["--on", url], more].concat());
+    let sentinels = "redis+sentinel://10.77.0.1:1,10.77.0.2:26379/";
+    on(&format!("{sentinels}other"), &["--for", "1s"]).expect(2).says("know of no master `other`");
+    on(&format!("{sentinels}mymaster"), &["--for", "1s", "--set", "redis.reads=replicas"]).expect(0);
+    assert_eq!(counts(&place).len(), 2, "{:?}", counts(&place));
+    let url = "redis-sentinel://10.77.0.2,10.77.0.3/0?sentinelMasterId=mymaster";
+    let driven = [&exec[..], &drive, &["--on", url, "--for", "15s"]].concat();
+    let mut driven = crate::bench::Guarded(place.command(&driven).spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    place.run(&["lab", "kill", "redis-sentinel", "1"]).expect(0);
+    assert!(driven.0.wait().unwrap().success());
+    assert_eq!(counts(&place).len(), 2, "the old master, and the new one: {:?}", counts(&place));
+    lab.down();
+}
