@@ -562,6 +562,9 @@ impl Store for RedisStore {
         // Replicas too, where one of them may become the master.
         let watched = self.watched.as_ref().map(Watched::members);
         let members = watched.as_deref().unwrap_or(&self.members);
+        if let Some(sentinels) = self.sentinels.clone() {
+            return Some(sentinels.probe(&members[0].endpoint));
+        }
         if redirections.is_none() && members.len() == 1 {
             return members.first().map(|only| only.probe(String::new()));
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Durability, Node, Servers, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Address, Durability, Node, Probe, Servers, StoreError, StoreErrorKind, Waits};
 
 use crate::append_only;
 use crate::control::Control;
@@ -83,6 +83,23 @@ impl Sentinels {
             }
         }
         Err(last)
+    }
+
+    /// What reads the counters of whoever is the master; `endpoint` is it now.
+    pub fn probe(self, endpoint: &Endpoint) -> Probe {
+        let of = |endpoint: Endpoint, waits: &Waits| Member::new(endpoint, None, waits).probe(String::new());
+        let (mut endpoint, mut read) = (endpoint.clone(), of(endpoint.clone(), &self.waits));
+        Box::new(move || {
+            read().or_else(|lost| {
+                let master = self.master().map_err(|_| lost.clone())?;
+                if master == endpoint.address {
+                    return Err(lost);
+                }
+                endpoint.address = master;
+                read = of(endpoint.clone(), &self.waits);
+                read()
+            })
+        })
     }
 
     fn ask(&self, address: &Address) -> Result<Address, StoreError> {

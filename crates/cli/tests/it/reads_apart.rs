@@ -107,7 +107,7 @@ fn a_cluster_is_found_by_any_of_several_nodes_and_a_master_by_its_sentinels() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_plimsoll");
     let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=300", "--clients", "3"];
-    let lab = Lab::up(&place, "redis-cluster", &["--set", "replicas=0"]);
+    let lab = Lab::up(&place, "redis-cluster", &[]);
     let exec = ["lab", "exec", "redis-cluster", "load", "--", program];
     let seeds = ["--on", "redis://10.77.0.1:1,10.77.0.2:6379,10.77.0.3/", "--for", "1s"];
     let ran = place.run(&[&exec[..], &drive, &seeds].concat()).expect(0);
@@ -120,9 +120,9 @@ fn a_cluster_is_found_by_any_of_several_nodes_and_a_master_by_its_sentinels() {
     let on = |url: &str, more: &[&str]| place.run(&[&exec[..], &drive, &["--on", url], more].concat());
     let sentinels = "redis+sentinel://10.77.0.1:1,10.77.0.2:26379/";
     on(&format!("{sentinels}other"), &["--for", "1s"]).expect(2).says("know of no master `other`");
-    on(&format!("{sentinels}mymaster"), &["--for", "1s", "--set", "redis.reads=replicas"]).expect(0);
+    on(&format!("{sentinels}plimsoll"), &["--for", "1s", "--set", "redis.reads=replicas"]).expect(0);
     assert_eq!(counts(&place).len(), 2, "{:?}", counts(&place));
-    let url = "redis-sentinel://10.77.0.2,10.77.0.3/0?sentinelMasterId=mymaster";
+    let url = "redis-sentinel://10.77.0.2,10.77.0.3/0?sentinelMasterId=plimsoll";
     let driven = [&exec[..], &drive, &["--on", url, "--for", "15s"]].concat();
     let mut driven = crate::bench::Guarded(place.command(&driven).spawn().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(5));
