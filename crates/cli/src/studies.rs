@@ -23,6 +23,7 @@ pub const ALL: &[Study] = &[
     Study { name: "coupons-cluster", text: include_str!("../../../studies/coupons-cluster.toml") },
     Study { name: "coupons-join", text: include_str!("../../../studies/coupons-join.toml") },
     Study { name: "instances", text: include_str!("../../../studies/instances.toml") },
+    Study { name: "instances-sql", text: include_str!("../../../studies/instances-sql.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

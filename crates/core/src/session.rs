@@ -209,8 +209,9 @@ pub struct SessionSpec {
     pub bytes: u64,
     /// File descriptors.
     pub descriptors: u32,
-    /// The store's parameter that multiplies both: servers that a session has a connection to each of.
-    pub times: Option<&'static str>,
+    /// The store's parameters that multiply both: how many servers a session has a connection to each of; a word, which
+    /// stands for two where it is not the default.
+    pub times: &'static [&'static str],
     /// The store's parameter that says how many sessions one of our own takes.
     pub bounded_by: Option<&'static str>,
 }
@@ -218,7 +219,7 @@ pub struct SessionSpec {
 impl SessionSpec {
     /// Sessions of `shape` with one connection that take so many `bytes` each, as many as anybody wants.
     pub const fn new(shape: SessionShape, bytes: u64) -> Self {
-        Self { shape, bytes, descriptors: 1, times: None, bounded_by: None }
+        Self { shape, bytes, descriptors: 1, times: &[], bounded_by: None }
     }
 }
 

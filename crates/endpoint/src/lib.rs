@@ -13,12 +13,16 @@
 //! | `reader` | [`Reader`]: numbers and texts off the front of a message |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
+//! | `branched` | [`Branched`]: a session over several servers, such as reads and writes apart |
+//! | `instances` | [`Instances`]: several servers that share nothing, as one store |
 //! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
 
+mod branched;
 mod channel;
 mod connect;
 mod connection;
 mod environment;
+mod instances;
 mod link;
 mod name;
 mod password;
@@ -26,10 +30,12 @@ mod reader;
 pub mod tls;
 mod url;
 
+pub use branched::{Branched, READS, Reads, Route};
 pub use channel::Channel;
 pub use connect::connect;
 pub use connection::{Asked, Connection, TextSession, text};
 pub use environment::Environment;
+pub use instances::{INSTANCES, Instances};
 pub use link::{Connected, Link};
 pub use name::unknown;
 pub use password::Password;

@@ -11,13 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+    Launch, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Setting, Span, StoreError,
+    StoreErrorKind, Waits,
 };
 
 use crate::ending::Ending;
 use crate::hosts::{Entered, Host, Link, Network};
 use crate::limits;
 use crate::private_server::PrivateServer;
+use crate::proxy;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
 
@@ -477,6 +479,11 @@ impl Running {
 impl Servers for Running {
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.members().into_iter().map(|member| member.node).collect()
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let roles = self.members().into_iter().map(|member| self.recipe.role(member.node.number)).collect::<Vec<_>>();
+        self.limits.settings().into_iter().chain(proxy::setting(roles.into_iter())).collect()
     }
 
     fn pids(&self) -> Vec<u32> {

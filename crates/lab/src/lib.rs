@@ -18,6 +18,7 @@
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
 //! | `power` | [`PowerSwitch`]: the power of a disk that a store has its data on |
+//! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
 //! | `place` | where those directories may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
 //! | [`user`] | [`ServerUser`]: whom a server runs as |
@@ -38,6 +39,7 @@ pub mod page_cache;
 mod place;
 mod power;
 pub mod private_server;
+pub mod proxy;
 pub mod standing;
 pub mod supervisor;
 mod tree;

@@ -179,6 +179,10 @@ impl OpenStore {
             Address::Tcp(host, port) => *host == node.address.to_string() && node.ports.contains(port),
         };
         match (nodes.iter().find(is_at), address) {
+            // Behind another port than its first it may be something else: a proxy's for what only reads.
+            (Some(node), Address::Tcp(_, port)) if node.ports.first() != Some(port) => {
+                format!("node {}:{port}", node.number + 1)
+            }
             (Some(node), _) => format!("node {}", node.number + 1),
             (None, Address::Tcp(host, port)) => format!("{host}:{port}"),
             (None, Address::Unix(path)) => path.display().to_string(),

@@ -30,6 +30,7 @@ use plimsoll_core::{Launch, Node, Nodes, Servers, Setting, Span, StoreError, Sto
 use rustix::fs::FlockOperation;
 
 use crate::hosts::{Entered, Link};
+use crate::proxy;
 use crate::supervisor::Supervisor;
 pub use hold::{About, Restart, hold};
 pub use publish::{Published, publish};
@@ -326,7 +327,9 @@ impl Servers for Lab {
     fn settings(&self) -> Vec<Setting> {
         let mut settings = self.first().limits.settings();
         // One that does not answer says so when it is used.
-        for node in self.status().map(|status| status.nodes).unwrap_or_default() {
+        let nodes = self.status().map(|status| status.nodes).unwrap_or_default();
+        settings.extend(proxy::setting(nodes.iter().map(|node| node.role.as_str())));
+        for node in nodes {
             let name = format!("link of node {}", node.number + 1);
             let plain = Link::default().to_string();
             settings.extend(

@@ -165,7 +165,14 @@ fn amounts(
     store: &StoreSpec,
 ) -> [Amount; 4] {
     let session = store.sessions;
-    let times = session.times.map_or(1, |name| trial.store.params.int(name).max(1) as u64);
+    let params = &trial.store.params;
+    let is_other =
+        |name: &str| store.params.iter().any(|param| param.name == name && param.default != params.text(name));
+    let times_of = |name: &&str| match params.0.get(*name) {
+        Some(ParamValue::Text(_)) if is_other(name) => 2,
+        _ => params.int(name).max(1) as u64,
+    };
+    let times: u64 = session.times.iter().map(times_of).product();
     // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
     // Records over an asynchronous client are kept by keyindex, with or without indexes.
     let is_kept = session.shape == SessionShape::Async && !workload.layout().collections.is_empty();

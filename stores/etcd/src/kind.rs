@@ -2,15 +2,17 @@
 
 use plimsoll_core::{
     Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, Target, with_limits,
+    StoreError, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
 use plimsoll_endpoint::Environment;
+use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 
 use crate::endpoint;
 use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: [ParamSpec; 12] = with_limits([
+const PARAMS: [ParamSpec; 13] = with_limits([
+    PROXY,
     ParamSpec::int(
         "nodes",
         1..=15,
@@ -35,6 +37,12 @@ static SPEC: StoreSpec = StoreSpec {
     durabilities: &[Durability::Durable],
     sessions: SessionSpec::new(SessionShape::Async, 48 << 10),
     params: &PARAMS,
+    presets: &[StorePreset {
+        name: "etcd-haproxy",
+        summary: "three members of etcd behind an HAProxy, each on a host of its own",
+        params: &[("nodes", "3"), ("haproxy", "true")],
+        packages: &["haproxy"],
+    }],
     packages: &["etcd-server"],
     password_places: "ETCDCTL_PASSWORD or --password-file",
     ..StoreSpec::PLAIN
@@ -72,13 +80,20 @@ impl StoreKind for Etcd {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let (nodes, recipe) = (usize::try_from(params.int("nodes")).unwrap_or(1), recipe(params)?);
+        if !params.bool(PROXY.name) {
+            return Ok(Some(Box::new(recipe)));
+        }
+        let check = ["option httpchk GET /health", "http-check expect status 200"].map(str::to_owned);
+        let door = Door { to: (0..nodes).collect(), check: check.into() };
+        Ok(Some(Box::new(Proxied::new(Box::new(recipe), vec![door])?)))
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        let OpenOptions { target, run_id, waits, .. } = options;
+        let OpenOptions { target, params, run_id, waits } = options;
+        let nodes = usize::try_from(params.int("nodes")).unwrap_or(1);
         let store = match target {
-            Target::Servers(servers) => EtcdStore::private(&servers, &waits),
+            Target::Servers(servers) => EtcdStore::private(&servers, params.bool(PROXY.name).then_some(nodes), &waits),
             target => {
                 let (url, password) = target.url()?;
                 let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;

@@ -10,6 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::Link;
 use plimsoll_keyindex::records::Records;
+use plimsoll_lab::proxy::proxy_of;
 use plimsoll_lab::tree_bytes;
 
 use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
@@ -36,7 +37,10 @@ struct Place {
 }
 
 pub(crate) struct EtcdStore {
+    /// Where sessions of keys go.
     endpoint: Endpoint,
+    /// How many servers an HAProxy is in front of, where there is one.
+    proxied: Option<usize>,
     /// There always is a first.
     places: Vec<Place>,
     /// Begins every key of ours in an attached cluster.
@@ -49,9 +53,12 @@ pub(crate) struct EtcdStore {
 }
 
 impl EtcdStore {
-    pub fn private(servers: &Arc<dyn Servers>, waits: &Waits) -> Self {
+    /// Servers of ours; `proxied` is how many an HAProxy is in front of, where there is one.
+    pub fn private(servers: &Arc<dyn Servers>, proxied: Option<usize>, waits: &Waits) -> Self {
         let running = servers.running();
-        let nodes = if running.is_empty() { servers.nodes() } else { running };
+        let mut nodes = if running.is_empty() { servers.nodes() } else { running };
+        let proxy = proxied.and_then(|behind| proxy_of(&nodes, behind).cloned());
+        nodes.retain(|node| Some(node.number) != proxied);
         let endpoint = server::endpoint(nodes.iter().map(|node| &**node));
         let place = |(at, node): (usize, Arc<Node>)| {
             let (only, waits) = (Endpoint { place: endpoint.place.clone(), ..endpoint.only(at) }, waits.clone());
@@ -59,7 +66,12 @@ impl EtcdStore {
             Place { control: Link::new(server, move || Control::open(&only, &waits)), node: Some(node) }
         };
         let places = nodes.into_iter().enumerate().map(place).collect();
-        Self::over(endpoint, places, String::new())
+        let mut store = Self::over(endpoint, places, String::new());
+        if let Some(proxy) = proxy {
+            store.endpoint = server::endpoint(std::iter::once(&*proxy));
+            store.proxied = proxied;
+        }
+        store
     }
 
     pub fn attach(
@@ -95,7 +107,7 @@ impl EtcdStore {
     }
 
     fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String) -> Self {
-        Self { endpoint, places, prefix, is_made: false, records: None, index: IndexMode::None }
+        Self { endpoint, proxied: None, places, prefix, is_made: false, records: None, index: IndexMode::None }
     }
 
     /// Connections of their own for one session, which asks the server at `first` first.
@@ -156,6 +168,7 @@ impl Store for EtcdStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let version = self.first(|control| Ok(control.status()?.version))?;
         let place = match (self.is_private(), self.places.len()) {
+            (true, count) if self.proxied.is_some() => format!("private cluster of {count} servers behind HAProxy"),
             (true, 1) => "private server".to_owned(),
             (true, count) => format!("private cluster of {count} servers"),
             (false, _) => self.endpoint.place.clone(),
@@ -174,6 +187,10 @@ impl Store for EtcdStore {
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let records = Records::new(layout)?;
+        if self.proxied.is_some() && !layout.collections.is_empty() {
+            let what = "sessions that keep records go to etcd's members themselves, and not through an HAProxy";
+            return Err(StoreError::usage(what).next("Ask for keys (kv), or leave `haproxy` out."));
+        }
         self.is_made = true;
         self.clear()?;
         self.records = (!layout.collections.is_empty()).then_some(records);
@@ -230,7 +247,12 @@ impl Store for EtcdStore {
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (mut data_bytes, mut total_bytes) = (0, Some(0));
         for place in &mut self.places {
-            data_bytes += place.control.ask(Control::status)?.in_use_bytes;
+            data_bytes += match place.control.ask(Control::status) {
+                Ok(status) => status.in_use_bytes,
+                // One may be away.
+                Err(error) if error.kind == StoreErrorKind::Unreachable => continue,
+                Err(error) => return Err(error),
+            };
             let tree = place.node.as_ref().and_then(|node| tree_bytes(&node.data_dir, Metadata::len));
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
+    Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target, with_limits,
 };
+
+use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
+use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
@@ -19,7 +22,10 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 16] = with_limits([
+const PARAMS: [ParamSpec; 19] = with_limits([
+    READS,
+    INSTANCES,
+    PROXY,
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
@@ -59,7 +65,11 @@ static SPEC: StoreSpec = StoreSpec {
     interfaces: &[Interface::Records, Interface::Sql],
     dialect: Some(Dialect::Mysql),
     index_modes: &[IndexMode::None, IndexMode::Own],
-    sessions: SessionSpec { bounded_by: Some("max_connections"), ..SessionSpec::new(SessionShape::Wire, 32 << 10) },
+    sessions: SessionSpec {
+        bounded_by: Some("max_connections"),
+        times: &[READS.name],
+        ..SessionSpec::new(SessionShape::Wire, 32 << 10)
+    },
     params: &PARAMS,
     presets: &[
         StorePreset {
@@ -67,6 +77,12 @@ static SPEC: StoreSpec = StoreSpec {
             summary: "a Galera cluster of MariaDB, each node on a host of its own",
             params: &[("topology", "galera"), ("nodes", "3")],
             packages: &["galera-4", "rsync"],
+        },
+        StorePreset {
+            name: "galera-haproxy",
+            summary: "a Galera cluster of MariaDB behind an HAProxy, each on a host of its own",
+            params: &[("topology", "galera"), ("nodes", "3"), ("haproxy", "true")],
+            packages: &["galera-4", "rsync", "haproxy"],
         },
         StorePreset {
             name: "mariadb-replicas",
@@ -110,15 +126,25 @@ impl StoreKind for Mariadb {
         let (url, password) = options.target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let database = database_name(&options.run_id);
+        let others = info.others.iter().map(|(_, login)| login.place.as_str());
+        let places: Vec<&str> = std::iter::once(info.login.place.as_str()).chain(others).collect();
         Ok(vec![
-            format!("attaches to {}", info.login.place),
+            format!("attaches to {}", places.join(" and ")),
             format!("makes database {database} there and drops it afterwards"),
             "changes no setting of the server".to_owned(),
         ])
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let recipe = recipe(params)?;
+        let replicas = if recipe.topology == Topology::Replicas { recipe.nodes - 1 } else { 0 };
+        Reads::of(params).must_have(replicas, "Make some: --on mariadb-replicas")?;
+        if recipe.proxied {
+            // That it takes connections is all that is known of a node without an account of HAProxy's own.
+            let door = Door { to: (0..recipe.nodes).collect(), check: Vec::new() };
+            return Ok(Some(Box::new(Proxied::new(Box::new(recipe), vec![door])?)));
+        }
+        Ok(Some(Box::new(recipe)))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -136,8 +162,18 @@ impl StoreKind for Mariadb {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits, .. } = options;
+        let reads = Reads::of(&params);
         if let Target::Servers(servers) = target {
-            return Ok(Box::new(MariadbStore::private(servers, recipe(&params)?, &waits, &run_id)?));
+            let recipe = recipe(&params)?;
+            if recipe.instances == 1 {
+                return Ok(Box::new(MariadbStore::private(servers, recipe, reads, &waits, &run_id)?));
+            }
+            let instance = |node: Arc<Node>| {
+                let store = MariadbStore::instance(Arc::clone(&servers), recipe.clone(), node, &waits, &run_id)?;
+                Ok(Box::new(store) as Box<dyn Store>)
+            };
+            let all = servers.nodes().into_iter().map(instance).collect::<Result<_, StoreError>>()?;
+            return Ok(Box::new(Instances::new(all)));
         }
         let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
         if let Some((name, _)) =
@@ -148,7 +184,7 @@ impl StoreKind for Mariadb {
         }
         let (url, password) = target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
-        let mut store = MariadbStore::attach(info.address, info.login, info.connect_timeout, &waits, &run_id)?;
+        let mut store = MariadbStore::attach(info, reads, &waits, &run_id, progress)?;
         for left in store.left_behind()? {
             progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
         }
@@ -191,7 +227,17 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
     let mut settings: Vec<_> = settings.into_iter().flatten().collect();
     // Of one that is said twice the last counts.
     settings.extend(further_settings(params)?);
-    Ok(MariadbRecipe { settings, topology, nodes })
+    let instances = usize::try_from(params.int(INSTANCES.name)).unwrap_or(1).max(1);
+    if instances > 1 && topology != Topology::Alone {
+        let what = format!("{instances} instances are servers alone, and no cluster");
+        return Err(StoreError::usage(what).next("Leave `instances` or `topology` out."));
+    }
+    let proxied = params.bool(PROXY.name);
+    if proxied && topology != Topology::Galera {
+        return Err(StoreError::usage("an HAProxy is in front of a Galera cluster, each of whose nodes takes writes")
+            .next("Say --on galera, or leave `haproxy` out."));
+    }
+    Ok(MariadbRecipe { settings, topology, nodes, proxied, instances })
 }
 
 /// The settings of the parameter `settings`, by the names of the command line's options.

@@ -30,6 +30,7 @@ mod production;
 mod progress;
 mod replicas;
 pub mod server;
+mod servers;
 pub mod sql;
 mod store;
 pub mod wire;

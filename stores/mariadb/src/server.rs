@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
 use plimsoll_lab::Program;
+use plimsoll_lab::proxy::proxy_of;
 
 use crate::connection::{Connection, connect};
 use crate::galera;
@@ -65,13 +66,32 @@ pub struct MariadbRecipe {
     pub topology: Topology,
     /// How many there are; 1 where they are nothing together.
     pub nodes: usize,
+    /// Sessions go through an HAProxy, which is the node behind these.
+    pub proxied: bool,
+    /// How many there are that know nothing of each other, on this machine's own network; 1 but where they are nothing
+    /// together.
+    pub instances: usize,
 }
 
 impl MariadbRecipe {
     /// Where sessions go: to the only server, to the one that takes writes, or to each in turn.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
+        if let Some(proxy) = proxy_of(nodes, self.nodes).filter(|_| self.proxied) {
+            return vec![self.address(proxy)];
+        }
         let takes_writes = |node: &&Arc<Node>| self.topology == Topology::Galera || node.number == 0;
         nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
+    }
+
+    /// Where those of `nodes` listen that follow a primary.
+    pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
+        let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
+        replicas.map(|node| self.address(node)).collect()
+    }
+
+    /// The same with what is in front of them left out.
+    pub(crate) fn servers_of(&self, nodes: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
+        nodes.into_iter().filter(|node| !(self.proxied && node.number == self.nodes)).collect()
     }
 
     /// Where a node listens to its clients.
@@ -116,7 +136,7 @@ impl Recipe for MariadbRecipe {
         // Both servers' packages make this user.
         let spec = ServerSpec::new("MariaDB", "mysql", PACKAGE);
         match self.topology {
-            Topology::Alone => spec,
+            Topology::Alone => ServerSpec { nodes: self.instances.max(1), memory_bytes: 130 << 20, ..spec },
             topology => {
                 let (name, ports): (_, &[u16]) = match topology {
                     Topology::Galera => ("Galera", &galera::PORTS),
@@ -138,6 +158,7 @@ impl Recipe for MariadbRecipe {
 
     fn stage(&self, node: Member<'_>) -> usize {
         match self.topology {
+            Topology::Alone => 0,
             Topology::Galera => galera::stage(node),
             _ => node.number.min(1),
         }

@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Servers,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient, tables,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables,
 };
-use plimsoll_endpoint::{Link, text};
+use plimsoll_endpoint::{Link, Reads, text};
 use plimsoll_lab::tree_bytes;
 
 use crate::connection::{Connection, connect};
+use crate::conninfo::ConnInfo;
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::galera;
 use crate::plan;
 use crate::server::{MariadbRecipe, Topology};
+use crate::servers::{Server, SessionPlan, SessionServers, told_apart};
 use crate::sql::{self, Flavor, quoted};
-use crate::wire::{Login, MySession, READ_ONLY};
+use crate::wire::{Login, READ_ONLY};
 
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
@@ -33,10 +35,12 @@ pub(crate) fn database_name(run_id: &str) -> String {
 pub(crate) struct MariadbStore {
     /// The private servers, and how they were made; `None` when attached.
     server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
+    /// The only one of these that is meant, beside which others know nothing of it.
+    instance: Option<Arc<Node>>,
     /// Where the control plane goes.
     address: Address,
-    /// Where sessions go, each in turn: one place or more.
-    sessions_at: Vec<Address>,
+    /// Where sessions go.
+    sessions_at: SessionServers,
     /// How the control plane logs in.
     login: Arc<Login>,
     /// The limits of what waits for the server: while connecting, and afterwards.
@@ -72,19 +76,51 @@ impl MariadbStore {
     pub(crate) fn private(
         servers: Arc<dyn Servers>,
         recipe: MariadbRecipe,
+        reads: Reads,
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
         // A node of Galera is as good as any other; where replicas follow a primary, it has to be that.
-        let running = servers.running();
+        let all = servers.running();
+        let running = recipe.servers_of(all.clone());
         let first = match recipe.topology {
             Topology::Galera => running.first().cloned().unwrap_or_else(|| servers.first()),
             _ => servers.first(),
         };
         let (login, address) = (recipe.login(&first), recipe.address(&first));
-        let sessions_at = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &running });
-        let store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
-        Ok(Self { sessions_at, ..store })
+        let all = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &all });
+        let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&running) };
+        reads.must_have(replicas.len(), "Make some: --on mariadb-replicas")?;
+        let mut store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
+        let server = |address| Server { address, login: Arc::clone(&store.login) };
+        let (all, replicas) = (all.into_iter().map(server).collect(), replicas.into_iter().map(server).collect());
+        store.sessions_at = SessionServers { all, replicas, reads };
+        Ok(store)
+    }
+
+    /// A store on one of our servers, beside which others know nothing of it.
+    ///
+    /// # Errors
+    /// As [`MariadbStore::private`].
+    pub(crate) fn instance(
+        servers: Arc<dyn Servers>,
+        recipe: MariadbRecipe,
+        node: Arc<Node>,
+        waits: &Waits,
+        run_id: &str,
+    ) -> Result<MariadbStore, StoreError> {
+        let (login, address) = (recipe.login(&node), recipe.address(&node));
+        let store = Self::open(Some((servers, recipe)), node.number, address, login, None, waits, run_id)?;
+        Ok(Self { instance: Some(node), ..store })
+    }
+
+    /// Our own servers; none where it is attached.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        match (&self.instance, &self.server) {
+            (Some(node), _) => vec![Arc::clone(node)],
+            (None, Some((servers, recipe))) => recipe.servers_of(servers.nodes()),
+            (None, None) => Vec::new(),
+        }
     }
 
     /// The settings that its private servers were given.
@@ -92,18 +128,37 @@ impl MariadbStore {
         self.server.as_ref().map(|(_, recipe)| recipe.settings.clone()).unwrap_or_default()
     }
 
-    /// A store on somebody's server.
+    /// A store on somebody's server, or on several of which the first that takes writes is asked for what is not measured.
     ///
     /// # Errors
     /// When it cannot be asked for its version.
     pub(crate) fn attach(
-        address: Address,
-        login: Login,
-        connect_timeout: Option<Duration>,
+        info: ConnInfo,
+        reads: Reads,
         waits: &Waits,
         run_id: &str,
+        progress: &mut dyn FnMut(&str),
     ) -> Result<MariadbStore, StoreError> {
-        Self::open(None, 0, address, login, connect_timeout, waits, run_id)
+        let ConnInfo { address, login, others, connect_timeout } = info;
+        if others.is_empty() && reads == Reads::Primary {
+            return Self::open(None, 0, address, login, connect_timeout, waits, run_id);
+        }
+        let servers = std::iter::once((address, login)).chain(others);
+        let servers = servers.map(|(address, login)| Server { address, login: Arc::new(login) }).collect();
+        let connecting = waits.with_answer(connect_timeout);
+        let sessions_at = match reads {
+            Reads::Primary => SessionServers { all: servers, replicas: Vec::new(), reads },
+            _ => told_apart(servers, reads, &connecting, progress)?,
+        };
+        let mut last = StoreError::usage("the URL names no host");
+        for Server { address, login } in &sessions_at.all {
+            match Self::open(None, 0, address.clone(), (**login).clone(), connect_timeout, waits, run_id) {
+                Ok(store) => return Ok(Self { sessions_at, ..store }),
+                Err(error) if error.is_nobody_there() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
     }
 
     fn open(
@@ -129,7 +184,8 @@ impl MariadbStore {
         let mut store = MariadbStore {
             control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(first))), connect),
             server,
-            sessions_at: vec![address.clone()],
+            instance: None,
+            sessions_at: SessionServers::only(Server { address: address.clone(), login: Arc::clone(&login) }),
             address,
             login,
             connecting,
@@ -233,7 +289,9 @@ impl MariadbStore {
         if let Some((servers, recipe)) = &self.server {
             // No session has a value of its own.
             let set = format!("SET GLOBAL {FLUSH_LOG} = {level}");
-            for node in servers.running() {
+            let running = || recipe.servers_of(servers.running());
+            let nodes = self.instance.as_ref().map_or_else(running, |node| vec![Arc::clone(node)]);
+            for node in nodes {
                 recipe.open(&node, &self.connecting)?.simple(&set)?;
             }
             return Ok(());
@@ -325,7 +383,8 @@ const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlo
 impl Store for MariadbStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let place = match &self.server {
-            Some((servers, _)) if servers.nodes().len() > 1 => format!("private cluster of {}", servers.nodes().len()),
+            Some((_, recipe)) if recipe.proxied => format!("private cluster of {} behind HAProxy", recipe.nodes),
+            Some(_) if self.nodes().len() > 1 => format!("private cluster of {}", self.nodes().len()),
             Some(_) => "private server".to_owned(),
             None => self.login.place.clone(),
         };
@@ -395,16 +454,14 @@ impl Store for MariadbStore {
         self.make_durable(durability)?;
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
-        let login = self.session_login();
-        let servers: Arc<[Address]> = self.sessions_at.clone().into();
-        let client = |number| {
-            let first = number as usize % servers.len();
-            let session = MySession::new(Arc::clone(&login), Arc::clone(&self.layout), session_settings());
-            let session = session.read_only(self.read_only);
-            let session = if servers.len() > 1 { session.in_turn(Arc::clone(&servers), first) } else { session };
-            WireClient { address: servers[first].clone(), session: Box::new(session) }
+        self.sessions_at.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
+        let plan = SessionPlan {
+            database: self.has_database.then_some(&*self.database),
+            layout: &self.layout,
+            settings: &session_settings(),
+            read_only: self.read_only,
         };
-        Ok(Sessions::Wire((0..count).map(client).collect()))
+        Ok(Sessions::Wire(self.sessions_at.sessions(count, &plan)?))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -445,8 +502,8 @@ impl Store for MariadbStore {
             return self.tidy(|control, _| control::footprint(control, &theirs, flavor));
         }
         let mut footprint = self.tidy(|control, database| control::footprint(control, database, flavor))?;
-        if let Some((servers, _)) = &self.server {
-            footprint.total_bytes = servers.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
+        if self.server.is_some() {
+            footprint.total_bytes = self.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }
@@ -471,7 +528,7 @@ impl Store for MariadbStore {
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let Some((servers, recipe)) = self.server.as_ref().filter(|(servers, _)| servers.nodes().len() > 1) else {
+        let Some((servers, recipe)) = self.server.as_ref().filter(|_| self.nodes().len() > 1) else {
             return Some(probe_over(&self.control, self.flavor, String::new()));
         };
         let of_node = |node: Arc<Node>| {
@@ -480,7 +537,7 @@ impl Store for MariadbStore {
             let link = Link::new(Some((Arc::clone(servers), Nodes::One(number))), move || recipe.open(&node, &waits));
             probe_over(&link, self.flavor, name)
         };
-        let mut nodes: Vec<Probe> = servers.nodes().into_iter().map(of_node).collect();
+        let mut nodes: Vec<Probe> = self.nodes().into_iter().map(of_node).collect();
         // One node may be away.
         Some(Box::new(move || Ok(nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect())))
     }

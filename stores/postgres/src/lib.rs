@@ -15,6 +15,7 @@
 //! | `production`, `log` | what a running server was asked, by its statistics and its log |
 //! | `kv` | a table of bytes under bytes, for `keyindex` |
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
+//! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made |
 //! | `progress` | what runs long on one |
 //! | `shared_memory` | what a killed one leaves outside of its directories |
@@ -32,6 +33,7 @@ mod production;
 mod progress;
 mod reach;
 pub mod server;
+mod servers;
 mod shared_memory;
 mod spec;
 pub mod sql;

@@ -68,6 +68,33 @@ pub(crate) fn reach(info: &ConnInfo, settings: &str, waits: &Waits) -> Result<(E
     Err(StoreError::new(kind, format!("none of the {} hosts will do", misses.len())).detail(each.join("; ")))
 }
 
+/// Every host of several that will do, in their order, and why each of the others will not.
+pub(crate) fn reach_all(
+    info: &ConnInfo,
+    wanted: Wanted,
+    settings: &str,
+    waits: &Waits,
+) -> (Vec<Endpoint>, Vec<StoreError>) {
+    let rounds: &[Wanted] = match wanted {
+        Wanted::PreferStandby => &[Wanted::Standby, Wanted::Any],
+        ref one => std::slice::from_ref(one),
+    };
+    let (mut found, mut misses) = (Vec::new(), Vec::new());
+    for wanted in rounds {
+        if !found.is_empty() {
+            break;
+        }
+        misses.clear();
+        for host in &info.hosts {
+            match reach_host(host, *wanted, settings, waits) {
+                Ok((endpoint, _)) => found.push(endpoint),
+                Err(miss) => misses.push(miss.error),
+            }
+        }
+    }
+    (found, misses)
+}
+
 /// Why a host is not taken.
 struct Miss {
     error: StoreError,

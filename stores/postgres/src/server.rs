@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, Waits};
 use plimsoll_lab::Program;
+use plimsoll_lab::proxy::{Door, Proxied};
 
 use crate::pooler;
 use crate::progress;
@@ -48,13 +49,17 @@ pub struct PostgresRecipe {
     pub nodes: usize,
     /// How many replicas a commit waits for.
     pub synchronous: usize,
+    /// How many servers there are that know nothing of each other, on this machine's own network; 1 but where `nodes` is 1.
+    pub instances: usize,
+    /// Sessions go through an HAProxy, which is the node behind these.
+    pub proxied: bool,
     /// Sessions go through a PgBouncer, which is the node behind these.
     pub pooled: bool,
 }
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0, pooled: false }
+        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, proxied: false, pooled: false }
     }
 }
 
@@ -69,10 +74,32 @@ impl PostgresRecipe {
         self.pooled && number == self.nodes
     }
 
-    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through the PgBouncer.
+    /// The node is no PostgreSQL: what is in front of those.
+    pub(crate) fn is_front(&self, number: usize) -> bool {
+        (self.pooled || self.proxied) && number == self.nodes
+    }
+
+    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through what is in front.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Endpoint {
-        let pooler = nodes.iter().find(|node| self.is_pooler(node.number));
-        self.endpoint(pooler.unwrap_or(&nodes[0]))
+        let front = nodes.iter().find(|node| self.is_front(node.number));
+        self.endpoint(front.unwrap_or(&nodes[0]))
+    }
+
+    /// Those of `nodes` that follow the primary, and answer what only reads.
+    pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Endpoint> {
+        if let Some(proxy) = nodes.iter().find(|node| self.proxied && self.is_front(node.number)) {
+            // Behind its second port.
+            let login = self.endpoint(proxy).login;
+            let address = Address::Tcp(proxy.address.to_string(), proxy.listens_at(1).port());
+            return vec![Endpoint::plain(address, (*login).clone())];
+        }
+        let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
+        let named = |node: &Arc<Node>| {
+            let Endpoint { address, login, .. } = self.endpoint(node);
+            let place = format!("node {} of {}", node.number + 1, login.place);
+            Endpoint::plain(address, Login { place, ..(*login).clone() })
+        };
+        replicas.map(named).collect()
     }
 
     /// Where a node is, and as whom one logs in there: without a password by the socket of the only one, or over the network.
@@ -98,6 +125,16 @@ impl PostgresRecipe {
     }
 }
 
+/// The recipe with an HAProxy in front: at its first port the primary, at its second the replicas.
+///
+/// # Errors
+/// As [`Proxied::new`].
+pub(crate) fn behind_proxy(recipe: PostgresRecipe) -> Result<Proxied, StoreError> {
+    let check = || vec![format!("option pgsql-check user {NAME}")];
+    let replicas = Door { to: (1..recipe.nodes).collect(), check: check() };
+    Proxied::new(Box::new(recipe), vec![Door { to: vec![0], check: check() }, replicas])
+}
+
 fn login() -> Login {
     Login {
         user: NAME.to_owned(),
@@ -114,7 +151,7 @@ impl Recipe for PostgresRecipe {
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
         let spec = ServerSpec { stop, leave, reloads: true, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
         if self.is_alone() {
-            return spec;
+            return ServerSpec { nodes: self.instances, memory_bytes: 30 << 20, ..spec };
         }
         let nodes = self.nodes + usize::from(self.pooled);
         ServerSpec { nodes, hosts: nodes, ports: &[5432], memory_bytes: 30 << 20, ..spec }
@@ -134,7 +171,7 @@ impl Recipe for PostgresRecipe {
     }
 
     fn stage(&self, node: Member<'_>) -> usize {
-        node.number.min(1)
+        if self.is_alone() { 0 } else { node.number.min(1) }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
@@ -161,7 +198,7 @@ impl Recipe for PostgresRecipe {
         }
         let below = |name: &str| node.data_dir.join(name).display().to_string();
         let data = self.data_dir(&node).display().to_string();
-        if node.number > 0 {
+        if node.number > 0 && !self.is_alone() {
             let primary = node.nodes[0].listens_at(0);
             let conninfo = format!(
                 "host={} port={} user={NAME} passfile='{}' application_name=node-{}",

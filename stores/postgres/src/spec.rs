@@ -1,31 +1,39 @@
 //! The store as lists show it: its parameters, what it says before it is opened, and how it is.
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, Limits, OpenOptions, ParamSpec, Params, Production, Recipe,
-    SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, with_limits,
+    Dialect, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
+    Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
+    with_limits,
 };
 
-use crate::conninfo::{self, Environment};
+use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
+use plimsoll_lab::proxy::PROXY;
+
+use crate::connection::Connection;
+use crate::conninfo::{self, ConnInfo, Environment, Wanted};
 use crate::log;
 use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
-use crate::reach::reach;
-use crate::server::{POSTGRES, PostgresRecipe};
+use crate::reach::{Endpoint, reach, reach_all};
+use crate::server::{POSTGRES, PostgresRecipe, behind_proxy};
+use crate::servers::SessionServers;
 use crate::store::{PostgresStore, control_settings, schema_name};
 use crate::wire::Protocol;
 
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 19] = with_limits([
+const PARAMS: [ParamSpec; 22] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
         "how statements are sent: parsed once, parsed each time, or as text with the values in it",
     ),
+    READS,
     ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server").of_private(),
     ParamSpec::int(
         "max_connections",
@@ -40,12 +48,17 @@ const PARAMS: [ParamSpec; 19] = with_limits([
         .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
         .of_private(),
+    INSTANCES,
     ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for").of_private(),
+    PROXY,
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\"")
         .of_private(),
 ]);
+
+/// How a private server gets replicas.
+const MAKE_REPLICAS: &str = "Make some: --on postgres-replicas, or nodes = 3.";
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.
 const NOT_TO_BE_SET: [&str; 8] = [
@@ -72,6 +85,7 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec {
         descriptors: 4,
         bounded_by: Some("max_connections"),
+        times: &[READS.name, INSTANCES.name],
         ..SessionSpec::new(SessionShape::Wire, 48 << 10)
     },
     params: &PARAMS,
@@ -81,6 +95,12 @@ static SPEC: StoreSpec = StoreSpec {
             summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
             params: &[("nodes", "3")],
             packages: &[],
+        },
+        StorePreset {
+            name: "postgres-haproxy",
+            summary: "a PostgreSQL and two replicas behind an HAProxy, each on a host of its own",
+            params: &[("nodes", "3"), ("haproxy", "true")],
+            packages: &["haproxy"],
         },
         StorePreset {
             name: "postgres-pgbouncer",
@@ -127,15 +147,18 @@ impl StoreKind for Postgres {
         only_for_private(&options.params)?;
         let schema = schema_name(&options.run_id);
         let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();
+        let spreads = info.balanced || Reads::of(&options.params) != Reads::Primary;
         Ok(vec![
-            format!("attaches to {}", places.join(", or else to ")),
+            format!("attaches to {}", places.join(if spreads { " and " } else { ", or else to " })),
             format!("makes schema {schema} there and drops it afterwards"),
             "asks for a CHECKPOINT when the data is settled, if the role may".to_owned(),
         ])
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let recipe = recipe(params)?;
+        Reads::of(params).must_have(recipe.nodes - 1, MAKE_REPLICAS)?;
+        Ok(Some(if recipe.proxied { Box::new(behind_proxy(recipe)?) } else { Box::new(recipe) }))
     }
 
     fn production(&self, options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
@@ -152,25 +175,33 @@ impl StoreKind for Postgres {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits } = options;
+        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));
+        let protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
         let mut store = match target {
             Target::Servers(servers) => {
                 let recipe = recipe(&params)?;
-                let (endpoint, sessions_at) = (recipe.endpoint(&servers.first()), recipe.sessions_at(&servers.nodes()));
-                let own =
-                    ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
-                let own = own.map(str::to_owned);
-                let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
-                let mut store = PostgresStore::new(Some((servers, ours)), endpoint, None, waits.clone(), waits, run_id);
-                store.sessions_at = sessions_at;
-                store
+                if recipe.instances == 1 {
+                    private(&servers, recipe, Reads::of(&params), None, &waits, &run_id)?
+                } else {
+                    let instance = |node: Arc<Node>| {
+                        let (recipe, node) = (recipe.clone(), Some(node));
+                        let mut store = private(&servers, recipe, Reads::Primary, node, &waits, &run_id)?;
+                        store.protocol = protocol;
+                        Ok(Box::new(store) as Box<dyn Store>)
+                    };
+                    let all = servers.nodes().into_iter().map(instance).collect::<Result<_, StoreError>>()?;
+                    return Ok(Box::new(Instances::new(all)));
+                }
             }
             target => {
                 let (url, password) = target.url()?;
                 let info = conninfo::resolve(url, password, &Environment::of_process())?;
                 only_for_private(&params)?;
                 let connecting = waits.with_answer(info.connect_timeout);
-                let (endpoint, control) = reach(&info, &control_settings(&run_id), &connecting)?;
+                let attached = attached(&info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
+                let (endpoint, control, sessions_at) = attached;
                 let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
+                store.sessions_at = sessions_at;
                 for left in store.left_behind()? {
                     progress(&format!(
                         "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
@@ -179,10 +210,73 @@ impl StoreKind for Postgres {
                 store
             }
         };
-        let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));
-        store.protocol = protocol.map(|(_, protocol)| *protocol).unwrap_or_default();
+        store.protocol = protocol;
         Ok(Box::new(store))
     }
+}
+
+/// A client of servers of our own: of all as a cluster, or of one that is an `instance` beside others.
+fn private(
+    servers: &Arc<dyn Servers>,
+    recipe: PostgresRecipe,
+    reads: Reads,
+    instance: Option<Arc<Node>>,
+    waits: &Waits,
+    run_id: &str,
+) -> Result<PostgresStore, StoreError> {
+    let proxied = recipe.proxied.then_some(recipe.nodes);
+    let endpoint = recipe.endpoint(instance.as_ref().unwrap_or(&servers.first()));
+    let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
+    reads.must_have(replicas.len(), MAKE_REPLICAS)?;
+    let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
+    let own = ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
+    let own = own.map(str::to_owned);
+    let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
+    let own = Some((Arc::clone(servers), ours));
+    let mut store = PostgresStore::new(own, endpoint, None, waits.clone(), waits.clone(), run_id.to_owned());
+    store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
+    store.instance = instance;
+    store.proxied = proxied;
+    Ok(store)
+}
+
+/// Which of the URL's hosts is asked for what: the one for the control plane, with its connection, and those of sessions.
+fn attached(
+    info: &ConnInfo,
+    reads: Reads,
+    settings: &str,
+    connecting: &Waits,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Endpoint, Connection, SessionServers), StoreError> {
+    if !info.balanced && reads == Reads::Primary {
+        let (endpoint, control) = reach(info, settings, connecting)?;
+        let sessions_at = SessionServers::new(vec![endpoint.clone()]);
+        return Ok((endpoint, control, sessions_at));
+    }
+    if info.balanced && reads != Reads::Primary {
+        let what = "`reads` and load_balance_hosts both say which host a session goes to";
+        return Err(StoreError::usage(what).next("Leave one of them out."));
+    }
+    // What is made is made on the primary, whoever is asked then.
+    let first = ConnInfo { wanted: Wanted::Primary, ..info.clone() };
+    let (endpoint, control) = match reach(&first, settings, connecting) {
+        Err(_) if reads == Reads::Primary => reach(info, settings, connecting)?,
+        reached => reached?,
+    };
+    let wanted = if reads == Reads::Primary { info.wanted } else { Wanted::Standby };
+    let (found, misses) = reach_all(info, wanted, "", connecting);
+    let is_primary = |error: &StoreError| reads != Reads::Primary && error.what.starts_with(&endpoint.login.place);
+    for miss in misses.iter().filter(|miss| !is_primary(miss)) {
+        progress(&format!("sessions go without a host: {miss}"));
+    }
+    let sessions_at = match reads {
+        Reads::Primary => SessionServers::new(found),
+        reads => {
+            reads.must_have(found.len(), "Name the replicas in the URL: postgres://primary,replica/db")?;
+            SessionServers::new(vec![endpoint.clone()]).reading(reads, found)
+        }
+    };
+    Ok((endpoint, control, sessions_at))
 }
 
 /// How private servers are made with these parameters.
@@ -197,7 +291,17 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     if pooled {
         PGBOUNCER.find()?;
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, pooled })
+    let instances = count(INSTANCES.name).max(1);
+    if instances > 1 && (nodes > 1 || pooled) {
+        let what = format!("{instances} instances are servers alone, without replicas or a PgBouncer");
+        return Err(StoreError::usage(what).next("Leave `instances` out, or `nodes` and `pgbouncer`."));
+    }
+    let proxied = params.bool(PROXY.name);
+    if proxied && (nodes == 1 || pooled) {
+        return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
+            .next("Ask for nodes = 3, and leave `pgbouncer` out."));
+    }
+    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, proxied, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

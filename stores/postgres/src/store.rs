@@ -4,9 +4,9 @@ use std::fs::Metadata;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, Op, OpKind, Probe,
-    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, WireClient,
-    WireSession, tables, waits,
+    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op, OpKind,
+    Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables,
+    waits,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_keyindex::records::Records;
@@ -17,11 +17,9 @@ use crate::control;
 use crate::counters::{self, Counters};
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
+use crate::servers::{SessionPlan, SessionServers};
 use crate::sql::{Postgres, literal, quoted};
-use crate::wire::{GivenUp, PgSession, Protocol, around};
-
-/// Operations cancelled in one go; each costs a connection.
-const CANCELS_MAX: usize = 8;
+use crate::wire::Protocol;
 
 /// Begins the comment on a schema that Plimsoll made.
 const MADE_BY: &str = "Made by Plimsoll for run ";
@@ -54,18 +52,20 @@ fn search_path(schema: &str) -> String {
 pub(crate) struct PostgresStore {
     /// The private server; `None` when attached.
     server: Option<Arc<dyn Servers>>,
+    /// The only one of these that is meant, beside which others know nothing of it.
+    pub(crate) instance: Option<Arc<Node>>,
+    /// How many of these an HAProxy is in front of, where there is one.
+    pub(crate) proxied: Option<usize>,
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
-    /// Where driven sessions go: there, or to a pooler in front.
-    pub(crate) sessions_at: Endpoint,
+    /// Where driven sessions go: there, to a pooler in front, to several in turns.
+    pub(crate) sessions_at: SessionServers,
     /// The limits of what waits for the server: while connecting, and afterwards.
     connecting: Waits,
     waits: Waits,
     /// How sessions send statements.
     pub(crate) protocol: Protocol,
-    /// What sessions have given up and nobody has cancelled yet.
-    given_up: Arc<GivenUp>,
     control: Link<Connection>,
     schema: String,
     run_id: String,
@@ -105,13 +105,14 @@ impl PostgresStore {
         let control = Link::new(server.clone().map(|server| (server, Nodes::All)), connect).holding(control);
         PostgresStore {
             server,
+            instance: None,
+            proxied: None,
             ours: ours.unwrap_or_default(),
-            sessions_at: endpoint.clone(),
+            sessions_at: SessionServers::new(vec![endpoint.clone()]),
             endpoint,
             connecting,
             waits,
             protocol: Protocol::default(),
-            given_up: Arc::default(),
             control,
             schema: schema_name(&run_id),
             run_id,
@@ -119,6 +120,14 @@ impl PostgresStore {
             read_only: false,
             layout: Arc::default(),
             records: None,
+        }
+    }
+
+    /// Our own servers; none where it is attached.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        match (&self.instance, &self.server) {
+            (Some(node), _) => vec![Arc::clone(node)],
+            (None, server) => server.as_ref().map(|server| server.nodes()).unwrap_or_default(),
         }
     }
 
@@ -245,24 +254,14 @@ impl PostgresStore {
     }
 }
 
-/// Has the server stop what sessions have given up after a timeout, so that it does not work, and hold locks, for
-/// nobody. What cannot be cancelled is left: it is unknown either way.
-fn cancel_given_up(given_up: &GivenUp, endpoint: &Endpoint) {
-    for _ in 0..CANCELS_MAX {
-        let Some(key) = given_up.take() else { return };
-        if endpoint.cancel(&key).is_err() {
-            return;
-        }
-    }
-}
-
 impl Store for PostgresStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let private = self.server.is_some();
-        let nodes = self.server.as_ref().map_or(1, |server| server.nodes().len());
+        let nodes = self.nodes().len();
         let place = self.endpoint.login.place.clone();
         let control = self.control.get()?;
         let place = match (private, control.session().agreed()) {
+            (true, _) if let Some(nodes) = self.proxied => format!("private cluster of {nodes} behind HAProxy"),
             (true, _) if nodes > 1 => format!("private cluster of {nodes}"),
             (true, _) => "private server".to_owned(),
             (false, None) => place,
@@ -301,7 +300,7 @@ impl Store for PostgresStore {
 
     fn settings_in_force(&mut self, durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         let settings = self.session_settings(durability)?;
-        let mut session = self.sessions_at.open(Arc::default(), &settings, &[], &self.connecting)?;
+        let mut session = self.sessions_at.first().open(Arc::default(), &settings, &[], &self.connecting)?;
         Ok(Some(control::settings(&mut session, &self.ours)?))
     }
 
@@ -309,6 +308,10 @@ impl Store for PostgresStore {
         let mut statements = Vec::new();
         let mut records = None;
         if layout.index == IndexMode::Keyindex {
+            if self.sessions_at.read_apart() {
+                let what = "with keyindex a session reads what it is going to write, and cannot read from replicas";
+                return Err(StoreError::usage(what).next("Leave `reads` out, or ask for index = \"own\" or \"none\"."));
+            }
             records = Some(Records::new(layout)?);
             statements.push(kv::CREATE.to_owned());
         } else if layout.collections.is_empty() && layout.statements.is_empty() {
@@ -335,21 +338,19 @@ impl Store for PostgresStore {
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let settings = self.session_settings(durability)?;
-        let endpoint = self.sessions_at.clone();
         let Some(records) = &self.records else {
-            let client = |_| {
-                let (login, layout) = (Arc::clone(&endpoint.login), Arc::clone(&self.layout));
-                let mut session = PgSession::new(login, layout, settings.clone());
-                (session.protocol, session.given_up) = (self.protocol, Some(Arc::clone(&self.given_up)));
-                // Without TLS there is nothing between the session and its bytes.
-                let session: Box<dyn WireSession> = match &endpoint.tls {
-                    None => Box::new(session),
-                    tls => Box::new(around(tls.as_ref(), session, &endpoint.login.place)?),
-                };
-                Ok(WireClient { address: endpoint.address.clone(), session })
-            };
+            if self.sessions_at.are_several() {
+                if self.has_schema {
+                    // What was acknowledged without being synced is on its way to replicas when it is.
+                    self.sync()?;
+                }
+                self.sessions_at.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
+            }
+            let plan = SessionPlan { layout: &self.layout, settings: &settings, protocol: self.protocol };
+            let client = |number: u32| self.sessions_at.session(number as usize, &plan);
             return Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?));
         };
+        let endpoint = self.sessions_at.first().clone();
         let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(waits::GRACE) };
         let session = |_| {
             let kv = PgKv::open(connect.clone())?;
@@ -388,8 +389,8 @@ impl Store for PostgresStore {
         }
         let keyindex = self.records.is_some();
         let mut footprint = self.tidy(|control, schema| control::footprint(control, schema, keyindex))?;
-        if let Some(server) = &self.server {
-            footprint.total_bytes = server.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
+        if self.server.is_some() {
+            footprint.total_bytes = self.nodes().iter().map(|node| tree_bytes(&node.data_dir, Metadata::len)).sum();
         }
         Ok(footprint)
     }
@@ -420,12 +421,12 @@ impl Store for PostgresStore {
     }
 
     fn probe(&mut self) -> Option<Probe> {
-        let (given_up, endpoint) = (Arc::clone(&self.given_up), self.sessions_at.clone());
+        let sessions_at = self.sessions_at.clone();
         let mut counters = Counters::default();
-        let has_replicas = self.server.as_ref().is_some_and(|server| server.nodes().len() > 1);
+        let has_replicas = self.nodes().len() > 1;
         Some(self.control.probe(move |control| {
             // While sessions are at work nobody else is there to do it.
-            cancel_given_up(&given_up, &endpoint);
+            sessions_at.cancel_given_up();
             let mut all = counters.read(control)?;
             if has_replicas {
                 all.extend(counters::of_replicas(control)?);

@@ -5,6 +5,8 @@
 //! | `redis://user@host:6379/0`, `valkey://…` | TCP; the path is the database's number |
 //! | `redis+unix:///path/to.sock?db=0`, `valkey+unix://…` | a Unix socket |
 //! | `redis://?socket=/path/to.sock` | the same |
+//! | `redis://a:7000,b:7000,c` | a cluster, by the first of these nodes that answers |
+//! | `redis-sentinel://a:26379,b/0?sentinelMasterId=mymaster`, `redis+sentinel://a,b/mymaster/0` | the master that these Sentinels name |
 //! | `rediss://…`, `valkeys://…` | TLS; `?cacert=FILE` says whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we are, `insecure=yes` that nothing is checked |
 //!
 //! A password is taken from where the caller has it (`--password-file`, or out of the URL), else from
@@ -15,11 +17,15 @@ use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError};
 pub use plimsoll_endpoint::Password;
-use plimsoll_endpoint::{TlsFiles, Url, decode, host_and_port, one_host, port, shown_host, usage};
+use plimsoll_endpoint::{TlsFiles, Url, decode, host_and_port, port, shown_host, usage};
 
 const PORT: u16 = 6379;
 const FORM: &str = "Write it as redis://user@host:6379/0 or redis+unix:///path/to.sock?db=0";
-const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
+const SCHEMES: [&str; 8] =
+    ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", "redis-sentinel", "redis+sentinel"];
+const SENTINEL_PORT: u16 = 26379;
+/// The name that Redis' documentation gives a master that Sentinels watch.
+const MASTER: &str = "mymaster";
 /// Variables that hold a password, the first that is set wins.
 const PASSWORD_VARIABLES: [&str; 2] = ["REDISCLI_AUTH", "VALKEYCLI_AUTH"];
 
@@ -39,20 +45,31 @@ pub struct Login {
 /// A server, and how to log in.
 pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
+/// Where a URL leads.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The only server, or the first of several.
+    pub endpoint: Endpoint,
+    /// All of these, where there are several.
+    pub addresses: Vec<Address>,
+    /// They are Sentinels, and this is their name of the master.
+    pub master: Option<String>,
+}
+
 /// Finds out where `url` leads. `password`, where it is known already, wins over the environment, which `var` looks up.
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(
-    url: &str,
-    password: Option<&str>,
-    var: &dyn Fn(&str) -> Option<String>,
-) -> Result<Endpoint, StoreError> {
+pub fn resolve(url: &str, password: Option<&str>, var: &dyn Fn(&str) -> Option<String>) -> Result<Found, StoreError> {
     let url = Url::split(url, &SCHEMES, FORM)?;
     let server = if url.scheme.starts_with("valkey") { "valkey" } else { "redis" };
     let is_tls = matches!(url.scheme, "rediss" | "valkeys");
     let is_unix = url.scheme.ends_with("+unix");
-    let path = decode(url.path.unwrap_or_default())?;
+    let is_sentinel = url.scheme.ends_with("sentinel");
+    let (mut master, path) = match url.path.unwrap_or_default() {
+        path if is_sentinel => of_sentinels(path)?,
+        path => (None, decode(path)?),
+    };
     if is_unix && !url.hosts.is_empty() {
         return Err(usage("the URL of a Unix socket names a host", "Write three slashes: redis+unix:///path"));
     }
@@ -62,6 +79,7 @@ pub fn resolve(
         match name.as_str() {
             "socket" if url.scheme == server && url.hosts.is_empty() => socket = value,
             "db" => database = value,
+            "sentinelMasterId" if is_sentinel => master = Some(value),
             name if is_tls && files.take(name, &value) => {}
             // What was in it has been taken out.
             "password" if value.is_empty() => {}
@@ -78,11 +96,16 @@ pub fn resolve(
             .parse()
             .map_err(|_| usage("the database in the URL is not a number", "Write it as redis://host:6379/0"))?,
     };
+    let mut addresses = Vec::new();
     let (address, place) = if socket.is_empty() {
-        let (host, port) = address(url.hosts)?;
+        let usual = if is_sentinel { SENTINEL_PORT } else { PORT };
+        let all = url.hosts.split(',').map(|text| address(text, usual)).collect::<Result<Vec<_>, StoreError>>()?;
         let scheme = if is_tls { format!("{server}s") } else { server.to_owned() };
-        let place = format!("{scheme}://{}:{port}/{database}", shown_host(&host));
-        (Address::Tcp(host, port), place)
+        let scheme = if is_sentinel { url.scheme } else { &scheme };
+        let shown: Vec<String> = all.iter().map(|(host, port)| format!("{}:{port}", shown_host(host))).collect();
+        let place = format!("{scheme}://{}/{database}", shown.join(","));
+        addresses.extend(all.into_iter().map(|(host, port)| Address::Tcp(host, port)));
+        (addresses[0].clone(), place)
     } else {
         if socket == "/" {
             return Err(usage("the URL names no socket", FORM));
@@ -98,13 +121,24 @@ pub fn resolve(
     let user = known(decode(url.user.unwrap_or_default())?);
     let login = Login { user, password: password.map(Password::new), database, place };
     let tls = if is_tls { Some(files.options()?) } else { None };
-    Ok(Endpoint { address, tls, login })
+    let endpoint = Endpoint { address, tls, login };
+    Ok(Found { endpoint, addresses, master: is_sentinel.then(|| master.unwrap_or_else(|| MASTER.to_owned())) })
 }
 
-fn address(hosts: &str) -> Result<(String, u16), StoreError> {
-    let (host, number) = host_and_port(hosts, "redis://[::1]:6379/0")?;
-    let host = if host.is_empty() { "localhost".to_owned() } else { one_host(decode(host)?)? };
-    let number = number.filter(|text| !text.is_empty()).map_or(Ok(PORT), |text| port(text, FORM))?;
+/// What stands behind the Sentinels of a URL: the master's name, the database's number, or both.
+fn of_sentinels(path: &str) -> Result<(Option<String>, String), StoreError> {
+    let (name, number) = match path.split_once('/') {
+        Some((name, number)) => (name, number),
+        None if path.bytes().all(|byte| byte.is_ascii_digit()) => ("", path),
+        None => (path, ""),
+    };
+    Ok((Some(decode(name)?).filter(|name| !name.is_empty()), decode(number)?))
+}
+
+fn address(text: &str, usual: u16) -> Result<(String, u16), StoreError> {
+    let (host, number) = host_and_port(text, "redis://[::1]:6379/0")?;
+    let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
+    let number = number.filter(|text| !text.is_empty()).map_or(Ok(usual), |text| port(text, FORM))?;
     Ok((host, number))
 }
 
@@ -120,7 +154,33 @@ mod tests {
     }
 
     fn at(url: &str) -> Endpoint {
+        found(url).endpoint
+    }
+
+    fn found(url: &str) -> Found {
         resolve(url, None, &nowhere).unwrap_or_else(|error| panic!("{url}: {error}"))
+    }
+
+    #[test]
+    fn several_hosts_are_a_cluster_or_sentinels() {
+        let tcp = |host: &str, port| Address::Tcp(host.into(), port);
+        let cluster = found("redis://a:7000,b/2");
+        assert_eq!((cluster.addresses, cluster.master), (vec![tcp("a", 7000), tcp("b", 6379)], None));
+        assert_eq!(cluster.endpoint.login.place, "redis://a:7000,b:6379/2");
+        for (url, master, database) in [
+            ("redis-sentinel://a,b:7000", "mymaster", 0),
+            ("redis-sentinel://a,b:7000/3?sentinelMasterId=main", "main", 3),
+            ("redis+sentinel://a,b:7000/main", "main", 0),
+            ("redis+sentinel://a,b:7000/main/4", "main", 4),
+        ] {
+            let sentinels = found(url);
+            assert_eq!(sentinels.addresses, [tcp("a", 26379), tcp("b", 7000)], "{url}");
+            assert_eq!(
+                (sentinels.master.as_deref(), sentinels.endpoint.login.database),
+                (Some(master), database),
+                "{url}"
+            );
+        }
     }
 
     #[test]
@@ -159,7 +219,7 @@ mod tests {
     fn a_password_is_taken_from_the_first_place_that_has_one() {
         let env = |name: &str| (name == "REDISCLI_AUTH").then(|| "from env".to_owned());
         let password = |url: &str, given: Option<&str>| {
-            let login = resolve(url, given, &env).unwrap().login;
+            let login = resolve(url, given, &env).unwrap().endpoint.login;
             (login.user, login.password)
         };
         let is = |user: Option<&str>, word: &str| (user.map(str::to_owned), Some(Password::new(word)));
@@ -178,7 +238,7 @@ mod tests {
             "redis://h/one",
             "redis://h:0",
             "redis://h:99999",
-            "redis://a,b",
+            "redis-sentinel://a/main/one",
             "redis://h?bad=1",
             "redis://h?cacert=/ca",
             "rediss://h?cert=/c",

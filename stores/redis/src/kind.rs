@@ -4,14 +4,16 @@ use plimsoll_core::{
     Interface, Limits, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
     StorePreset, StoreSpec, Target, with_limits,
 };
-use plimsoll_endpoint::Environment;
+use plimsoll_endpoint::{Environment, READS, Reads};
 
 use crate::endpoint;
+use crate::readers::not_in_cluster;
 use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
-const PARAMS: [ParamSpec; 19] = with_limits([
+const PARAMS: [ParamSpec; 20] = with_limits([
+    READS,
     ParamSpec::one_of(
         "server",
         &["any", "redis", "valkey"],
@@ -48,10 +50,10 @@ static SPEC: StoreSpec = StoreSpec {
     name: "redis",
     aliases: &["valkey"],
     summary: "Redis or Valkey, a private server or one that runs already",
-    schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"],
+    schemes: &["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", "redis-sentinel", "redis+sentinel"],
     interfaces: &[Interface::Kv, Interface::Commands],
     sessions: SessionSpec {
-        times: Some("nodes"),
+        times: &["nodes", READS.name],
         bounded_by: Some("maxclients"),
         ..SessionSpec::new(SessionShape::Wire, 16 << 10)
     },
@@ -103,7 +105,7 @@ impl StoreKind for Redis {
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?.endpoint;
         endpoint.tls_client()?;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
@@ -115,18 +117,24 @@ impl StoreKind for Redis {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(recipe(params)?)))
+        let (recipe, reads) = (recipe(params)?, Reads::of(params));
+        if reads != Reads::Primary && recipe.shape.masters > 1 {
+            return Err(not_in_cluster());
+        }
+        reads.must_have(recipe.shape.replicas, "Make some: --on redis-sentinel, or replicas = 2.")?;
+        Ok(Some(Box::new(recipe)))
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits } = options;
         let protocol = if params.text("protocol") == "3" { Protocol::Resp3 } else { Protocol::Resp2 };
+        let asked = (protocol, Reads::of(&params));
         let store = match target {
-            Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, protocol, &waits),
+            Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, asked, &waits),
             target => {
                 let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
-                RedisStore::attach(endpoint, protocol, &run_id, &waits, progress)?
+                let found = endpoint::resolve(url, password, Environment::of_process().var)?;
+                RedisStore::attach(found, asked, &run_id, &waits, progress)?
             }
         };
         Ok(Box::new(store))

@@ -33,6 +33,7 @@ mod kind;
 mod member;
 mod opening;
 mod prepared;
+mod readers;
 mod reply;
 pub mod resp;
 pub mod server;

@@ -61,7 +61,7 @@ const SENTINEL_PORTS: [u16; 1] = [26379];
 
 /// The role of a server that has keys of its own.
 pub(crate) const MASTER: &str = "master";
-const REPLICA: &str = "replica";
+pub(crate) const REPLICA: &str = "replica";
 const SENTINEL: &str = "sentinel";
 
 /// How many servers there are of each kind.

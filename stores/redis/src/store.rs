@@ -10,22 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plimsoll_core::Recipe as _;
 use plimsoll_core::{
     Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Statement,
-    Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient, WireSession,
+    Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
 };
+use plimsoll_endpoint::Reads;
 use plimsoll_endpoint::tls::session;
 use plimsoll_lab::tree_bytes;
 use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Found, Login};
 use crate::facts::{self, Info};
 use crate::member::Member;
 use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
-use crate::watched::{Watched, Whereabouts};
+use crate::watched::{Sentinels, Watched, Whereabouts, follow};
 use crate::wire::{Protocol, RedisSession};
-use crate::{append_only, command, slots};
+use crate::{append_only, command, readers, slots};
 
 /// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
 const CLEAR_ROUNDS: u32 = 10;
@@ -50,6 +51,11 @@ pub(crate) struct RedisStore {
     check_program: Option<PathBuf>,
     /// Our own servers that Sentinels watch, the master of which is the only member.
     watched: Option<Watched>,
+    /// Somebody's Sentinels, whose master is the only member.
+    sentinels: Option<Sentinels>,
+    /// Who answers what only reads; and our own servers, where they are.
+    reads: Reads,
+    ours: Option<readers::Ours>,
     /// Of a cluster: what its sessions count.
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
@@ -64,7 +70,12 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub fn private(servers: &Arc<dyn Servers>, recipe: &RedisRecipe, protocol: Protocol, waits: &Waits) -> Self {
+    pub fn private(
+        servers: &Arc<dyn Servers>,
+        recipe: &RedisRecipe,
+        (protocol, reads): (Protocol, Reads),
+        waits: &Waits,
+    ) -> Self {
         let watched = (recipe.shape.sentinels > 0).then(|| Watched {
             servers: Arc::clone(servers),
             nodes: servers.nodes(),
@@ -81,17 +92,52 @@ impl RedisStore {
         let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, String::new(), "");
         store.check_program = recipe.check_program();
         store.watched = watched;
+        (store.reads, store.ours) = (reads, Some((Arc::clone(servers), recipe.clone())));
         store
     }
 
+    /// A store on the first of a URL's servers that answers, or on the master that its Sentinels name.
     pub fn attach(
+        found: Found,
+        asked: (Protocol, Reads),
+        run_id: &str,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, StoreError> {
+        let Found { endpoint, addresses, master } = found;
+        if let Some(name) = master {
+            let sentinels = Sentinels { addresses, name, endpoint, waits: waits.clone() };
+            let endpoint = Endpoint { address: sentinels.master()?, ..sentinels.endpoint.clone() };
+            let mut store = Self::attach_one(endpoint, asked, run_id, waits, progress)?;
+            store.sentinels = Some(sentinels);
+            return Ok(store);
+        }
+        let is_one = addresses.len() < 2;
+        let mut last = None;
+        for address in addresses.into_iter().filter(|_| !is_one) {
+            match Self::attach_one(Endpoint { address, ..endpoint.clone() }, asked, run_id, waits, progress) {
+                Ok(store) if store.cluster.is_none() => {
+                    return Err(StoreError::usage(
+                        "several hosts are those of a cluster, and one that answers is in none",
+                    )
+                    .next("Name its master alone, or Sentinels: redis-sentinel://host1,host2"));
+                }
+                Err(error) if error.is_nobody_there() => last = Some(error),
+                attached => return attached,
+            }
+        }
+        last.map_or_else(|| Self::attach_one(endpoint, asked, run_id, waits, progress), Err)
+    }
+
+    fn attach_one(
         endpoint: Endpoint,
-        protocol: Protocol,
+        (protocol, reads): (Protocol, Reads),
         run_id: &str,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
         let mut store = Self::new(vec![Member::new(endpoint, None, waits)], protocol, prefix_of(run_id), run_id);
+        store.reads = reads;
         store.meet()?;
         for left in store.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
             let pattern = format!("{}*", prefix_of(&left.text()));
@@ -109,6 +155,9 @@ impl RedisStore {
             is_private: members.iter().any(|member| member.data_dir().is_some()),
             check_program: None,
             watched: None,
+            sentinels: None,
+            reads: Reads::Primary,
+            ours: None,
             cluster: (members.len() > 1).then(Arc::default),
             login: Arc::new(members[0].endpoint.login.clone()),
             members,
@@ -129,6 +178,13 @@ impl RedisStore {
             if endpoint.address != self.members[0].endpoint.address {
                 self.members = vec![watched.member(master)];
             }
+        }
+        if let Some(sentinels) = &self.sentinels
+            && let Ok(master) = sentinels.master()
+            && master != self.members[0].endpoint.address
+        {
+            let endpoint = Endpoint { address: master, ..self.members[0].endpoint.clone() };
+            self.members = vec![Member::new(endpoint, None, &sentinels.waits)];
         }
         &mut self.members
     }
@@ -166,6 +222,9 @@ impl RedisStore {
 
     /// Takes the masters at `addresses` for the members, and sees that each of them lets us in.
     fn meet_cluster(&mut self, endpoint: &Endpoint, addresses: Vec<Address>, waits: &Waits) -> Result<(), StoreError> {
+        if self.reads != Reads::Primary {
+            return Err(readers::not_in_cluster());
+        }
         self.cluster.get_or_insert_with(Arc::default);
         let mut members = Vec::new();
         for address in addresses {
@@ -308,21 +367,35 @@ impl RedisStore {
         Ok(())
     }
 
-    fn session(
+    /// Who else than the master answers what only reads, with all that the master has by now.
+    fn replicas(&mut self) -> Result<Vec<Endpoint>, StoreError> {
+        if self.reads == Reads::Primary {
+            return Ok(Vec::new());
+        }
+        let (ours, reads) = (self.ours.clone(), self.reads);
+        let first = self.first();
+        let master = first.endpoint.clone();
+        let control = first.control.get()?;
+        let replicas = match ours {
+            Some((servers, recipe)) => readers::of_ours(&*servers, &recipe, &master.address),
+            None => readers::of_master(&Info::read(control)?, &master),
+        };
+        reads.must_have(replicas.len(), "Make some: --on redis-sentinel; an attached master names its own.")?;
+        let waits = control.waits().clone();
+        readers::until_follow(control, &replicas, &waits)?;
+        Ok(replicas)
+    }
+
+    /// A session to one server.
+    fn plain(
         &self,
-        members: Option<&Arc<Members>>,
+        endpoint: &Endpoint,
         whereabouts: Option<&Arc<Whereabouts>>,
         tls: Option<&TlsClient>,
     ) -> Result<WireClient, StoreError> {
-        let endpoint = &self.members[0].endpoint;
-        let session: Box<dyn WireSession> = match members {
-            Some(members) => Box::new(ClusterSession::new(Arc::clone(members))),
-            None => {
-                let mut plain = RedisSession::new(Arc::clone(&self.login), self.protocol, self.prefix_in_use());
-                plain.whereabouts = whereabouts.cloned();
-                session(plain, tls, &endpoint.address, &self.login.place)?
-            }
-        };
+        let mut plain = RedisSession::new(Arc::new(endpoint.login.clone()), self.protocol, self.prefix_in_use());
+        plain.whereabouts = whereabouts.cloned();
+        let session = session(plain, tls, &endpoint.address, &endpoint.login.place)?;
         Ok(WireClient { address: endpoint.address.clone(), session })
     }
 }
@@ -392,8 +465,29 @@ impl Store for RedisStore {
             })
         });
         let master = self.first().endpoint.address.clone();
-        let whereabouts = self.watched.as_ref().map(|watched| watched.follow(master)).transpose()?;
-        let clients = (0..count).map(|_| self.session(members.as_ref(), whereabouts.as_ref(), tls.as_ref()));
+        let whereabouts = match (&self.watched, &self.sentinels) {
+            (Some(watched), _) => Some(watched.follow(master)?),
+            (None, Some(sentinels)) => {
+                let sentinels = sentinels.clone();
+                Some(follow(master, move || sentinels.master().ok())?)
+            }
+            (None, None) => None,
+        };
+        let replicas = self.replicas()?;
+        let endpoint = &self.members[0].endpoint;
+        let (whereabouts, tls) = (whereabouts.as_ref(), tls.as_ref());
+        let client = |number: u32| match &members {
+            Some(members) => {
+                let session = Box::new(ClusterSession::new(Arc::clone(members)));
+                Ok(WireClient { address: endpoint.address.clone(), session })
+            }
+            None => {
+                let replica = |at: usize| self.plain(&replicas[at], None, tls);
+                let master = || self.plain(endpoint, whereabouts, tls);
+                self.reads.session(number as usize, master, replicas.len(), replica)
+            }
+        };
+        let clients = (0..count).map(client);
         Ok(Sessions::Wire(clients.collect::<Result<_, StoreError>>()?))
     }
 
@@ -468,6 +562,9 @@ impl Store for RedisStore {
         // Replicas too, where one of them may become the master.
         let watched = self.watched.as_ref().map(Watched::members);
         let members = watched.as_deref().unwrap_or(&self.members);
+        if let Some(sentinels) = self.sentinels.clone() {
+            return Some(sentinels.probe(&members[0].endpoint));
+        }
         if redirections.is_none() && members.len() == 1 {
             return members.first().map(|only| only.probe(String::new()));
         }

@@ -3,15 +3,20 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Durability, Node, Servers, StoreError, Waits};
+use plimsoll_core::{Address, Durability, Node, Probe, Servers, StoreError, StoreErrorKind, Waits};
 
 use crate::append_only;
+use crate::control::Control;
+use crate::endpoint::{Endpoint, Login};
 use crate::formation::watched_master;
 use crate::member::Member;
 use crate::server::RedisRecipe;
 
 /// How often Sentinels are asked. They take seconds to agree that a master is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long one Sentinel may take to say what it knows: another one knows it too.
+const ASK_BOUND: Duration = Duration::from_secs(1);
 
 /// Where the master listens, as those who follow it know it.
 #[derive(Debug)]
@@ -25,6 +30,97 @@ impl Whereabouts {
 
     fn set(&self, address: Address) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+}
+
+/// Where a master listens, from now on and for as long as somebody wants to know: a thread asks.
+///
+/// # Errors
+/// There can be no further thread.
+pub(crate) fn follow(
+    master: Address,
+    ask: impl Fn() -> Option<Address> + Send + 'static,
+) -> Result<Arc<Whereabouts>, StoreError> {
+    let whereabouts = Arc::new(Whereabouts(Mutex::new(master)));
+    let told: Weak<Whereabouts> = Arc::downgrade(&whereabouts);
+    let tell = move || {
+        while told.strong_count() > 0 {
+            let master = ask();
+            if let (Some(told), Some(master)) = (told.upgrade(), master) {
+                told.set(master);
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    };
+    std::thread::Builder::new()
+        .name("sentinels".to_owned())
+        .spawn(tell)
+        .map_err(|error| StoreError::io("the thread that asks Sentinels", &error))?;
+    Ok(whereabouts)
+}
+
+/// Somebody's Sentinels, and what they call the master.
+#[derive(Clone)]
+pub(crate) struct Sentinels {
+    pub addresses: Vec<Address>,
+    pub name: String,
+    /// How one logs in at the servers, and at Sentinels that ask who is there.
+    pub endpoint: Endpoint,
+    pub waits: Waits,
+}
+
+impl Sentinels {
+    /// Where the master listens, as the first Sentinel says that answers.
+    ///
+    /// # Errors
+    /// `Usage` where they know of none by that name; why none answers.
+    pub fn master(&self) -> Result<Address, StoreError> {
+        let mut last = StoreError::usage("the URL names no Sentinel");
+        for address in &self.addresses {
+            match self.ask(address) {
+                Err(error) if error.is_nobody_there() => last = error,
+                answer => return answer,
+            }
+        }
+        Err(last)
+    }
+
+    /// What reads the counters of whoever is the master; `endpoint` is it now.
+    pub fn probe(self, endpoint: &Endpoint) -> Probe {
+        let of = |endpoint: Endpoint, waits: &Waits| Member::new(endpoint, None, waits).probe(String::new());
+        let (mut endpoint, mut read) = (endpoint.clone(), of(endpoint.clone(), &self.waits));
+        Box::new(move || {
+            read().or_else(|lost| {
+                let master = self.master().map_err(|_| lost.clone())?;
+                if master == endpoint.address {
+                    return Err(lost);
+                }
+                endpoint.address = master;
+                read = of(endpoint.clone(), &self.waits);
+                read()
+            })
+        })
+    }
+
+    fn ask(&self, address: &Address) -> Result<Address, StoreError> {
+        let own = Endpoint { address: address.clone(), ..self.endpoint.clone() };
+        let mut stranger = own.clone();
+        (stranger.login.user, stranger.login.password, stranger.login.database) = (None, None, 0);
+        let looks = self.waits.with_answer(ASK_BOUND);
+        let question: [&[u8]; 3] = [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()];
+        let says = match Control::open(&stranger, &looks).and_then(|mut control| control.command(&question)) {
+            Err(error) if matches!(error.kind, StoreErrorKind::Authentication | StoreErrorKind::Permission) => {
+                let known = Endpoint { login: Login { database: 0, ..own.login.clone() }, ..own };
+                Control::open(&known, &looks)?.command(&question)?
+            }
+            says => says?,
+        };
+        let words: Vec<String> = says.list().iter().map(|word| word.text()).collect();
+        match words.as_slice() {
+            [host, port] if let Ok(port) = port.parse() => Ok(Address::Tcp(host.clone(), port)),
+            _ => Err(StoreError::usage(format!("the Sentinels know of no master `{}`", self.name))
+                .next("Name it as they do: redis+sentinel://host:26379/NAME")),
+        }
     }
 }
 
@@ -60,23 +156,8 @@ impl Watched {
     /// # Errors
     /// There can be no further thread.
     pub fn follow(&self, master: Address) -> Result<Arc<Whereabouts>, StoreError> {
-        let whereabouts = Arc::new(Whereabouts(Mutex::new(master)));
-        let (told, watched) = (Arc::downgrade(&whereabouts), self.clone());
-        std::thread::Builder::new()
-            .name("sentinels".to_owned())
-            .spawn(move || watched.tell(&told))
-            .map_err(|error| StoreError::io("the thread that asks Sentinels", &error))?;
-        Ok(whereabouts)
-    }
-
-    fn tell(&self, told: &Weak<Whereabouts>) {
-        while told.strong_count() > 0 {
-            let master = self.master();
-            if let (Some(told), Some(master)) = (told.upgrade(), master) {
-                told.set(self.recipe.endpoint(&master).address);
-            }
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        let watched = self.clone();
+        follow(master, move || watched.master().map(|master| watched.recipe.endpoint(&master).address))
     }
 
     /// Has the servers that are not the master keep what they are given as durable as it does: each may be the next. Those that

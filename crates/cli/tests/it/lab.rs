@@ -17,7 +17,7 @@ const GONE: Duration = Duration::from_secs(10);
 pub struct Lab<'a> {
     place: &'a Place,
     base: tempfile::TempDir,
-    name: &'static str,
+    pub name: &'static str,
 }
 
 impl<'a> Lab<'a> {

@@ -115,7 +115,7 @@ pub fn catalogue() -> Catalogue {
                 shape: SessionShape::Blocking,
                 bytes: 0,
                 descriptors: 0,
-                times: None,
+                times: &[],
                 bounded_by: None,
             },
             ..PLAIN

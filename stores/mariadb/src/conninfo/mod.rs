@@ -48,6 +48,8 @@ pub struct ConnInfo {
     pub address: Address,
     /// As whom, and to which database.
     pub login: Login,
+    /// Further hosts of the URL, whose logins differ in their place only.
+    pub others: Vec<(Address, Login)>,
     /// How long connecting and logging in may take.
     pub connect_timeout: Option<Duration>,
 }
@@ -57,7 +59,7 @@ type Parameters = BTreeMap<&'static str, String>;
 
 /// Finds out where a URL leads. `password`, where it is known already, wins over every other.
 pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
-    let mut parameters = url::parse(url)?;
+    let (mut parameters, others) = url::parse(url)?;
     parameters.retain(|_, value| !value.is_empty());
     // A place that is named stays that place: a socket of the option file must not take the place of a host.
     let named = parameters.contains_key("host") || parameters.contains_key("socket");
@@ -77,7 +79,10 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             "Name one: mysql://user@host/db",
         ));
     };
-    let port = parameters.get("port").map(|text| port(text, "Write it as in mysql://host:3306/db")).transpose()?;
+    let number = |text: &String| port(text, "Write it as in mysql://host:3306/db");
+    let first_port = parameters.get("port").map(number).transpose()?;
+    // One of several is no socket of this machine.
+    let first_port = first_port.or((!others.is_empty()).then_some(PORT));
     let connect_timeout = match parameters.get("connect-timeout").map(|text| text.parse::<u64>()) {
         None => None,
         Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds)),
@@ -85,29 +90,34 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
             return Err(usage("connect-timeout is not a whole number of seconds", "Write connect-timeout=10"));
         }
     };
-    let address = address(&mut parameters, port)?;
+    let address = address(&mut parameters, first_port)?;
     let encryption = encryption(&mut parameters, &address)?;
     let database = parameters.remove("database");
-    let shown = database.as_deref().unwrap_or_default();
-    let place = match &address {
+    let shown = database.clone().unwrap_or_default();
+    let place = |address: &Address| match address {
         Address::Unix(path) => format!("mysql:///{shown}?socket={}", path.display()),
         Address::Tcp(host, port) => format!("mysql://{}:{port}/{shown}", shown_host(host)),
     };
     let password = password.map(str::to_owned).or_else(|| parameters.remove("password"));
-    Ok(ConnInfo {
-        login: Login {
-            user,
-            database,
-            password: password.map(Password::new),
-            no_password_because,
-            program_name: parameters.remove("program-name").unwrap_or_else(|| PROGRAM_NAME.to_owned()),
-            private_way: matches!(address, Address::Unix(_)),
-            encryption,
-            place,
-        },
-        address,
-        connect_timeout,
-    })
+    let login = Login {
+        user,
+        database,
+        password: password.map(Password::new),
+        no_password_because,
+        program_name: parameters.remove("program-name").unwrap_or_else(|| PROGRAM_NAME.to_owned()),
+        private_way: matches!(address, Address::Unix(_)),
+        encryption,
+        place: place(&address),
+    };
+    let other = |(host, port): url::Other| {
+        let host = if host.is_empty() { "localhost".to_owned() } else { host };
+        let address = Address::Tcp(host.clone(), port.as_ref().map_or(Ok(PORT), number)?);
+        let encryption = login.encryption.clone().map(|encryption| Encryption { host, ..encryption });
+        let login = Login { place: place(&address), private_way: false, encryption, ..login.clone() };
+        Ok((address, login))
+    };
+    let others = others.into_iter().map(other).collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(ConnInfo { login, address, others, connect_timeout })
 }
 
 /// Adds what is not said yet; a place only where none was named.

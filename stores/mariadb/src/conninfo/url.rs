@@ -7,10 +7,19 @@ use super::{Parameters, parameter};
 
 const FORM: &str = "Write it as mysql://user@host:3306/database or mysql://user@/database?socket=/path/of/socket";
 
-/// Takes a URL apart.
-pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
+/// A further host, and its port where it has one.
+pub(super) type Other = (String, Option<String>);
+
+/// Takes a URL apart: its first host is among the parameters, the others stand beside them.
+pub(super) fn parse(url: &str) -> Result<(Parameters, Vec<Other>), StoreError> {
     let url = Url::split(url, &["mysql", "mariadb"], FORM)?;
-    let (host, port) = host_and_port(url.hosts, "mysql://[::1]:3306/db")?;
+    let mut hosts = url.hosts.split(',').map(|host| host_and_port(host, "mysql://[::1]:3306/db"));
+    let (host, port) = hosts.next().transpose()?.unwrap_or_default();
+    let other = |host: Result<(&str, Option<&str>), StoreError>| {
+        let (host, port) = host?;
+        Ok((decode(host)?, port.map(decode).transpose()?))
+    };
+    let others = hosts.map(other).collect::<Result<Vec<_>, StoreError>>()?;
     let mut parameters = Parameters::new();
     for (name, value) in
         [("user", url.user), ("password", url.password), ("host", Some(host)), ("port", port), ("database", url.path)]
@@ -23,5 +32,5 @@ pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
     for (name, value) in url.parameters()? {
         parameters.insert(parameter(&name, "the URL")?, value);
     }
-    Ok(parameters)
+    Ok((parameters, others))
 }

@@ -36,6 +36,8 @@ pub struct ConnInfo {
     pub hosts: Vec<Host>,
     /// Which of them will do.
     pub wanted: Wanted,
+    /// Sessions are spread over all of those: libpq's `load_balance_hosts=random`.
+    pub balanced: bool,
     /// How long connecting to one of them and logging in may take.
     pub connect_timeout: Option<Duration>,
 }
@@ -125,6 +127,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         }
     };
     let wanted = one_of(&parameters, "target_session_attrs", &Wanted::ALL.map(|(word, wanted, _)| (word, wanted)))?;
+    let balanced = one_of(&parameters, "load_balance_hosts", &[("disable", false), ("random", true)])?;
     let binding = one_of(
         &parameters,
         "channel_binding",
@@ -158,7 +161,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         let attempts = security.attempts(&place)?;
         hosts.push(Host { address: place.address(), login, attempts });
     }
-    Ok(ConnInfo { hosts, wanted, connect_timeout })
+    Ok(ConnInfo { hosts, wanted, balanced, connect_timeout })
 }
 
 /// Where passwords are from.

@@ -4,7 +4,7 @@ use plimsoll_core::StoreError;
 use plimsoll_endpoint::{unknown, usage};
 
 /// Parameters that are heeded, and the environment variable of each.
-pub(super) const PARAMETERS: [(&str, &str); 20] = [
+pub(super) const PARAMETERS: [(&str, &str); 21] = [
     ("host", "PGHOST"),
     ("hostaddr", "PGHOSTADDR"),
     ("port", "PGPORT"),
@@ -20,6 +20,7 @@ pub(super) const PARAMETERS: [(&str, &str); 20] = [
     ("sslkey", "PGSSLKEY"),
     ("channel_binding", "PGCHANNELBINDING"),
     ("target_session_attrs", "PGTARGETSESSIONATTRS"),
+    ("load_balance_hosts", "PGLOADBALANCEHOSTS"),
     ("connect_timeout", "PGCONNECT_TIMEOUT"),
     ("application_name", "PGAPPNAME"),
     // Has none.
@@ -29,11 +30,10 @@ pub(super) const PARAMETERS: [(&str, &str); 20] = [
 ];
 
 /// Parameters of libpq that are not heeded, and why.
-const NOT_HEEDED: [(&str, &str); 9] = [
+const NOT_HEEDED: [(&str, &str); 8] = [
     ("client_encoding", "sessions speak UTF8"),
     ("keepalives", "an operation's timeout finds dead connections"),
     ("tcp_user_timeout", "an operation's timeout finds dead connections"),
-    ("load_balance_hosts", "one server is measured at a time, the first that will do"),
     ("sslcrl", "lists of revoked certificates are not read"),
     ("sslpassword", "keys must not be encrypted"),
     ("sslcompression", "there is no compression in TLS any more"),

@@ -1,0 +1,191 @@
+//! A proxy in front of a cluster: HAProxy on a host of its own, which hands connections on to the nodes behind it.
+//!
+//! It is put around a store's recipe, which knows nothing of it: the proxy is the node behind all others, starts last, and
+//! is left out of what the recipe is handed. It passes bytes on (`mode tcp`), looks at each node every half a second, and
+//! ends the connections of one that is gone. Nodes that would come or leave later are refused: it was told of those that there
+//! were.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{Launch, Member, Node, ParamSpec, Recipe, ServerSpec, Setting, StoreError, StoreErrorKind, Waits};
+
+use crate::packages::Program;
+
+/// HAProxy.
+const HAPROXY: Program = Program { name: "haproxy", directories: &[], package: "haproxy" };
+/// Its configuration.
+const FILE: &str = "haproxy.cfg";
+/// Where it listens: for [`Proxied::doors`], in their order.
+const PORTS: [u16; 2] = [8000, 8001];
+/// Behind all stages of what it is in front of.
+const STAGE: usize = 100;
+/// How long it may take to accept a connection.
+const LOOK_BOUND: Duration = Duration::from_secs(1);
+
+/// The parameter of stores that can have one.
+pub const PROXY: ParamSpec =
+    ParamSpec::flag("haproxy", "sessions go to private servers through an HAProxy, on a host of its own").of_private();
+
+/// A port of the proxy's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Door {
+    /// Numbers of the nodes that connections are handed on to, in turn.
+    pub to: Vec<usize>,
+    /// Lines of configuration that say how it is found out whether a node will do, besides taking connections.
+    pub check: Vec<String>,
+}
+
+/// A recipe with a proxy in front.
+pub struct Proxied {
+    inner: Box<dyn Recipe>,
+    doors: Vec<Door>,
+    program: PathBuf,
+}
+
+impl Proxied {
+    /// A proxy in front of `inner`, whose nodes have hosts of their own, with one or two `doors`.
+    ///
+    /// # Errors
+    /// `Missing`, with the line that installs it; `Usage` where there is but one node without a host.
+    pub fn new(inner: Box<dyn Recipe>, doors: Vec<Door>) -> Result<Self, StoreError> {
+        if inner.spec().hosts == 0 {
+            let what = format!("an HAProxy is to be in front of one {}", inner.spec().name);
+            return Err(StoreError::usage(what).next("Ask for more nodes: nodes = 3"));
+        }
+        Ok(Self { inner, doors, program: HAPROXY.find()? })
+    }
+
+    fn number(&self) -> usize {
+        self.inner.spec().nodes
+    }
+
+    fn is_it(&self, number: usize) -> bool {
+        number == self.number()
+    }
+
+    /// All but the proxy.
+    fn behind(&self, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+        nodes.iter().filter(|node| !self.is_it(node.number)).cloned().collect()
+    }
+
+    /// Asks the recipe behind of one of its own nodes.
+    fn of<T>(&self, node: Member<'_>, ask: impl FnOnce(&dyn Recipe, Member<'_>) -> T) -> T {
+        ask(&*self.inner, Member { nodes: &self.behind(node.nodes), ..node })
+    }
+
+    fn config(&self, node: Member<'_>) -> String {
+        let mut text = "global\n    log stderr format raw daemon notice\n\
+                        defaults\n    mode tcp\n    log global\n    timeout connect 5s\n    timeout client 1d\n    \
+                        timeout server 1d\n    timeout check 1s\n    option clitcpka\n"
+            .to_owned();
+        for (at, door) in self.doors.iter().enumerate() {
+            text.push_str(&format!("listen door{at}\n    bind {}\n    balance roundrobin\n", node.listens_at(at)));
+            door.check.iter().for_each(|line| text.push_str(&format!("    {line}\n")));
+            let how = "check inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions";
+            for behind in node.nodes.iter().filter(|behind| door.to.contains(&behind.number)) {
+                text.push_str(&format!("    server node{} {} {how}\n", behind.number + 1, behind.listens_at(0)));
+            }
+        }
+        text
+    }
+}
+
+/// What a report says of sessions to nodes with these roles, where one of them is a proxy.
+pub(crate) fn setting<'r>(roles: impl Iterator<Item = &'r str>) -> Option<Setting> {
+    let (proxies, nodes): (Vec<&str>, Vec<&str>) = roles.partition(|role| *role == HAPROXY.name);
+    let value = format!("through HAProxy to {} nodes: which of them answered is not known", nodes.len());
+    (!proxies.is_empty()).then(|| Setting::ours("sessions", value, "direct"))
+}
+
+/// The node with the proxy of a cluster of so many others, where it has one.
+pub fn proxy_of(nodes: &[Arc<Node>], behind: usize) -> Option<&Arc<Node>> {
+    nodes.iter().find(|node| node.number == behind)
+}
+
+impl Recipe for Proxied {
+    fn spec(&self) -> ServerSpec {
+        let spec = self.inner.spec();
+        ServerSpec { nodes: spec.nodes + 1, hosts: spec.hosts + 1, ..spec }
+    }
+
+    fn role(&self, node: usize) -> &'static str {
+        if self.is_it(node) { HAPROXY.name } else { self.inner.role(node) }
+    }
+
+    fn ports(&self, node: usize) -> &'static [u16] {
+        if self.is_it(node) { &PORTS } else { self.inner.ports(node) }
+    }
+
+    fn host(&self, node: usize) -> usize {
+        if self.is_it(node) { self.inner.spec().hosts } else { self.inner.host(node) }
+    }
+
+    fn stage(&self, node: Member<'_>) -> usize {
+        if self.is_it(node.number) { STAGE } else { self.of(node, |inner, node| inner.stage(node)) }
+    }
+
+    fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        match self.is_it(node.number) {
+            true => Ok(vec![(FILE.to_owned(), self.config(node).into_bytes())]),
+            false => self.of(node, |inner, node| inner.files(node)),
+        }
+    }
+
+    fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        if self.is_it(node.number) { Ok(None) } else { self.of(node, |inner, node| inner.set_up(node)) }
+    }
+
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        if !self.is_it(node.number) {
+            return self.of(node, |inner, node| inner.launch(node));
+        }
+        let file = node.data_dir.join(FILE).display().to_string();
+        Ok(Launch::new(HAPROXY.name, self.program.clone(), ["-db", "-f", &file]))
+    }
+
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        if !self.is_it(node.number) {
+            return self.inner.ready(node, waits);
+        }
+        (0..self.doors.len()).try_for_each(|at| {
+            let address = SocketAddr::from(node.listens_at(at));
+            let connected = TcpStream::connect_timeout(&address, LOOK_BOUND);
+            connected
+                .map(drop)
+                .map_err(|error| StoreError::new(StoreErrorKind::Unreachable, format!("HAProxy at {address}: {error}")))
+        })
+    }
+
+    fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        self.inner.form(&self.behind(nodes), waits)
+    }
+
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        self.inner.until_whole(&self.behind(nodes), waits)
+    }
+
+    fn recover(
+        &self,
+        nodes: &[Arc<Node>],
+        run: &dyn Fn(&Node, &Launch) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.inner.recover(&self.behind(nodes), run)
+    }
+
+    fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
+        self.inner.client_environment(node)
+    }
+
+    fn takes_more(&self) -> Result<(), StoreError> {
+        Err(StoreError::usage("HAProxy hands connections on to the nodes that it was told of")
+            .next("make it anew with more: --nodes N"))
+    }
+
+    fn part(&self, _: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        Err(StoreError::usage("HAProxy hands connections on to all nodes that it was told of")
+            .next("stop the node instead (lab stop), or make it anew with fewer: --nodes N"))
+    }
+}

@@ -1,0 +1,165 @@
+//! The servers that sessions go to: one that takes writes, or several of a URL in turns; and replicas for what only reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{Layout, StoreError, Waits, WireClient, WireSession};
+use plimsoll_endpoint::{Branched, Reads, Route};
+
+use crate::connection::Connection;
+use crate::reach::Endpoint;
+use crate::wire::{GivenUp, PgSession, Protocol, around};
+
+/// Operations cancelled in one go; each costs a connection.
+const CANCELS_MAX: usize = 8;
+/// Between two looks how far a replica is.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// One server, and what sessions to it have given up and nobody has cancelled yet.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub endpoint: Endpoint,
+    given_up: Arc<GivenUp>,
+}
+
+impl From<Endpoint> for Server {
+    fn from(endpoint: Endpoint) -> Self {
+        Self { endpoint, given_up: Arc::default() }
+    }
+}
+
+impl Server {
+    fn client(&self, plan: &SessionPlan<'_>) -> Result<WireClient, StoreError> {
+        let Endpoint { address, login, tls } = &self.endpoint;
+        let mut session = PgSession::new(Arc::clone(login), Arc::clone(plan.layout), plan.settings);
+        (session.protocol, session.given_up) = (plan.protocol, Some(Arc::clone(&self.given_up)));
+        // Without TLS there is nothing between the session and its bytes.
+        let session: Box<dyn WireSession> = match tls {
+            None => Box::new(session),
+            tls => Box::new(around(tls.as_ref(), session, &login.place)?),
+        };
+        Ok(WireClient { address: address.clone(), session })
+    }
+}
+
+/// What all sessions of a phase have in common.
+pub(crate) struct SessionPlan<'a> {
+    pub layout: &'a Arc<Layout>,
+    pub settings: &'a str,
+    pub protocol: Protocol,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct SessionServers {
+    /// Where sessions go; several where each may go to any of them.
+    all: Vec<Server>,
+    /// Who else answers what only reads.
+    replicas: Vec<Server>,
+    reads: Reads,
+}
+
+impl SessionServers {
+    /// Sessions go to `all`, of which there is one at least.
+    pub fn new(all: Vec<Endpoint>) -> Self {
+        Self { all: all.into_iter().map(Server::from).collect(), replicas: Vec::new(), reads: Reads::Primary }
+    }
+
+    /// The same with what only reads asked of `replicas`, as `reads` says.
+    pub fn reading(self, reads: Reads, replicas: Vec<Endpoint>) -> Self {
+        Self { reads, replicas: replicas.into_iter().map(Server::from).collect(), ..self }
+    }
+
+    /// The first, which stands for all.
+    pub fn first(&self) -> &Endpoint {
+        &self.all[0].endpoint
+    }
+
+    /// Replicas are asked for what only reads.
+    pub fn read_apart(&self) -> bool {
+        self.reads != Reads::Primary && !self.replicas.is_empty()
+    }
+
+    /// The session with this number.
+    pub fn session(&self, number: usize, plan: &SessionPlan<'_>) -> Result<WireClient, StoreError> {
+        let replica = |at: usize| self.replicas[at].client(plan);
+        self.reads.session(number, || self.writer(number, plan), self.replicas.len(), replica)
+    }
+
+    fn writer(&self, number: usize, plan: &SessionPlan<'_>) -> Result<WireClient, StoreError> {
+        let [only] = &*self.all else {
+            let count = self.all.len();
+            let first = drawn(number, count);
+            let clients = (0..count).map(|at| self.all[(first + at) % count].client(plan));
+            return Ok(Branched::client(vec![clients.collect::<Result<_, _>>()?], Route::Only));
+        };
+        only.client(plan)
+    }
+
+    /// Has servers stop what sessions have given up after a timeout, so that they do not work, and hold locks, for
+    /// nobody. What cannot be cancelled is left: it is unknown either way.
+    pub fn cancel_given_up(&self) {
+        let of = |server: &Server| {
+            for _ in 0..CANCELS_MAX {
+                let Some(key) = server.given_up.take() else { return };
+                if server.endpoint.cancel(&key).is_err() {
+                    return;
+                }
+            }
+        };
+        self.all.iter().chain(&self.replicas).for_each(of);
+    }
+
+    /// Several servers are asked, which may be replicas.
+    pub fn are_several(&self) -> bool {
+        self.all.len() > 1 || self.read_apart()
+    }
+
+    /// Waits until replicas that are asked have all that the primary has written by now.
+    ///
+    /// # Errors
+    /// `Broken` when one does not get there.
+    pub fn until_replicas_follow(
+        &self,
+        primary: &mut Connection,
+        connecting: &Waits,
+        waits: &Waits,
+    ) -> Result<(), StoreError> {
+        let written = primary.value("SELECT pg_current_wal_lsn()")?;
+        // A primary replays nothing.
+        let question = format!("SELECT coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '{written}') >= 0, true)");
+        self.all.iter().chain(&self.replicas).try_for_each(|replica| {
+            let mut connection = replica.endpoint.open(Arc::default(), "", &[], connecting)?;
+            waits.until(LOOK_INTERVAL, "See whether it follows its primary: pg_stat_wal_receiver", || {
+                let place = &replica.endpoint.login.place;
+                let is_there = connection.value(&question)? == "t";
+                Ok(if is_there { Ok(()) } else { Err(format!("the replica {place} has not caught up")) })
+            })
+        })
+    }
+}
+
+/// Which of `count` hosts the session with this number begins with: drawn for it, and the same in each run (SplitMix64,
+/// Steele and others, 2014).
+fn drawn(number: usize, count: usize) -> usize {
+    let mut mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) % count as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_drawn_evenly_and_always_alike() {
+        let mut counts = [0; 3];
+        (0..3_000).for_each(|number| counts[drawn(number, 3)] += 1);
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+        assert_eq!(
+            (0..8).map(|number| drawn(number, 3)).collect::<Vec<_>>(),
+            (0..8).map(|number| drawn(number, 3)).collect::<Vec<_>>()
+        );
+    }
+}
