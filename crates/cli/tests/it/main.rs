@@ -38,6 +38,7 @@ mod needs;
 mod open_loop;
 mod pgbench_errors;
 mod placement;
+mod promise;
 mod reads_apart;
 mod requests;
 mod said;

@@ -1,0 +1,154 @@
+//! What stores keep when the power goes: known settings, and a program that is killed meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Guarded, Place, wait_for};
+
+/// The promises of a run whose report is the last line, by the names of the stores with their settings.
+fn promises(out: &str) -> Vec<(String, Value)> {
+    let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let all = report["promises"].as_array().cloned().unwrap_or_default();
+    all.into_iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one)).collect()
+}
+
+/// Runs `promise` with `args`, and holds against `wanted` what became of each promise: a part of its name, and its state.
+#[track_caller]
+fn expect(args: &[&str], code: i32, wanted: &[(&str, &str)]) -> Vec<Value> {
+    let place = Place::new();
+    let args: Vec<&str> = ["promise", "--json", "--quiet"].into_iter().chain(args.iter().copied()).collect();
+    let ran = place.run(&args).expect(code);
+    let found = promises(&ran.out);
+    let of = |(part, state): &(&str, &str)| {
+        let one = found.iter().find(|(name, _)| name.contains(part));
+        let (_, one) = one.unwrap_or_else(|| panic!("no promise of {part} in {found:?}"));
+        assert_eq!(one["state"], *state, "{part}: {one}");
+        one.clone()
+    };
+    wanted.iter().map(of).collect()
+}
+
+#[test]
+fn sqlite_keeps_what_it_syncs_and_loses_what_it_does_not() {
+    let args = ["sqlite", "--durability", "durable,at-end", "--survivors", "none,torn", "--cuts", "2"];
+    let wanted = [
+        ("durability=durable, survivors=none", "kept"),
+        ("durability=durable, survivors=torn", "kept"),
+        ("durability=at-end, survivors=none", "lost"),
+    ];
+    let found = expect(&args, 1, &wanted);
+    assert!(found[0]["at_risk_writes"].as_f64().unwrap() >= 1.0 && found[0]["cuts"] == 2, "{}", found[0]);
+    let (lost, acknowledged) = (found[2]["lost"].as_u64().unwrap(), found[2]["acknowledged"].as_u64().unwrap());
+    assert!(lost > 0 && lost < acknowledged, "{}", found[2]);
+    assert!(found[2]["lost_window_s"].as_f64().unwrap() > 0.0, "{}", found[2]);
+}
+
+#[test]
+fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
+    let args = [
+        "sqlite",
+        "--durability",
+        "durable",
+        "--survivors",
+        "none",
+        "--cuts",
+        "2",
+        "--clients",
+        "2",
+        "--set",
+        "sqlite.journal_mode=delete,truncate,persist",
+    ];
+    expect(
+        &args,
+        0,
+        &[("journal_mode=delete", "kept"), ("journal_mode=truncate", "kept"), ("journal_mode=persist", "kept")],
+    );
+}
+
+#[test]
+fn postgresql_keeps_what_it_syncs_and_not_what_it_does_not() {
+    let args = ["postgres", "--durability", "durable,at-end", "--survivors", "torn", "--cuts", "1"];
+    expect(&args, 1, &[("durability=durable", "kept"), ("durability=at-end", "lost")]);
+    // Without fsync it loses, is damaged, or does not start: which of them is chance.
+    let place = Place::new();
+    let unsafe_setting = ["promise", "postgres", "--quiet", "--set", "postgres.settings=fsync=off", "--cuts", "2"];
+    place.run(&unsafe_setting).expect(1).says("FAIL");
+}
+
+#[test]
+fn stores_of_all_sorts_keep_what_they_sync() {
+    let args = ["redis,fjall,etcd", "--durability", "durable", "--survivors", "torn", "--cuts", "1"];
+    expect(&args, 0, &[("redis", "kept"), ("fjall", "kept"), ("etcd", "kept")]);
+    let args = ["mariadb", "--durability", "durable", "--survivors", "random", "--cuts", "1", "--disk", "xfs"];
+    expect(&args, 0, &[("mariadb", "kept")]);
+}
+
+#[test]
+fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
+    let args = ["fjall", "--durability", "durable", "--survivors", "none", "--cuts", "1", "--lying", "--disk", "btrfs"];
+    expect(&args, 1, &[("disk_flushes=honoured", "kept"), ("disk_flushes=ignored", "lost")]);
+}
+
+#[test]
+fn all_nodes_of_a_cluster_lose_power_at_one_moment() {
+    let args = ["postgres-replicas", "--durability", "durable", "--survivors", "none", "--cuts", "1"];
+    expect(&args, 0, &[("postgres-replicas", "kept")]);
+}
+
+#[test]
+fn what_cannot_lose_power_is_refused() {
+    let place = Place::new();
+    place.run(&["promise"]).expect(2).says("there is nothing to try\n  → name stores, or say --all");
+    place
+        .run(&["promise", "postgres://db/x"])
+        .expect(2)
+        .says("the power of a store that runs already is not ours to take");
+    place.run(&["promise", "null"]).expect(2);
+    place.run(&["promise", "sqlite", "--disk", "zfs"]).expect(2).says("plain, ext4, xfs, btrfs");
+    place.run(&["promise", "sqlite", "--disk", "plain"]).expect(2).says("the disk of sqlite cannot lose power");
+    place.run(&["promise", "sqlite", "--disk-size", "1MiB"]).expect(2).says("too few for ext4");
+    place.run(&["promise", "sqlite", "--cut", "sync 4"]).expect(2).says("`sync 4` says no moment of a power cut");
+    place.run(&["promise", "sqlite", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
+    assert_eq!(place.all_runs().iter().filter(|run| run.join("data").exists()).count(), 0);
+}
+
+/// Where the disks are of the run that goes on in `place`.
+fn disks(place: &Place) -> Vec<PathBuf> {
+    let data = place.all_runs().into_iter().map(|run| run.join("data"));
+    let stores = data.flat_map(|data| fs::read_dir(data).into_iter().flatten().flatten());
+    stores.filter_map(|store| store.path().join("disk").canonicalize().ok()).collect()
+}
+
+fn is_mounted(below: &Path) -> bool {
+    fs::read_to_string("/proc/self/mountinfo").unwrap().contains(below.to_str().unwrap())
+}
+
+#[test]
+fn nothing_is_left_mounted_or_running_when_the_program_is_killed_at_any_moment() {
+    let place = Place::new();
+    let mut met = 0;
+    for kill in 0..15_u64 {
+        let store = if kill % 3 == 0 { "postgres" } else { "sqlite" };
+        let args = ["promise", store, "--quiet", "--cuts", "3", "--durability", "durable"];
+        let mut child = Guarded(place.command(&args).spawn().unwrap());
+        std::thread::sleep(Duration::from_millis(300 + kill * 517 % 4_000));
+        let disks = disks(&place);
+        met += usize::from(disks.iter().any(|disk| is_mounted(disk)));
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        for disk in &disks {
+            wait_for("the disk's end", Duration::from_secs(20), || !is_mounted(disk));
+        }
+    }
+    assert!(met > 5, "only {met} of 15 kills met a disk");
+    // Files go with the next start.
+    place
+        .run(&["promise", "sqlite", "--quiet", "--cuts", "1", "--durability", "durable", "--survivors", "none"])
+        .expect(0);
+    for run in place.all_runs() {
+        assert!(!run.join("data").exists(), "{}", run.display());
+    }
+}
