@@ -179,15 +179,20 @@ impl Assembler {
         self.push(0x0d | when as u8, what, other, 0, 0);
     }
 
+    /// Whether something jumps to `label`.
+    pub(crate) fn leads_to(&self, label: &str) -> bool {
+        self.jumps.iter().any(|(_, to)| to == label)
+    }
+
     /// What comes next is called `label`.
     pub(crate) fn label(&mut self, label: &str) {
         let known = self.labels.insert(label.to_owned(), self.code.len());
         debug_assert!(known.is_none(), "{label} is there twice");
     }
 
-    /// Ends the program; 0 says that the event is not to be written anywhere else.
+    /// Ends the program. 0 would keep the event from everybody else's rings, too.
     pub(crate) fn end(&mut self) {
-        self.set(R0, 0);
+        self.set(R0, 1);
         self.push(0x95, R0, R0, 0, 0);
     }
 
@@ -218,7 +223,7 @@ mod tests {
         asm.end();
         let code = asm.assemble();
         // As `llvm-mc -triple bpfel` writes them.
-        let known = [0x16bf, 0x7_0003_0615, 0x0010_6279, 0xfffc_2a63, 0x0008_10db, 0x00b7, 0x0095];
+        let known = [0x16bf, 0x7_0003_0615, 0x0010_6279, 0xfffc_2a63, 0x0008_10db, 0x1_0000_00b7, 0x0095];
         assert_eq!(code, known);
     }
 }

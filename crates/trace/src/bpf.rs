@@ -53,11 +53,12 @@ impl Attached {
     /// Has program `at` run at `point`.
     pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
         const TRACEPOINT: u32 = 2;
-        let attr = PerfAttr { kind: TRACEPOINT, config: point.id, sample_period: 1, wakeup: 1, ..PerfAttr::default() };
+        // It is never enabled: a program runs without that, and nobody wants its records.
+        const DISABLED: u64 = 1;
+        let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
         // Of the processor only one is meant; the program runs on all.
         let event = sys::perf_event(&attr, 0).map_err(TraceError::of("perf_event_open(2) of a tracepoint"))?;
         sys::ask(&event, Ask::Run(&self.programs[at])).map_err(TraceError::of("attaching a program to a tracepoint"))?;
-        sys::ask(&event, Ask::Enable).map_err(TraceError::of("attaching a program to a tracepoint"))?;
         self.events.push(event);
         Ok(())
     }
@@ -126,10 +127,12 @@ fn follow(map: &Map, spec: &TraceSpec) -> Result<(), TraceError> {
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
     let gone = attached.load(&programs.gone())?;
     attached.attach(gone, &tracefs.needed("sched/sched_process_exit")?)?;
-    let (begin, end) = (attached.load(&programs.begin())?, attached.load(&programs.end())?);
+    let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
+    let begin_without = attached.load(&programs.begin(false))?;
     for call in Call::SYSTEM {
         // The end first: a call that was begun before is then no call.
         attached.attach(end, &tracefs.needed(&format!("syscalls/sys_exit_{call}"))?)?;
+        let begin = if call == Call::Sync { begin_without } else { begin };
         attached.attach(begin, &tracefs.needed(&format!("syscalls/sys_enter_{call}"))?)?;
     }
     for (enter, exit) in [
@@ -208,7 +211,7 @@ impl Source for Bpf {
                 unfinished.extend(call.filter(|call| call.time_ns >= threshold_ns));
             })
             .map_err(failed())?;
-        seen.unfinished = unfinished.iter().map(SeenCall::slow).collect();
+        seen.unfinished = unfinished.iter().map(|call| call.slow(call.given.path())).collect();
         let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(failed())?;
         let mut listed = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         seen.slow = std::mem::take(&mut listed.slow);
@@ -317,7 +320,7 @@ fn follow_ring(ring: Ring, map: &Map, stopped: &OwnedFd, slow: &Mutex<Seen>) {
         ring.drain(|bytes| {
             if let Some(call) = (bytes.len() == RECORD_BYTES).then(|| in_record(bytes)).flatten() {
                 // The path is looked up before anybody has to wait for it.
-                let call = call.slow();
+                let call = call.slow(call.given.path());
                 slow.lock().unwrap_or_else(PoisonError::into_inner).list(call);
             }
         });

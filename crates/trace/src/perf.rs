@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -187,13 +188,20 @@ impl Ring {
     }
 }
 
+/// A call that is not done.
+struct Begun {
+    call: SeenCall,
+    /// Its file, once it was looked up: whoever closes it directly afterwards is faster than a look at its end.
+    path: Option<Option<PathBuf>>,
+}
+
 /// Puts beginnings and ends of calls together.
 struct Pairs {
     points: BTreeMap<u64, (Call, bool)>,
     /// Who is followed; all without.
     members: Option<BTreeSet<u32>>,
-    /// By thread: since when it is in which call.
-    begun: BTreeMap<u32, (u64, Given)>,
+    /// By thread: the call that it is in.
+    begun: BTreeMap<u32, Begun>,
     /// Records that are too young to be looked at.
     held: Vec<(u64, Record)>,
     threshold_ns: u64,
@@ -213,18 +221,14 @@ impl Pairs {
         for (at_ns, record) in records {
             self.one(at_ns, record, &mut seen);
         }
-        let long = |(since_ns, _): &&(u64, Given)| settled_ns.saturating_sub(*since_ns) >= self.threshold_ns;
-        let found = self.begun.iter().filter(|(_, begun)| long(begun)).map(|(tid, (start_ns, given))| {
-            SeenCall {
-                given: *given,
-                tid: *tid,
-                start_ns: *start_ns,
-                time_ns: settled_ns.saturating_sub(*start_ns),
-                result: None,
+        seen.unfinished.clear();
+        for begun in self.begun.values_mut() {
+            begun.call.time_ns = settled_ns.saturating_sub(begun.call.start_ns);
+            let path = begun.path.get_or_insert_with(|| begun.call.given.path());
+            if begun.call.time_ns >= self.threshold_ns {
+                seen.unfinished.push(begun.call.slow(path.clone()));
             }
-            .slow()
-        });
-        seen.unfinished = found.collect();
+        }
     }
 
     fn one(&mut self, at_ns: u64, record: Record, seen: &mut Seen) {
@@ -238,14 +242,17 @@ impl Pairs {
             Record::Call { pid, .. } if self.members.as_ref().is_some_and(|members| !members.contains(&pid)) => {}
             Record::Call { point, pid, tid, argument } => match self.points.get(&point) {
                 Some((call, false)) => {
-                    self.begun.insert(tid, (at_ns, Given { pid, call: *call, argument, device: 0 }));
+                    let given = Given { pid, call: *call, argument, device: 0 };
+                    let call = SeenCall { given, tid, start_ns: at_ns, time_ns: 0, result: None };
+                    self.begun.insert(tid, Begun { call, path: None });
                 }
                 Some((call, true)) => {
-                    let begun = self.begun.remove(&tid).filter(|(_, given)| given.call == *call);
-                    if let Some((start_ns, given)) = begun {
-                        let time_ns = at_ns.saturating_sub(start_ns);
-                        let result = Some(argument as i64);
-                        seen.count(SeenCall { given, tid, start_ns, time_ns, result }, self.threshold_ns);
+                    let begun = self.begun.remove(&tid).filter(|begun| begun.call.given.call == *call);
+                    if let Some(Begun { call, path }) = begun {
+                        let time_ns = at_ns.saturating_sub(call.start_ns);
+                        let path = || path.unwrap_or_else(|| call.given.path());
+                        let call = SeenCall { time_ns, result: Some(argument as i64), ..call };
+                        seen.count(call, self.threshold_ns, path);
                     }
                 }
                 None => {}

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -37,8 +38,8 @@ pub(crate) struct Proc {
 struct Thread {
     pid: u32,
     file: File,
-    /// Since when, on what, and when it was seen last.
-    call: Option<(u64, Given)>,
+    /// Since when, on what, and which file that was.
+    call: Option<(u64, Given, Option<PathBuf>)>,
 }
 
 impl Proc {
@@ -115,18 +116,19 @@ fn look(threads: &mut BTreeMap<u32, Thread>, threshold_ns: u64, seen: &mut Seen)
         let length = thread.file.read_at(&mut text, 0);
         let now_ns = sys::now_ns();
         let found = length.as_ref().ok().and_then(|length| waits_for(text.get(..*length)?, thread.pid));
-        let is_same = |(_, given): &(u64, Given)| {
+        let is_same = |(_, given, _): &(u64, Given, Option<PathBuf>)| {
             found.is_some_and(|found| (found.call, found.argument) == (given.call, given.argument))
         };
-        if let Some((start_ns, given)) = thread.call.take_if(|call| !is_same(call)) {
+        if let Some((start_ns, given, path)) = thread.call.take_if(|call| !is_same(call)) {
             let time_ns = now_ns - start_ns;
-            seen.count(SeenCall { given, tid: *tid, start_ns, time_ns, result: None }, threshold_ns);
+            seen.count(SeenCall { given, tid: *tid, start_ns, time_ns, result: None }, threshold_ns, || path);
         }
         if let Some(given) = found {
-            let (start_ns, _) = *thread.call.get_or_insert((now_ns, given));
-            if now_ns - start_ns >= threshold_ns {
-                let call = SeenCall { given, tid: *tid, start_ns, time_ns: now_ns - start_ns, result: None };
-                seen.unfinished.push(call.slow());
+            let (start_ns, _, path) = thread.call.get_or_insert_with(|| (now_ns, given, given.path()));
+            if now_ns - *start_ns >= threshold_ns {
+                let (start_ns, time_ns) = (*start_ns, now_ns - *start_ns);
+                let call = SeenCall { given, tid: *tid, start_ns, time_ns, result: None };
+                seen.unfinished.push(call.slow(path.clone()));
             }
         }
         length.is_ok()

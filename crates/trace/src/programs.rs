@@ -109,11 +109,14 @@ pub(crate) struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// At the beginning of a system call.
-    pub(crate) fn begin(&self) -> Vec<u64> {
+    /// At the beginning of a system call. The kernel lets nobody read an argument of one without any, as sync(2).
+    pub(crate) fn begin(&self, has_argument: bool) -> Vec<u64> {
         let mut asm = Assembler::default();
         self.find_thread(&mut asm);
-        asm.load(Width::Double, R1, R6, ARGUMENTS);
+        asm.set(R1, 0);
+        if has_argument {
+            asm.load(Width::Double, R1, R6, ARGUMENTS);
+        }
         asm.store(Width::Double, R8, entry::ARGUMENT, R1);
         asm.load(Width::Word, R1, R6, NUMBER);
         asm.store(Width::Word, R8, entry::CALL, R1);
@@ -351,9 +354,12 @@ impl Programs<'_> {
 
     /// Ends a program: `out`, and `lost`, where it is counted that something could not be kept.
     fn leave(&self, mut asm: Assembler) -> Vec<u64> {
-        asm.jump("out");
-        asm.label("lost");
-        count_lost(&mut asm, &self.maps.lost);
+        // The kernel refuses what nothing leads to.
+        if asm.leads_to("lost") {
+            asm.jump("out");
+            asm.label("lost");
+            count_lost(&mut asm, &self.maps.lost);
+        }
         asm.label("out");
         asm.end();
         asm.assemble()

@@ -206,8 +206,6 @@ pub(crate) fn perf_event(attr: &PerfAttr, cpu: u32) -> io::Result<OwnedFd> {
 /// What is asked of an event.
 #[derive(Clone, Copy)]
 pub(crate) enum Ask<'a> {
-    /// Count from now on.
-    Enable,
     /// Run this program at each.
     Run(&'a OwnedFd),
     /// Write into the ring of this event.
@@ -217,7 +215,6 @@ pub(crate) enum Ask<'a> {
 /// Asks something of an event.
 pub(crate) fn ask(event: &OwnedFd, ask: Ask<'_>) -> io::Result<()> {
     let (request, argument) = match ask {
-        Ask::Enable => (0x2400, 0),
         Ask::WriteTo(other) => (0x2405, other.as_raw_fd()),
         Ask::Run(program) => (0x4004_2408, program.as_raw_fd()),
     };

@@ -166,15 +166,15 @@ impl Seen {
         Seen { gone, ..told }
     }
 
-    /// Counts one call, and lists it if it took `threshold_ns` or longer.
-    pub(crate) fn count(&mut self, call: SeenCall, threshold_ns: u64) {
+    /// Counts one call, and lists it, with the file at `path`, if it took `threshold_ns` or longer.
+    pub(crate) fn count(&mut self, call: SeenCall, threshold_ns: u64, path: impl FnOnce() -> Option<PathBuf>) {
         let (times, failed) = self.calls.entry((call.given.pid, call.given.call)).or_default();
         times.record(call.time_ns);
         *failed += u64::from(call.result.is_some_and(|result| result < 0));
         let pid = call.given.pid;
         self.names.entry(pid).or_insert_with(|| crate::place::name_of(pid));
         if call.time_ns >= threshold_ns {
-            self.list(call.slow());
+            self.list(call.slow(path()));
         }
     }
 
@@ -189,11 +189,10 @@ impl Seen {
 }
 
 impl SeenCall {
-    /// It with its file as that is now.
-    pub(crate) fn slow(&self) -> Slow {
+    /// It as one that is listed.
+    pub(crate) fn slow(&self, path: Option<PathBuf>) -> Slow {
         let Given { pid, call, .. } = self.given;
         let name = crate::place::name_of(pid);
-        let path = self.given.path();
         Slow { pid, name, tid: self.tid, call, start_ns: self.start_ns, time_ns: self.time_ns, result: self.result, path }
     }
 }
