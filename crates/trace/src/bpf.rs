@@ -1,8 +1,9 @@
 //! The first way: programs that the kernel runs at each traced call, and that count there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -100,8 +101,8 @@ impl Bpf {
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
         let reader = {
-            let (slow, maps) = (Arc::clone(&slow), Arc::clone(&maps));
-            let read = move || follow_ring(ring, &maps.ring, &stopped, &slow);
+            let (slow, maps, threshold_ns) = (Arc::clone(&slow), Arc::clone(&maps), spec.threshold_ns());
+            let read = move || follow_ring(&ring, &maps, threshold_ns, &stopped, &slow);
             std::thread::Builder::new().name("trace".to_owned()).spawn(read)
         };
         let reader = reader.map_err(TraceError::of("starting a thread"))?;
@@ -194,16 +195,8 @@ impl Source for Bpf {
         for pid in followed.iter().filter(|pid| !is_there(u32::from_ne_bytes(**pid))) {
             drop(self.maps.processes.remove(pid));
         }
-        let now_ns = sys::now_ns();
-        let mut unfinished = Vec::new();
-        let threshold_ns = self.threshold_ns;
-        self.maps
-            .threads
-            .each::<4, ENTRY_BYTES>(|tid, entry| {
-                let call = in_entry(u32::from_ne_bytes(*tid), entry, now_ns);
-                unfinished.extend(call.filter(|call| call.time_ns >= threshold_ns));
-            })
-            .map_err(failed())?;
+        let mut unfinished = unfinished(&self.maps.threads, self.threshold_ns).map_err(failed())?;
+        let (now_ns, threshold_ns) = (sys::now_ns(), self.threshold_ns);
         self.maps
             .requests
             .each::<8, ENTRY_BYTES>(|_, entry| {
@@ -314,18 +307,39 @@ impl Ring {
     }
 }
 
-/// Lists slow calls as they come, with their files as those are then.
-fn follow_ring(ring: Ring, map: &Map, stopped: &OwnedFd, slow: &Mutex<Seen>) {
+/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: whoever
+/// closes a file directly afterwards is faster than a look at its end.
+fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<Seen>) {
+    let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
+    let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();
     loop {
         ring.drain(|bytes| {
             if let Some(call) = (bytes.len() == RECORD_BYTES).then(|| in_record(bytes)).flatten() {
                 // The path is looked up before anybody has to wait for it.
-                let call = call.slow(call.given.path());
+                let known = paths.remove(&(call.tid, call.start_ns));
+                let call = call.slow(known.unwrap_or_else(|| call.given.path()));
                 slow.lock().unwrap_or_else(PoisonError::into_inner).list(call);
             }
         });
-        if sys::wait(&[stopped.as_fd(), map.fd.as_fd()], 1_000)[0] {
+        // What cannot be read now is there the next time.
+        let going_on = unfinished(&maps.threads, threshold_ns / 4).unwrap_or_default();
+        paths.retain(|key, _| going_on.iter().any(|call| (call.tid, call.start_ns) == *key));
+        for call in going_on {
+            paths.entry((call.tid, call.start_ns)).or_insert_with(|| call.given.path());
+        }
+        if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], each_ms)[0] {
             return;
         }
     }
+}
+
+/// Calls of threads that are not done and have taken `at_least_ns` so far.
+fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
+    let now_ns = sys::now_ns();
+    let mut found = Vec::new();
+    threads.each::<4, ENTRY_BYTES>(|tid, entry| {
+        let call = in_entry(u32::from_ne_bytes(*tid), entry, now_ns);
+        found.extend(call.filter(|call| call.time_ns >= at_least_ns));
+    })?;
+    Ok(found)
 }

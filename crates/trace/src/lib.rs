@@ -37,5 +37,4 @@ pub use error::TraceError;
 pub use processes::{MEMBERS_MAX, with_descendants};
 pub use times::Times;
 pub use traced::{Calls, Process, Slow, Traced, Way};
-pub use tracefs::is_mounted as tracefs_is_mounted;
 pub use tracer::{TraceSpec, Tracer};

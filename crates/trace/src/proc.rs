@@ -2,7 +2,8 @@
 //! (Documentation/filesystems/proc.rst). It needs no more than the right to trace the process, as a debugger does.
 //!
 //! A call is seen that is going on at one look or more, and taken to have lasted as long as from the first of them to the
-//! first without it. Two calls of a thread with the same arguments and no look in between are one.
+//! first without it. A thread that runs may be in a call or not: what it waits for next tells. So two calls of a thread with
+//! the same arguments, and none between them that it waited in, are one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +26,8 @@ use crate::tracer::{Source, TraceSpec, members};
 const EACH_MS: i64 = 5;
 /// Threads are looked for again after so many.
 const LOOK_AGAIN: u32 = 20;
+/// A thread that runs at so many looks, one after the other, is in no call.
+const RUNS_MAX: u32 = 4;
 /// Most threads that are looked at.
 const THREADS_MAX: usize = 4_096;
 
@@ -38,8 +41,16 @@ pub(crate) struct Proc {
 struct Thread {
     pid: u32,
     file: File,
-    /// Since when, on what, and which file that was.
-    call: Option<(u64, Given, Option<PathBuf>)>,
+    call: Option<Waiting>,
+}
+
+/// A call that a thread waits in, or waited in before it ran.
+struct Waiting {
+    start_ns: u64,
+    /// When it was seen running instead, first and how often.
+    ran: Option<(u64, u32)>,
+    given: Given,
+    path: Option<PathBuf>,
 }
 
 impl Proc {
@@ -115,20 +126,32 @@ fn look(threads: &mut BTreeMap<u32, Thread>, threshold_ns: u64, seen: &mut Seen)
     threads.retain(|tid, thread| {
         let length = thread.file.read_at(&mut text, 0);
         let now_ns = sys::now_ns();
-        let found = length.as_ref().ok().and_then(|length| waits_for(text.get(..*length)?, thread.pid));
-        let is_same = |(_, given, _): &(u64, Given, Option<PathBuf>)| {
-            found.is_some_and(|found| (found.call, found.argument) == (given.call, given.argument))
+        let text = length.as_ref().ok().and_then(|length| text.get(..*length)).unwrap_or_default();
+        if let Some(waiting) = &mut thread.call
+            && text.starts_with(b"running")
+        {
+            let (_, often) = waiting.ran.get_or_insert((now_ns, 0));
+            *often += 1;
+            if *often < RUNS_MAX {
+                return true;
+            }
+        }
+        let found = waits_for(text, thread.pid);
+        let is_same = |waiting: &Waiting| {
+            found.is_some_and(|found| (found.call, found.argument) == (waiting.given.call, waiting.given.argument))
         };
-        if let Some((start_ns, given, path)) = thread.call.take_if(|call| !is_same(call)) {
-            let time_ns = now_ns - start_ns;
+        if let Some(Waiting { start_ns, ran, given, path }) = thread.call.take_if(|waiting| !is_same(waiting)) {
+            let time_ns = ran.map_or(now_ns, |(at_ns, _)| at_ns) - start_ns;
             seen.count(SeenCall { given, tid: *tid, start_ns, time_ns, result: None }, threshold_ns, || path);
         }
         if let Some(given) = found {
-            let (start_ns, _, path) = thread.call.get_or_insert_with(|| (now_ns, given, given.path()));
-            if now_ns - *start_ns >= threshold_ns {
-                let (start_ns, time_ns) = (*start_ns, now_ns - *start_ns);
+            let begin = || Waiting { start_ns: now_ns, ran: None, given, path: given.path() };
+            let waiting = thread.call.get_or_insert_with(begin);
+            waiting.ran = None;
+            let (start_ns, time_ns) = (waiting.start_ns, now_ns - waiting.start_ns);
+            if time_ns >= threshold_ns {
                 let call = SeenCall { given, tid: *tid, start_ns, time_ns, result: None };
-                seen.unfinished.push(call.slow(path.clone()));
+                seen.unfinished.push(call.slow(waiting.path.clone()));
             }
         }
         length.is_ok()

@@ -17,7 +17,7 @@ use crate::tracefs::Tracepoint;
 /// Most processes that are followed.
 pub(crate) const PROCESSES_MAX: u32 = 16_384;
 /// Most threads that have made a traced call and live.
-const THREADS_MAX: u32 = 16_384;
+const THREADS_MAX: u32 = 8_192;
 /// Most buckets of all processes and calls together.
 const BUCKETS_MAX: u32 = 32_768;
 

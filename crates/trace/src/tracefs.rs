@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::TraceError;
@@ -100,11 +100,6 @@ fn parse(text: &str) -> Option<Tracepoint> {
         Some((name, number("offset:")?, number("size:")?))
     };
     Some(Tracepoint { id, fields: text.lines().filter_map(field).collect() })
-}
-
-/// Whether something is mounted where tracefs is looked for, so that a test can see that nothing was left there.
-pub fn is_mounted() -> bool {
-    rustix::fs::openat(CWD, "/sys/kernel/tracing/events", OFlags::PATH, Mode::empty()).is_ok()
 }
 
 #[cfg(test)]
