@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -84,6 +84,15 @@ fn one(call: &str, at: u32, path: &Path) {
             let mut file = open();
             file.write_all(&vec![at as u8 + 1; 512 << 20]).unwrap();
             file.sync_all().unwrap();
+        }
+        "uring" => {
+            let file = written();
+            let mut ring = io_uring::IoUring::new(4).unwrap();
+            let entry = io_uring::opcode::Fsync::new(io_uring::types::Fd(file.as_raw_fd())).build();
+            // SAFETY: the file is open until its answer is there; the entry points to nothing.
+            unsafe { ring.submission().push(&entry).unwrap() };
+            ring.submit_and_wait(1).unwrap();
+            assert_eq!(ring.completion().next().unwrap().result(), 0);
         }
         "dsync" => {
             use std::os::unix::fs::OpenOptionsExt;

@@ -133,6 +133,17 @@ fn writes_to_a_file_opened_with_o_dsync_are_seen_on_ext4() {
 }
 
 #[test]
+fn an_fsync_by_io_uring_is_seen_once() {
+    let place = directory();
+    let mut child = Told::start();
+    let mut tracer = start(Way::Bpf, child.pid(), Duration::ZERO);
+    child.does(&format!("uring 6 {}", place.path().join("file").display()));
+    let found = read(&mut tracer);
+    assert_eq!(count(&found, Call::UringFsync, Some(child.pid())), (6, 0), "{found:#?}");
+    assert_eq!((found.times().len(), found.slow.len(), found.lost), (6, 6, 0), "{found:#?}");
+}
+
+#[test]
 fn a_slow_call_is_listed_with_its_file_by_each_way() {
     let place = directory();
     let file = place.path().join("big");
