@@ -103,17 +103,37 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
 
 /// What each server answered, where operations go to several.
 pub fn nodes<'a>(view: &RunView, full: bool) -> Body<'a> {
-    let driven = || phases(view, full).filter(|(_, phase)| !phase.nodes.is_empty());
+    let note = "how long clients waited for answers of each, errors left out";
+    let mut body = timed(view, full, ("Nodes", "node", note), |phase| &phase.nodes);
+    let slowest = phases(view, full).filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
+    body.list(Tone::Plain, slowest.map(|(trial, phase, text)| format!("{} {}: {text}", trial.name, phase.name)));
+    body
+}
+
+/// What samplers timed one by one.
+pub fn sampled<'a>(view: &RunView, full: bool) -> Body<'a> {
+    let note = "how long each took of what samplers saw of the server";
+    timed(view, full, ("Sampled times", "what", note), |phase| &phase.sampled)
+}
+
+/// A table of what took how long, under a label; what a row is of stands under `head`.
+fn timed<'a>(
+    view: &RunView,
+    full: bool,
+    (label, head, note): (&str, &str, &'static str),
+    rows: impl Fn(&PhaseView) -> &Vec<NodeView>,
+) -> Body<'a> {
+    let driven = || phases(view, full).filter(|(_, phase)| !rows(phase).is_empty());
     let columns = [
         whose(driven()),
-        vec![words("node"), numbers("n").spare(3), numbers("rate"), numbers("mean").spare(4)],
+        vec![words(head), numbers("n").spare(3), numbers("rate"), numbers("mean").spare(4)],
         vec![numbers("p50"), numbers("p90").spare(5), numbers("p95"), numbers("p99")],
         vec![numbers("p99.9").spare(1), numbers("max").spare(2)],
     ];
-    let mut table = Table::new("Nodes", columns.concat());
+    let mut table = Table::new(label, columns.concat());
     for (trial, phase) in driven() {
         let late = |text: String| number::marked(text, phase.late.is_some());
-        for node in &phase.nodes {
+        for node in rows(phase) {
             let rate = late(number::with_unit(node.rate_per_s, "1/s"));
             let mut cells = cells![&trial.name, &phase.name, &node.name, number::count(node.count), rate];
             cells.push(late(number::seconds(node.mean_ns / 1e9)).into());
@@ -122,13 +142,11 @@ pub fn nodes<'a>(view: &RunView, full: bool) -> Body<'a> {
             table.row(cells);
         }
     }
-    let mut body = Body::noted("how long clients waited for answers of each, errors left out");
     if table.rows.is_empty() {
         return Body::default();
     }
+    let mut body = Body::noted(note);
     body.table(table);
-    let slowest = driven().filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
-    body.list(Tone::Plain, slowest.map(|(trial, phase, text)| format!("{} {}: {text}", trial.name, phase.name)));
     body
 }
 
