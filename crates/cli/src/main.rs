@@ -157,6 +157,8 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Man { directory } => verbs::shell::man(&directory),
         Verb::Schema => verbs::shell::schema(catalogue),
         Verb::Doctor(args) => verbs::doctor::run(catalogue, &args),
+        Verb::Trace(args) => verbs::trace::run(&args),
+        Verb::Files(args) => verbs::files::run(&args),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    BucketView, EventClass, LatencyView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome, RunView,
+    BucketView, EventClass, LatencyView, PercentileView, PhaseKind, NodeView, PhaseView, ResultName, RowOp, RowOutcome, RunView,
     TrialView,
 };
 use plimsoll_core::{Measure, Outcome};
