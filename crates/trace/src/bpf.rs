@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::error::TraceError;
 use crate::place::Given;
 use crate::processes::is_there;
-use crate::programs::{ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
+use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
 use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
 use crate::tracefs::{Tracefs, Tracepoint};
 use crate::tracer::{Source, TraceSpec, members};
@@ -64,6 +64,13 @@ impl Attached {
         Ok(())
     }
 
+    /// Has children of `processes` be followed too.
+    pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
+        let point = tracefs.needed("task/task_newtask")?;
+        let fork = self.load(&programs::fork(processes, lost, &point)?)?;
+        self.attach(fork, &point)
+    }
+
     /// How often programs were passed over.
     pub(crate) fn misses(&self) -> u64 {
         self.programs.iter().map(sys::program_misses).sum()
@@ -88,13 +95,11 @@ impl Bpf {
         let maps = Arc::new(Maps::new(RING_BYTES as u32)?);
         let programs = Programs { maps: &maps, all: spec.pids.is_none(), threshold_ns: spec.threshold_ns() };
         // Those who are born while programs are attached are found by one or the other.
-        follow(&maps.processes, spec)?;
+        follow(&maps.processes, members(spec))?;
         let mut attached = Attached::default();
         if spec.pids.is_some() {
-            let point = tracefs.needed("task/task_newtask")?;
-            let fork = attached.load(&programs.fork(&point)?)?;
-            attached.attach(fork, &point)?;
-            follow(&maps.processes, spec)?;
+            attached.follow_forks(&tracefs, &maps.processes, &maps.lost)?;
+            follow(&maps.processes, members(spec))?;
         }
         attach_all(&mut attached, &tracefs, &programs)?;
         let slow: Arc<Mutex<Seen>> = Arc::default();
@@ -118,8 +123,9 @@ impl Bpf {
     }
 }
 
-fn follow(map: &Map, spec: &TraceSpec) -> Result<(), TraceError> {
-    for pid in members(spec).into_iter().flatten() {
+/// Follows these processes; without any list there is nothing to do.
+pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), TraceError> {
+    for pid in pids.into_iter().flatten() {
         map.set(&pid.to_ne_bytes(), &[1]).map_err(TraceError::of("bpf(2), to follow a process"))?;
     }
     Ok(())

@@ -21,6 +21,9 @@ mod assembler;
 mod bpf;
 mod call;
 mod error;
+mod files;
+mod notify;
+mod openings;
 mod perf;
 mod place;
 mod proc;
@@ -34,6 +37,8 @@ mod tracer;
 
 pub use call::Call;
 pub use error::TraceError;
+pub use files::{FileTracer, FileUse, FilesSeen};
+pub use notify::DirectoryWatch;
 pub use processes::{MEMBERS_MAX, with_descendants};
 pub use times::Times;
 pub use traced::{Calls, Process, Slow, Traced, Way};

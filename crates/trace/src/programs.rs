@@ -26,8 +26,8 @@ const NUMBER: i16 = 8;
 pub(crate) const ARGUMENTS: i16 = 16;
 
 /// Places on the stack: thread and process, in this order, of the running thread.
-const TID: i32 = -8;
-const TGID: i32 = -4;
+pub(crate) const TID: i32 = -8;
+pub(crate) const TGID: i32 = -4;
 /// Key of `times`: process (4 bytes), call (2), bucket (2). It stands directly below.
 const KEY: i32 = -16;
 const ONE: i32 = -24;
@@ -121,7 +121,7 @@ impl Programs<'_> {
         asm.load(Width::Word, R1, R6, NUMBER);
         asm.store(Width::Word, R8, entry::CALL, R1);
         begin_now(&mut asm);
-        self.leave(asm)
+        leave(asm, &self.maps.lost)
     }
 
     /// At its end.
@@ -130,7 +130,7 @@ impl Programs<'_> {
         self.find_call(&mut asm);
         asm.load(Width::Double, R1, R6, ARGUMENTS);
         self.count(&mut asm);
-        self.leave(asm)
+        leave(asm, &self.maps.lost)
     }
 
     /// Where a file system begins to sync a file. Inside of a traced call it is that call's own; in a thread of io_uring it is
@@ -152,7 +152,7 @@ impl Programs<'_> {
         asm.store(Width::Double, R8, entry::DEVICE, R1);
         asm.store_value(Width::Word, R8, entry::CALL, i32::from(Call::WriteThrough.number()));
         begin_now(&mut asm);
-        Ok(self.leave(asm))
+        Ok(leave(asm, &self.maps.lost))
     }
 
     /// Where it ends.
@@ -164,7 +164,7 @@ impl Programs<'_> {
         asm.load(Width::Word, R1, R6, point.offset("ret")? as i16);
         negative_of_word(&mut asm);
         self.count(&mut asm);
-        Ok(self.leave(asm))
+        Ok(leave(asm, &self.maps.lost))
     }
 
     /// Where a request of io_uring begins.
@@ -191,7 +191,7 @@ impl Programs<'_> {
         asm.store(Width::Double, FP, ENTRY as i16 + entry::START, R0);
         update(&mut asm, &self.maps.requests, KEY, ENTRY, 0);
         asm.jump_if(R0, If::NotEqual, 0, "lost");
-        Ok(self.leave(asm))
+        Ok(leave(asm, &self.maps.lost))
     }
 
     /// Where it ends.
@@ -218,24 +218,7 @@ impl Programs<'_> {
         asm.load(Width::Word, R1, R6, point.offset("res")? as i16);
         negative_of_word(&mut asm);
         self.count(&mut asm);
-        Ok(self.leave(asm))
-    }
-
-    /// Where a process or thread is made: children of processes that are followed are followed too.
-    pub(crate) fn fork(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
-        const IS_THREAD: i32 = 0x1_0000;
-        let mut asm = Assembler::default();
-        asm.copy(R6, R1);
-        asm.load(Width::Double, R1, R6, point.offset("clone_flags")? as i16);
-        asm.with(Do::And, R1, IS_THREAD);
-        asm.jump_if(R1, If::NotEqual, 0, "out");
-        self.find_process(&mut asm);
-        asm.load(Width::Word, R1, R6, point.offset("pid")? as i16);
-        asm.store(Width::Word, FP, KEY as i16, R1);
-        asm.store_value(Width::Double, FP, ONE as i16, 1);
-        update(&mut asm, &self.maps.processes, KEY, ONE, 0);
-        asm.jump_if(R0, If::NotEqual, 0, "lost");
-        Ok(self.leave(asm))
+        Ok(leave(asm, &self.maps.lost))
     }
 
     /// Where a thread ends: its number may become another one's.
@@ -246,16 +229,17 @@ impl Programs<'_> {
         asm.map(R1, &self.maps.threads);
         asm.stack(R2, TID);
         asm.call(Function::MapDelete);
-        self.leave(asm)
+        leave(asm, &self.maps.lost)
     }
 
     /// Leaves unless the running process is followed. Its numbers are on the stack then.
     fn find_process(&self, asm: &mut Assembler) {
-        asm.call(Function::PidTgid);
-        asm.store(Width::Double, FP, TID as i16, R0);
-        if !self.all {
-            lookup(asm, &self.maps.processes, TGID);
-            asm.jump_if(R0, If::Equal, 0, "out");
+        match self.all {
+            true => {
+                asm.call(Function::PidTgid);
+                asm.store(Width::Double, FP, TID as i16, R0);
+            }
+            false => find_process(asm, &self.maps.processes),
         }
     }
 
@@ -351,23 +335,48 @@ impl Programs<'_> {
         asm.call(Function::RingOutput);
         asm.jump_if(R0, If::Negative, 0, "lost");
     }
+}
 
-    /// Ends a program: `out`, and `lost`, where it is counted that something could not be kept.
-    fn leave(&self, mut asm: Assembler) -> Vec<u64> {
-        // The kernel refuses what nothing leads to.
-        if asm.leads_to("lost") {
-            asm.jump("out");
-            asm.label("lost");
-            count_lost(&mut asm, &self.maps.lost);
-        }
-        asm.label("out");
-        asm.end();
-        asm.assemble()
+/// Where a process or thread is made: children of `processes`, which are followed, are followed too.
+pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
+    const IS_THREAD: i32 = 0x1_0000;
+    let mut asm = Assembler::default();
+    asm.copy(R6, R1);
+    asm.load(Width::Double, R1, R6, point.offset("clone_flags")? as i16);
+    asm.with(Do::And, R1, IS_THREAD);
+    asm.jump_if(R1, If::NotEqual, 0, "out");
+    find_process(&mut asm, processes);
+    asm.load(Width::Word, R1, R6, point.offset("pid")? as i16);
+    asm.store(Width::Word, FP, KEY as i16, R1);
+    asm.store_value(Width::Double, FP, ONE as i16, 1);
+    update(&mut asm, processes, KEY, ONE, 0);
+    asm.jump_if(R0, If::NotEqual, 0, "lost");
+    Ok(leave(asm, lost))
+}
+
+/// Leaves unless the running process is one of `processes`. Thread and process stand at [`TID`] and [`TGID`] then.
+pub(crate) fn find_process(asm: &mut Assembler, processes: &Map) {
+    asm.call(Function::PidTgid);
+    asm.store(Width::Double, FP, TID as i16, R0);
+    lookup(asm, processes, TGID);
+    asm.jump_if(R0, If::Equal, 0, "out");
+}
+
+/// Ends a program: `out`, and `lost`, where it is counted that something could not be kept.
+pub(crate) fn leave(mut asm: Assembler, lost: &Map) -> Vec<u64> {
+    // The kernel refuses what nothing leads to.
+    if asm.leads_to("lost") {
+        asm.jump("out");
+        asm.label("lost");
+        count_lost(&mut asm, lost);
     }
+    asm.label("out");
+    asm.end();
+    asm.assemble()
 }
 
 /// Adds one to the only element of `lost`.
-pub(crate) fn count_lost(asm: &mut Assembler, lost: &Map) {
+fn count_lost(asm: &mut Assembler, lost: &Map) {
     asm.store_value(Width::Word, FP, TID as i16, 0);
     lookup(asm, lost, TID);
     asm.jump_if(R0, If::Equal, 0, "out");

@@ -28,8 +28,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Traces, and says what was seen.
 pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
-    let threshold = duration("threshold", &args.threshold)?;
-    let limit = args.duration.as_deref().map(|given| duration("for", given)).transpose()?;
+    let threshold = options::time("threshold", &args.threshold)?;
+    let limit = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let stop = interrupt::of_run();
     let own = std::process::id();
     let pids = match (args.all, args.command.is_empty()) {
@@ -59,15 +59,10 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
         let read = seen.read(&mut tracer)?;
         if is_over {
             seen.end(&read, begin.elapsed())?;
-            return child.map_or(Ok(exit::OK), |child| ended(child));
+            return child.map_or(Ok(exit::OK), ended);
         }
         seen.line(&read)?;
     }
-}
-
-/// A time that was given for `option`.
-pub fn duration(option: &str, given: &str) -> Result<Duration, TrialError> {
-    options::time(option, given)
 }
 
 /// Why nothing is traced, and what to do about it.
@@ -291,14 +286,14 @@ mod tests {
         (0..1_520).for_each(|_| times.record(100_000_000));
         (0..79).for_each(|_| times.record(200_000_000));
         times.record(300_000_000);
-        assert_eq!(
-            quantize(&times),
-            "      value [ns]  ------------- Distribution ------------- count\n        \
-             33554432 |                                         0\n        \
-             67108864 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@   1520\n       \
-             134217728 |@@                                       79\n       \
-             268435456 |                                         1\n       \
-             536870912 |                                         0\n"
-        );
+        let lines = [
+            "      value [ns]  ------------- Distribution ------------- count",
+            "        33554432 |                                         0",
+            "        67108864 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@   1520",
+            "       134217728 |@@                                       79",
+            "       268435456 |                                         1",
+            "       536870912 |                                         0",
+        ];
+        assert_eq!(quantize(&times).lines().collect::<Vec<_>>(), lines);
     }
 }
