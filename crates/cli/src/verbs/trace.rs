@@ -1,5 +1,6 @@
 //! `plimsoll trace`: who has the kernel put data on a device, how long each call takes, and on which file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
-use plimsoll_trace::{Calls, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
+use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
 
@@ -75,7 +76,8 @@ pub fn failed(error: &TraceError) -> TrialError {
     TrialError::new(kind, error.to_string()).next(error.next())
 }
 
-fn is_there(pid: u32) -> bool {
+/// Whether a process is there.
+pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
@@ -218,9 +220,20 @@ fn processes(read: &Traced, elapsed: Duration) -> Table {
     let heads = SHARES.map(|(name, _)| numbers(name));
     let columns = [words("process"), numbers("pid"), words("call"), numbers("n"), numbers("failed").spare(1), numbers("rate")];
     let mut table = Table::new("Processes", [columns.to_vec(), heads.to_vec(), vec![numbers("max")]].concat());
-    let mut rows: Vec<(&Process, &Calls)> =
-        read.processes.iter().flat_map(|process| process.calls.iter().map(move |calls| (process, calls))).collect();
-    rows.sort_by_key(|(_, calls)| std::cmp::Reverse(calls.times.sum_ns()));
+    // By process; where those are many, by their names.
+    let mut rows: BTreeMap<(&str, u32, Call), (Times, u64, BTreeSet<u32>)> = BTreeMap::new();
+    let is_many = read.processes.len() > ROWS_MAX;
+    for process in &read.processes {
+        for calls in &process.calls {
+            let pid = if is_many { 0 } else { process.pid };
+            let row = rows.entry((&process.name, pid, calls.call)).or_default();
+            row.0.merge(&calls.times);
+            row.1 += calls.failed;
+            row.2.insert(process.pid);
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, (times, ..))| std::cmp::Reverse(times.sum_ns()));
     let row = |table: &mut Table, name: &str, pid: String, call: &str, times: &Times, failed: u64| {
         let rate = number::with_unit(times.len() as f64 / elapsed.as_secs_f64().max(1e-9), "1/s");
         let mut cells = cells![shown::clean(name), pid, call, shown::count(times.len()), shown::count(failed), rate];
@@ -229,18 +242,15 @@ fn processes(read: &Traced, elapsed: Duration) -> Table {
         cells.push(shown(1.0).into());
         table.row(cells);
     };
-    for (process, calls) in rows.iter().take(ROWS_MAX) {
-        let (name, pid) = match process.pid {
-            0 => ("(ended before)", String::new()),
-            pid => (process.name.as_str(), pid.to_string()),
-        };
-        row(&mut table, name, pid, calls.call.name(), &calls.times, calls.failed);
+    for ((name, pid, call), (times, failed, pids)) in rows.iter().take(ROWS_MAX) {
+        let pid = if is_many { format!("{} of them", pids.len()) } else { pid.to_string() };
+        row(&mut table, name, pid, call.name(), times, *failed);
     }
     if let Some(others) = rows.get(ROWS_MAX..).filter(|others| !others.is_empty()) {
-        let mut times = Times::default();
-        others.iter().for_each(|(_, calls)| times.merge(&calls.times));
-        let failed = others.iter().map(|(_, calls)| calls.failed).sum();
-        row(&mut table, &format!("{} others", others.len()), String::new(), "", &times, failed);
+        let mut sum = Times::default();
+        others.iter().for_each(|(_, (times, ..))| sum.merge(times));
+        let failed = others.iter().map(|(_, (_, failed, _))| failed).sum();
+        row(&mut table, &format!("{} others", others.len()), String::new(), "", &sum, failed);
     }
     table
 }
