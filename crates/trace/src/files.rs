@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crate::TraceError;
 use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
-use crate::openings::{CALLS, Does, FileCall, Maps, RING_BYTES, record};
+use crate::openings::{CALLS, Does, Maps, RING_BYTES, record};
 use crate::place::of_descriptor;
 use crate::processes::{is_there, with_descendants};
 use crate::sys;
@@ -105,8 +105,8 @@ impl FileTracer {
         let mut attached = Attached::default();
         attached.follow_forks(&tracefs, &maps.processes, &maps.lost)?;
         for call in CALLS {
-            let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", point(call)))? else { continue };
-            let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", point(call)))?;
+            let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", call.name))? else { continue };
+            let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", call.name))?;
             if call.does != Does::Close {
                 let end = attached.load(&maps.end(call))?;
                 attached.attach(end, &exit)?;
@@ -157,14 +157,6 @@ impl Drop for FileTracer {
     }
 }
 
-/// What its tracepoint is called, after the kernel's function.
-fn point(call: &FileCall) -> &'static str {
-    match call.name {
-        "stat" => "newstat",
-        name => name,
-    }
-}
-
 /// Which file each descriptor of each process is; `None` for what is no file.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
@@ -182,7 +174,11 @@ impl Open {
             return;
         }
         let path = match call.path {
-            Some(_) => named(bytes, pid, call.is_at.then_some(first)),
+            Some(_) => named(bytes, pid, call.is_at.then_some(first)).unwrap_or_else(|| {
+                // Its process is gone already, and with it the directory that the path begins in.
+                seen.lock().unwrap_or_else(PoisonError::into_inner).lost += 1;
+                None
+            }),
             None => self.of(pid, first),
         };
         match call.does {
@@ -227,8 +223,8 @@ fn is_file(path: &Path) -> bool {
     path.is_absolute() && !path.starts_with("/proc") && !path.starts_with("/sys")
 }
 
-/// The path that a record has, from the root on; `None` where it cannot be told.
-fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<PathBuf> {
+/// The path that a record has, from the root on, if it is a file's; `None` where it cannot be told.
+fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<Option<PathBuf>> {
     use std::os::unix::ffi::OsStrExt;
     let text = bytes.get(record::PATH as usize..)?;
     let text = text.get(..text.iter().position(|byte| *byte == 0)?).filter(|text| !text.is_empty())?;
@@ -239,5 +235,5 @@ fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<PathBuf> {
         _ => std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?,
     };
     // Without `.`; `..` stays.
-    Some(from.join(path).components().collect()).filter(|path: &PathBuf| is_file(path))
+    Some(Some(from.join(path).components().collect()).filter(|path: &PathBuf| is_file(path)))
 }

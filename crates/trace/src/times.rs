@@ -24,6 +24,11 @@ pub(crate) fn least_of(bucket: u16) -> u64 {
     }
 }
 
+fn middle_of(bucket: u16) -> u64 {
+    let least = least_of(bucket);
+    least + (least_of(bucket + 1) - least) / 2
+}
+
 /// A distribution of times. Exact below 128 ns, and to 1.6 % above.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Times {
@@ -66,10 +71,7 @@ impl Times {
 
     /// Times in the middle of their buckets, in nanoseconds, in ascending order, and how often each was.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter().map(|(bucket, count)| {
-            let least = least_of(*bucket);
-            (least + (least_of(bucket + 1) - least) / 2, *count)
-        })
+        self.counts.iter().map(|(bucket, count)| (middle_of(*bucket), *count))
     }
 
     /// Counts by powers of two: the least time in nanoseconds, which its bucket doubles; empty buckets between others too.
@@ -82,13 +84,22 @@ impl Times {
         (*first..=*last).map(|log| (1 << log, powers.get(&log).copied().unwrap_or(0))).collect()
     }
 
-    /// The time that `share` (0 to 1) of all do not pass, in nanoseconds; `None` without any.
+    /// The time that `share` (0 to 1) of all do not pass, in nanoseconds, as the middle of its bucket; `None` without any.
     pub fn quantile(&self, share: f64) -> Option<u64> {
+        self.bucket(share).map(middle_of)
+    }
+
+    /// The same as the least value of its bucket, which a size is that is a round number.
+    pub fn least(&self, share: f64) -> Option<u64> {
+        self.bucket(share).map(least_of)
+    }
+
+    fn bucket(&self, share: f64) -> Option<u16> {
         let wanted = ((self.len() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
-        self.counts().find_map(|(ns, count)| {
+        self.counts.iter().find_map(|(bucket, count)| {
             seen += count;
-            (seen >= wanted).then_some(ns)
+            (seen >= wanted).then_some(*bucket)
         })
     }
 

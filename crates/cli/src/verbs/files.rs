@@ -125,18 +125,12 @@ fn table(seen: &FilesSeen, by_calls: bool) -> (Table, usize) {
 
 /// Sizes of requests: the middle one, and the largest where that is another.
 fn sizes(of: &Times) -> String {
-    let shown = |share| of.quantile(share).map(|bytes| number::bytes(exact(bytes) as f64));
+    let shown = |share| of.least(share).map(|bytes| number::bytes(bytes as f64));
     match (shown(0.5), shown(1.0)) {
         (Some(middle), Some(largest)) if middle == largest => middle,
         (Some(middle), Some(largest)) => format!("{middle} … {largest}"),
         _ => "·".to_owned(),
     }
-}
-
-/// Buckets stand for their middle: one that holds a whole number of half kilobytes holds that in all likelihood.
-fn exact(bytes: u64) -> u64 {
-    let whole = (bytes / 512) * 512;
-    if whole > 0 && (bytes - whole) * 64 <= whole { whole } else { bytes }
 }
 
 fn of_file(path: &Path, used: &FileUse, by_calls: bool) -> Value {

@@ -1,10 +1,12 @@
 //! A process that does what it is told: this test program, started again.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
@@ -77,13 +79,32 @@ fn one(call: &str, at: u32, path: &Path) {
         "fsync" => written().sync_all().unwrap(),
         "fdatasync" => written().sync_data().unwrap(),
         "nothing" => drop(written()),
+        // 10 blocks of 8 KiB, read again, renamed and deleted.
+        "life" => {
+            let mut file = open();
+            (0..10).for_each(|_| file.write_all(&[1; 8192]).unwrap());
+            file.sync_data().unwrap();
+            drop(file);
+            let mut file = open();
+            (0..20).for_each(|_| file.read_exact(&mut [0; 4096]).unwrap());
+            drop(file);
+            std::fs::rename(path, path.with_extension("old")).unwrap();
+            std::fs::remove_file(path.with_extension("old")).unwrap();
+        }
         "syncfs" => rustix::fs::syncfs(open()).unwrap(),
         // It cannot be synced.
         "failing" => assert!(rustix::fs::fsync(std::io::pipe().unwrap().1.as_fd()).is_err()),
         "big" => {
-            let mut file = open();
-            file.write_all(&vec![at as u8 + 1; 512 << 20]).unwrap();
-            file.sync_all().unwrap();
+            let file = open();
+            let block = vec![at as u8 + 1; 8 << 20];
+            // The kernel may have written all of it before it is synced.
+            let is_slow = |_: u32| {
+                (0..64).for_each(|place| file.write_all_at(&block, place * block.len() as u64).unwrap());
+                let start = Instant::now();
+                file.sync_all().unwrap();
+                start.elapsed() > Duration::from_millis(100)
+            };
+            assert!((0..20).any(is_slow), "no sync of 512 MiB takes 100 ms here");
         }
         "uring" => {
             let file = written();

@@ -6,7 +6,7 @@ use plimsoll_trace::{Call, TraceError, TraceSpec, Traced, Tracer, Way};
 use crate::child::Told;
 
 /// On the file system of the build, which is a real one.
-fn directory() -> tempfile::TempDir {
+pub fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
@@ -156,10 +156,10 @@ fn a_slow_call_is_listed_with_its_file_by_each_way() {
         let took = before.elapsed();
         let found = read(&mut tracer);
         assert_eq!((found.way, found.lost), (way, 0));
-        let slow: Vec<_> = found.slow.iter().filter(|slow| slow.path.as_ref() == Some(&file)).collect();
-        let [slow] = &slow[..] else { panic!("{way}: {found:#?}") };
+        let slow = found.slow.iter().filter(|slow| slow.path.as_ref() == Some(&file)).max_by_key(|slow| slow.time_ns);
+        let slow = slow.unwrap_or_else(|| panic!("{way}: {found:#?}"));
         assert_eq!((slow.pid, slow.call), (child.pid(), Call::Fsync));
-        assert!(slow.time_ns >= 20_000_000 && u128::from(slow.time_ns) < took.as_nanos(), "{way}: {slow:?} of {took:?}");
+        assert!(slow.time_ns >= 80_000_000 && u128::from(slow.time_ns) < took.as_nanos(), "{way}: {slow:?} of {took:?}");
         assert!(slow.start_ns < found.at_ns && slow.start_ns + slow.time_ns <= found.at_ns, "{way}: {slow:?}");
         assert!(slow.name.starts_with("child::") || slow.name.starts_with("it-"), "{slow:?}");
         let longest = found.times().quantile(1.0).unwrap();
