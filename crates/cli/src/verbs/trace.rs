@@ -1,7 +1,8 @@
 //! `plimsoll trace`: who has the kernel put data on a device, how long each call takes, and on which file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Child, Command};
+use std::ffi::OsString;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,7 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     let way = args.way.as_deref().and_then(|name| Way::ALL.into_iter().find(|way| way.name() == name));
     let mut tracer = Tracer::start(&TraceSpec { pids, threshold, way }).map_err(|error| failed(&error))?;
     said_how(&tracer);
-    let mut child = start(&args.command)?;
+    let mut child = start(&args.command, args.json)?;
     let begin = Instant::now();
     let mut seen = Watched { json: args.json, threshold, slow: Vec::new(), own: (!args.command.is_empty()).then_some(own) };
     loop {
@@ -96,9 +97,11 @@ fn said_how(tracer: &Tracer) {
     });
 }
 
-fn start(command: &[std::ffi::OsString]) -> Result<Option<Child>, TrialError> {
+fn start(command: &[OsString], json: bool) -> Result<Option<Child>, TrialError> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    let child = Command::new(program).args(arguments).spawn();
+    // What it prints must not come between lines of JSON.
+    let output = if json { Stdio::from(std::io::stderr()) } else { Stdio::inherit() };
+    let child = Command::new(program).args(arguments).stdout(output).spawn();
     child.map(Some).map_err(|error| TrialError::io(program.display(), &error))
 }
 

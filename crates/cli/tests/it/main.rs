@@ -38,6 +38,7 @@ mod secrets;
 mod servers;
 mod settings;
 mod shapes;
+mod trace;
 mod usage;
 mod waits;
 mod warmup;
