@@ -106,7 +106,11 @@ fn distributions(run: &Run) -> impl Iterator<Item = Panel> + '_ {
             steps: false,
             primary: true,
             t_s,
-            lines: ["p50", "p99", "max"].into_iter().zip(lines).map(|(name, line)| Line::new(name.to_owned(), line)).collect(),
+            lines: ["p50", "p99", "max"]
+                .into_iter()
+                .zip(lines)
+                .map(|(name, line)| Line::new(name.to_owned(), line))
+                .collect(),
         })
     })
 }

@@ -25,7 +25,8 @@ pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
 pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     of_series(run, facts, |series| {
         is_of_sampler(series).then(|| {
-            let words = [series.source.as_str(), &series.subject, &series.name].into_iter().filter(|word| !word.is_empty());
+            let words =
+                [series.source.as_str(), &series.subject, &series.name].into_iter().filter(|word| !word.is_empty());
             words.collect::<Vec<_>>().join(" ").replace('_', " ")
         })
     })

@@ -53,6 +53,10 @@ impl Sampler for Fsync {
         let Some(read) = self.tracer.as_mut().and_then(|tracer| tracer.read().ok()) else { return Vec::new() };
         let total = |name, value: u64| Reading::new("", name, "", Found::Total(value as f64, self.roots.change));
         let times = Found::Distribution(Box::new(read.new_times().hdr()));
-        vec![total("flushes", read.times().len()), total("lost", read.lost), Reading::new("", "flush_time", "ns", times)]
+        vec![
+            total("flushes", read.times().len()),
+            total("lost", read.lost),
+            Reading::new("", "flush_time", "ns", times),
+        ]
     }
 }

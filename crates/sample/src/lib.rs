@@ -44,15 +44,16 @@ mod tree;
 use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
 
 pub use environment::environment;
-pub use server::ServerProcesses;
 pub use plimsoll_trace::with_descendants;
+pub use server::ServerProcesses;
 pub use tree::{TreeIo, own_io, process_tree_io};
 
 /// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
 /// open for it.
 pub const STORE: SamplerSpec = SamplerSpec {
     name: plimsoll_core::sampler::STORE,
-    summary: "what the store counts of its own work: checkpoints, flushes, cache misses …", by_default: true
+    summary: "what the store counts of its own work: checkpoints, flushes, cache misses …",
+    by_default: true,
 };
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;

@@ -12,7 +12,8 @@ use crate::tree::{Member, TreeIo, Usage};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "server",
-    summary: "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices", by_default: true
+    summary: "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
+    by_default: true,
 };
 
 /// Members are looked for again after so many readings, whatever the signs say.

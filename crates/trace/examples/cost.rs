@@ -28,12 +28,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = tempfile::tempfile_in("/dev/shm")?;
     let own = std::process::id();
     // Whom it follows: nobody, us, or another one.
-    let cases = [("none", None), ("bpf", Some((Way::Bpf, own))), ("bpf, another process", Some((Way::Bpf, 2))), ("perf", Some((Way::Perf, own)))];
+    let cases = [
+        ("none", None),
+        ("bpf", Some((Way::Bpf, own))),
+        ("bpf, another process", Some((Way::Bpf, 2))),
+        ("perf", Some((Way::Perf, own))),
+    ];
     let mut figures = vec![(Vec::new(), Vec::new(), Vec::new(), Vec::new()); cases.len()];
     for _ in 0..rounds {
         for ((_, traced), (syncs, others, starts, reads)) in cases.iter().zip(&mut figures) {
             let start = Instant::now();
-            let spec = |way, pid| TraceSpec { pids: Some(vec![pid]), threshold: Duration::from_secs(10), way: Some(way) };
+            let spec =
+                |way, pid| TraceSpec { pids: Some(vec![pid]), threshold: Duration::from_secs(10), way: Some(way) };
             let mut tracer = traced.map(|(way, pid)| Tracer::start(&spec(way, pid))).transpose()?;
             starts.push(start.elapsed().as_secs_f64() * 1e3);
             // Rings of 2 MiB hold what so many leave.
@@ -59,7 +65,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             let at = |place: usize| all.get(place).copied().unwrap_or(0.0);
             format!("{:.1} ({:.1} … {:.1})", at(all.len() / 2), at(0), at(all.len().saturating_sub(1)))
         };
-        println!("{name}: fdatasync {} ns, getppid {} ns, start {} ms, read {} ms", shown(syncs), shown(others), shown(starts), shown(reads));
+        println!(
+            "{name}: fdatasync {} ns, getppid {} ns, start {} ms, read {} ms",
+            shown(syncs),
+            shown(others),
+            shown(starts),
+            shown(reads)
+        );
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ use crate::place::Given;
 use crate::processes::is_there;
 use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
 use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
+use crate::traced::{Seen, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
 use crate::tracer::{Source, TraceSpec, members};
-use crate::traced::{Seen, SeenCall};
 
 /// Room for slow calls that nobody has read yet: more than 4,000.
 const RING_BYTES: usize = 256 << 10;
@@ -59,7 +59,8 @@ impl Attached {
         let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
         // Of the processor only one is meant; the program runs on all.
         let event = sys::perf_event(&attr, 0).map_err(TraceError::of("perf_event_open(2) of a tracepoint"))?;
-        sys::ask(&event, Ask::Run(&self.programs[at])).map_err(TraceError::of("attaching a program to a tracepoint"))?;
+        sys::ask(&event, Ask::Run(&self.programs[at]))
+            .map_err(TraceError::of("attaching a program to a tracepoint"))?;
         self.events.push(event);
         Ok(())
     }

@@ -66,10 +66,14 @@ impl TraceError {
             Self::NotPermitted { .. } | Self::NoWay(_) => {
                 "run this as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; processes of your own without it"
             }
-            Self::Tracefs { .. } => "run this as root, or have root mount it: mount -t tracefs nodev /sys/kernel/tracing",
+            Self::Tracefs { .. } => {
+                "run this as root, or have root mount it: mount -t tracefs nodev /sys/kernel/tracing"
+            }
             Self::Kernel { .. } => "try --way perf or --way proc",
             Self::Io { .. } => "try --way perf or --way proc",
-            Self::Directory { .. } => "name a directory that can be read; where there are very many in it, raise fs.inotify.max_user_watches",
+            Self::Directory { .. } => {
+                "name a directory that can be read; where there are very many in it, raise fs.inotify.max_user_watches"
+            }
         }
     }
 

@@ -32,7 +32,8 @@ impl DirectoryWatch {
     pub fn start(directory: &Path) -> Result<Self, TraceError> {
         let failed = |source: std::io::Error| TraceError::Directory { path: directory.display().to_string(), source };
         let directory = directory.canonicalize().map_err(failed)?;
-        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+        let events =
+            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
         let mut watch = Self { events, directories: BTreeMap::new(), seen: FilesSeen::default() };
         std::fs::read_dir(&directory).map_err(failed)?;
         watch.add(&directory)?;

@@ -88,7 +88,8 @@ impl Drop for Perf {
 
 /// Numbers of processors that are on.
 fn online() -> Result<Vec<u32>, TraceError> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").map_err(TraceError::of("the list of processors"))?;
+    let text =
+        std::fs::read_to_string("/sys/devices/system/cpu/online").map_err(TraceError::of("the list of processors"))?;
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         Some(from.parse().ok()?..=to.parse().ok()?)

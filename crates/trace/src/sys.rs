@@ -197,9 +197,8 @@ pub(crate) fn perf_event(attr: &PerfAttr, cpu: u32) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let attr = PerfAttr { size: size_of::<PerfAttr>() as u32, ..*attr };
     // SAFETY: `attr` is as long as it says itself, and read only.
-    let made = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, cpu as libc::c_int, -1, CLOSE_ON_EXEC)
-    };
+    let made =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, cpu as libc::c_int, -1, CLOSE_ON_EXEC) };
     if made < 0 { Err(io::Error::last_os_error()) } else { Ok(descriptor(made as RawFd)) }
 }
 

@@ -193,6 +193,15 @@ impl SeenCall {
     pub(crate) fn slow(&self, path: Option<PathBuf>) -> Slow {
         let Given { pid, call, .. } = self.given;
         let name = crate::place::name_of(pid);
-        Slow { pid, name, tid: self.tid, call, start_ns: self.start_ns, time_ns: self.time_ns, result: self.result, path }
+        Slow {
+            pid,
+            name,
+            tid: self.tid,
+            call,
+            start_ns: self.start_ns,
+            time_ns: self.time_ns,
+            result: self.result,
+            path,
+        }
     }
 }

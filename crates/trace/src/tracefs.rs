@@ -27,9 +27,9 @@ impl Tracepoint {
     /// Where `field` begins.
     pub(crate) fn offset(&self, field: &str) -> Result<usize, TraceError> {
         let found = self.fields.iter().find(|(name, ..)| name == field);
-        found.map(|(_, offset, _)| *offset).ok_or_else(|| TraceError::Kernel {
-            what: format!("its tracepoint {} has no field `{field}`", self.id),
-        })
+        found
+            .map(|(_, offset, _)| *offset)
+            .ok_or_else(|| TraceError::Kernel { what: format!("its tracepoint {} has no field `{field}`", self.id) })
     }
 
     /// Where all of them end.

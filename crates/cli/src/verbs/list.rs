@@ -29,7 +29,12 @@ pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError
             "`plimsoll drive NAME`, `[workload] name = …` in a plan",
             table(catalogue.workloads.iter().flat_map(asked)),
         ),
-        (Listed::Samplers, "samplers", "`samplers = […]` in a plan, --samplers; all by default, without those marked", table(samplers)),
+        (
+            Listed::Samplers,
+            "samplers",
+            "`samplers = […]` in a plan, --samplers; all by default, without those marked",
+            table(samplers),
+        ),
     ];
     let wanted = tables.into_iter().filter(|(listed, ..)| what.is_none_or(|what| what == *listed));
     report::print_tables(&wanted.map(|(_, title, how, table)| (title, how, table)).collect::<Vec<_>>())

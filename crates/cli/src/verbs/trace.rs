@@ -45,7 +45,8 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     said_how(&tracer);
     let mut child = start(&args.command, args.json)?;
     let begin = Instant::now();
-    let mut seen = Watched { json: args.json, threshold, slow: Vec::new(), own: (!args.command.is_empty()).then_some(own) };
+    let mut seen =
+        Watched { json: args.json, threshold, slow: Vec::new(), own: (!args.command.is_empty()).then_some(own) };
     loop {
         let tick = Instant::now();
         let mut is_over = false;
@@ -195,7 +196,11 @@ impl Watched {
         }
         let unfinished: Vec<Slow> = read.unfinished.iter().filter(|slow| Some(slow.pid) != self.own).cloned().collect();
         if !self.slow.is_empty() {
-            let note = format!("{} and longer, of {} calls", number::nanoseconds(self.threshold.as_nanos() as u64), shown::count(times.len()));
+            let note = format!(
+                "{} and longer, of {} calls",
+                number::nanoseconds(self.threshold.as_nanos() as u64),
+                shown::count(times.len())
+            );
             report::print_tables(&[("Slowest calls", &note, slowest(&self.slow, read.at_ns, elapsed))])?;
         }
         if !unfinished.is_empty() {
@@ -221,7 +226,8 @@ fn quantize(times: &Times) -> String {
 
 fn processes(read: &Traced, elapsed: Duration) -> Table {
     let heads = SHARES.map(|(name, _)| numbers(name));
-    let columns = [words("process"), numbers("pid"), words("call"), numbers("n"), numbers("failed").spare(1), numbers("rate")];
+    let columns =
+        [words("process"), numbers("pid"), words("call"), numbers("n"), numbers("failed").spare(1), numbers("rate")];
     let mut table = Table::new("Processes", [columns.to_vec(), heads.to_vec(), vec![numbers("max")]].concat());
     // By process; where those are many, by their names.
     let mut rows: BTreeMap<(&str, u32, Call), (Times, u64, BTreeSet<u32>)> = BTreeMap::new();

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    BucketView, EventClass, LatencyView, PercentileView, PhaseKind, NodeView, PhaseView, ResultName, RowOp, RowOutcome, RunView,
-    TrialView,
+    BucketView, EventClass, LatencyView, NodeView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome,
+    RunView, TrialView,
 };
 use plimsoll_core::{Measure, Outcome};
 

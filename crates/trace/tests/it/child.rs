@@ -127,7 +127,8 @@ fn one(call: &str, at: u32, path: &Path) {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new mapping, at a place of the kernel's choice, of a file that is long enough.
             unsafe {
-                let start = rustix::mm::mmap(std::ptr::null_mut(), 4096, protection, MapFlags::SHARED, &file, 0).unwrap();
+                let start =
+                    rustix::mm::mmap(std::ptr::null_mut(), 4096, protection, MapFlags::SHARED, &file, 0).unwrap();
                 start.cast::<u32>().write_volatile(at);
                 rustix::mm::msync(start, 4096, MsyncFlags::SYNC).unwrap();
                 rustix::mm::munmap(start, 4096).unwrap();

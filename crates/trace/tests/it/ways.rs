@@ -159,11 +159,17 @@ fn a_slow_call_is_listed_with_its_file_by_each_way() {
         let slow = found.slow.iter().filter(|slow| slow.path.as_ref() == Some(&file)).max_by_key(|slow| slow.time_ns);
         let slow = slow.unwrap_or_else(|| panic!("{way}: {found:#?}"));
         assert_eq!((slow.pid, slow.call), (child.pid(), Call::Fsync));
-        assert!(slow.time_ns >= 80_000_000 && u128::from(slow.time_ns) < took.as_nanos(), "{way}: {slow:?} of {took:?}");
+        assert!(
+            slow.time_ns >= 80_000_000 && u128::from(slow.time_ns) < took.as_nanos(),
+            "{way}: {slow:?} of {took:?}"
+        );
         assert!(slow.start_ns < found.at_ns && slow.start_ns + slow.time_ns <= found.at_ns, "{way}: {slow:?}");
         assert!(slow.name.starts_with("child::") || slow.name.starts_with("it-"), "{slow:?}");
         let longest = found.times().quantile(1.0).unwrap();
-        assert!(longest.abs_diff(slow.time_ns) * 64 <= slow.time_ns || found.slow.len() > 1, "{way}: {longest} {slow:?}");
+        assert!(
+            longest.abs_diff(slow.time_ns) * 64 <= slow.time_ns || found.slow.len() > 1,
+            "{way}: {longest} {slow:?}"
+        );
         std::fs::remove_file(&file).unwrap();
     }
 }
