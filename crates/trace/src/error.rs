@@ -63,11 +63,8 @@ impl TraceError {
     pub fn next(&self) -> &'static str {
         match self {
             Self::NoProcess { .. } | Self::Nothing => "name one that runs: pgrep -l NAME",
-            Self::NotPermitted { .. } | Self::NoWay(_) => {
+            Self::NotPermitted { .. } | Self::Tracefs { .. } | Self::NoWay(_) => {
                 "run this as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; processes of your own without it"
-            }
-            Self::Tracefs { .. } => {
-                "run this as root, or have root mount it: mount -t tracefs nodev /sys/kernel/tracing"
             }
             Self::Kernel { .. } => "try --way perf or --way proc",
             Self::Io { .. } => "try --way perf or --way proc",

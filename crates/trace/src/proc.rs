@@ -25,7 +25,7 @@ use crate::tracer::{Source, TraceSpec, members};
 /// Time between two looks, in milliseconds.
 const EACH_MS: i64 = 5;
 /// Threads are looked for again after so many.
-const LOOK_AGAIN: u32 = 20;
+const LOOK_AGAIN: u32 = 4;
 /// A thread that runs at so many looks, one after the other, is in no call.
 const RUNS_MAX: u32 = 4;
 /// Most threads that are looked at.

@@ -182,6 +182,42 @@ fn whoever_cannot_be_traced_is_named() {
     assert!(matches!(Tracer::start(&TraceSpec::of(vec![])).err(), Some(TraceError::Nothing)));
 }
 
+/// Runs the test `what_a_user_may_trace` as nobody, who is told about process `pid`; returns what it says.
+fn as_nobody(pid: &str) -> String {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["ways::what_a_user_may_trace", "--exact", "--ignored", "--nocapture"]).env("TRACED", pid);
+    let output = command.current_dir("/").uid(65_534).gid(65_534).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+#[ignore = "started by other tests"]
+fn what_a_user_may_trace() {
+    let pid = std::env::var("TRACED").unwrap().parse().unwrap_or_else(|_| std::process::id());
+    match Tracer::start(&TraceSpec::of(vec![pid])) {
+        Ok(tracer) => {
+            let fell_back = tracer.fell_back().iter().map(|(way, error)| format!("{way}: {error}"));
+            println!("{}; {}", tracer.way(), fell_back.collect::<Vec<_>>().join("; "));
+        }
+        Err(error) => println!("{error}\n{}", error.next()),
+    }
+}
+
+#[test]
+fn a_user_without_privileges_sees_processes_of_his_own_and_is_told_why_not_more() {
+    let own = as_nobody("own");
+    assert!(own.contains("proc; bpf: tracefs, the kernel's list"), "{own}");
+    let child = Told::start();
+    let other = as_nobody(&child.pid().to_string());
+    for words in
+        ["no way to trace works here", "  perf: ", "  proc: reading /proc/PID/syscall: Permission denied", "as root"]
+    {
+        assert!(other.contains(words), "{other}");
+    }
+}
+
 #[test]
 fn one_that_ends_meanwhile_is_told_of() {
     let place = directory();
