@@ -1,6 +1,8 @@
 //! What being traced costs: `cargo run --release -p plimsoll-trace --example cost [ROUNDS]`. Loops of fdatasync on a file in
 //! memory, and of getppid, which is not traced; without and with a tracer in turn.
 
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
+
 use std::error::Error;
 use std::fs::File;
 use std::time::{Duration, Instant};
