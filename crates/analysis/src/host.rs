@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use plimsoll_core::sampler::{ANSWERS, STORE};
 use plimsoll_record::data::{Run, Series, SeriesKind};
 
+use crate::latency::Times;
+use crate::nodes::is_of_sampler;
 use crate::number;
 use crate::view::{Line, Mark, Panel};
 
@@ -68,6 +70,7 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
             }),
         }
     }
+    panels.extend(distributions(run));
     let zero = zero
         .into_iter()
         .filter(|(_, (_, names))| !names.is_empty())
@@ -77,6 +80,39 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
         })
         .collect();
     (panels, zero)
+}
+
+/// A panel for each distribution that a sampler reads: its middle, its tail and its end.
+fn distributions(run: &Run) -> impl Iterator<Item = Panel> + '_ {
+    let of_samplers = (0u32..).zip(&run.series).filter(|(_, series)| is_of_sampler(series));
+    of_samplers.filter_map(|(position, series)| {
+        let (mut t_s, mut lines) = (Vec::new(), [const { Vec::new() }; 3]);
+        for sample in &run.samples {
+            for (_, read) in sample.distributions.iter().filter(|(one, _)| *one == position) {
+                let mut times = Times::default();
+                times.add(read.counts());
+                t_s.push(sample.at_ns as f64 / 1e9);
+                let percentile = |name| times.percentile(name).ok().map(|ns| ns as f64 / 1e6);
+                let longest = (!times.is_empty()).then(|| times.max_ns() as f64 / 1e6);
+                let values = [percentile("p50"), percentile("p99"), longest];
+                lines.iter_mut().zip(values).for_each(|(line, value)| line.push(value));
+            }
+        }
+        let is_seen = lines.iter().flatten().any(Option::is_some);
+        is_seen.then(|| Panel {
+            name: format!("{}, {}", title(&series.source, &series.subject), spoken(&series.name)),
+            unit: "ms".to_owned(),
+            source: series.source.clone(),
+            steps: false,
+            primary: true,
+            t_s,
+            lines: ["p50", "p99", "max"]
+                .into_iter()
+                .zip(lines)
+                .map(|(name, line)| Line::new(name.to_owned(), line))
+                .collect(),
+        })
+    })
 }
 
 /// When cycles of stores ended: one mark for each reading that saw some, named after what ended.
@@ -153,7 +189,7 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
         "disk" => Some(subject) == busiest_disk && matches!(unit, "B/s" | "1/s" | "ms" | "%"),
         "tasks" => unit == "tasks",
         "generator" | "server" => unit == "%",
-        "pressure" => true,
+        "pressure" | "fsync" => true,
         _ => false,
     }
 }

@@ -1,9 +1,9 @@
-//! What each server answered, where operations go to several, and which is slower than all others.
+//! What each server answered, where operations go to several, and which is slower than all others; what samplers timed.
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::sampler::ANSWERS;
-use plimsoll_record::data::{Run, SeriesKind};
+use plimsoll_core::sampler::{ANSWERS, WITNESS};
+use plimsoll_record::data::{Run, Series, SeriesKind};
 
 use crate::latency::Times;
 use crate::number;
@@ -18,6 +18,27 @@ const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
 
 /// What servers answered in the counted time of this phase of `run`; none where operations went to one.
 pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
+    of_series(run, facts, |series| (series.source == ANSWERS).then(|| series.subject.clone()))
+}
+
+/// How long what samplers timed one by one took in the counted time of this phase of `run`.
+pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
+    of_series(run, facts, |series| {
+        is_of_sampler(series).then(|| {
+            let words =
+                [series.source.as_str(), &series.subject, &series.name].into_iter().filter(|word| !word.is_empty());
+            words.collect::<Vec<_>>().join(" ").replace('_', " ")
+        })
+    })
+}
+
+/// Whether a distribution was read by a sampler.
+pub fn is_of_sampler(series: &Series) -> bool {
+    series.kind == SeriesKind::Distribution && series.source != ANSWERS && series.source != WITNESS
+}
+
+/// Of each distribution that `name` has a name for: how many, and how long.
+fn of_series(run: &Run, facts: &PhaseFacts<'_>, name: impl Fn(&Series) -> Option<String>) -> Vec<NodeView> {
     let slices = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let (Some(first), Some(last), Some(counted)) = (slices().next(), slices().next_back(), facts.counted().last())
     else {
@@ -25,19 +46,19 @@ pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     };
     let is_inside = |at_ns: u64| at_ns > first.start_ns && at_ns <= last.end_ns;
     // By series: of what, all times, and how many of them belong to a rate.
-    let mut all: BTreeMap<u32, (&str, Times, u64)> = BTreeMap::new();
+    let mut all: BTreeMap<u32, (String, Times, u64)> = BTreeMap::new();
     for sample in run.samples.iter().filter(|sample| is_inside(sample.at_ns)) {
         for (position, times) in &sample.distributions {
-            let series = run.series.get(*position as usize);
-            if let Some(series) = series.filter(|one| one.source == ANSWERS && one.kind == SeriesKind::Distribution) {
-                let node = all.entry(*position).or_insert_with(|| (&series.subject, Times::default(), 0));
+            let series = run.series.get(*position as usize).filter(|one| one.kind == SeriesKind::Distribution);
+            if let Some(name) = series.and_then(&name) {
+                let node = all.entry(*position).or_insert_with(|| (name, Times::default(), 0));
                 node.1.add(times.counts());
                 node.2 += if sample.at_ns <= counted.end_ns { times.len() } else { 0 };
             }
         }
     }
-    let view = |(name, times, of_rate): (&str, Times, u64)| NodeView {
-        name: name.to_owned(),
+    let view = |(name, times, of_rate): (String, Times, u64)| NodeView {
+        name,
         count: times.len(),
         rate_per_s: of_rate as f64 / facts.counted_s,
         mean_ns: times.mean_ns(),

@@ -276,6 +276,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         },
         slowest_node: nodes::slowest(&of_nodes),
         nodes: of_nodes,
+        sampled: if stands { nodes::sampled(run, facts) } else { Vec::new() },
         steps: if stands { step::steps(facts) } else { Vec::new() },
         settled_after_s: facts.settled_after().filter(|_| stands).and_then(|(slices, _)| {
             let end_ns = facts.phase.slices.get(slices.checked_sub(1)?)?.end_ns;

@@ -201,6 +201,22 @@ Root is needed. From the cut on the device answers EIO to everything; nothing ha
   plimsoll doctor --for galera --install   what a cluster lacks here, and installs it
   plimsoll doctor --holds 5432             which process listens there")]
     Doctor(DoctorArgs),
+    /// Watch who has the kernel put data on a device (fsync and the like), how long each call takes, and on which file.
+    #[command(after_help = "Examples:
+  plimsoll trace $(pgrep -o postgres)            a server and all its processes, until Ctrl-C
+  plimsoll trace --all --for 10s --threshold 50ms
+  plimsoll trace -- sqlite3 test.db < script.sql
+  plimsoll trace --all --for 10s --json > fsyncs.jsonl
+
+A line a second, and at the end: a histogram by powers of two, percentiles by process, and the slowest calls with their
+files. Root can have the kernel count; others see their own processes' longer calls.")]
+    Trace(TraceArgs),
+    /// Watch which files are used, and how: opened, read, written, synced, closed, deleted.
+    #[command(after_help = "Examples:
+  plimsoll files $(pgrep -o mariadbd)            by its system calls, with bytes and sizes of requests; needs root
+  plimsoll files /var/lib/mysql --for 30s        by events of a directory and all below it, whoever causes them
+  plimsoll files /var/lib/mysql --json")]
+    Files(FilesArgs),
     /// Measure what write + flush costs on a directory or device, and say whether its flushes can be real.
     #[command(after_help = "Examples:
   plimsoll sync /var/lib/postgresql        about 30 s: ways to write and flush, group commit, the verdict
@@ -453,6 +469,47 @@ pub struct SyncArgs {
     /// Look in PATH for every block that was acknowledged according to this file, the listener's.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "write", "flush", "size", "takes", "overwrite_device"])]
     pub verify: Option<PathBuf>,
+}
+
+/// Options of `trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Processes by number, with all their descendants.
+    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"])]
+    pub pids: Vec<u32>,
+    /// All processes.
+    #[arg(long, conflicts_with = "command")]
+    pub all: bool,
+    /// A command, which is started and traced until it ends.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+    /// Calls that take this long or longer are listed.
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    pub threshold: String,
+    /// How long [default: until Ctrl-C, or until all of them have ended].
+    #[arg(long = "for", value_name = "TIME")]
+    pub duration: Option<String>,
+    /// How it is traced [default: the first that works]: by programs in the kernel (bpf), by records of it (perf), or by looking
+    /// again and again what threads wait for (proc).
+    #[arg(long, value_name = "WAY", value_parser = ["bpf", "perf", "proc"])]
+    pub way: Option<String>,
+    /// JSON Lines: an object a second, and one with everything at the end.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `files`.
+#[derive(Debug, Args)]
+pub struct FilesArgs {
+    /// A process by number, with all its descendants; or a directory, with all below it.
+    #[arg(value_name = "PID|DIRECTORY")]
+    pub what: String,
+    /// How long; Ctrl-C ends it before that.
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    pub duration: String,
+    /// One JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A plan and what is replaced in it.

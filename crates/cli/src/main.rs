@@ -160,6 +160,8 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Schema => verbs::shell::schema(catalogue),
         Verb::Doctor(args) => verbs::doctor::run(catalogue, &args),
         Verb::Sync(args) => verbs::sync::run(&args),
+        Verb::Trace(args) => verbs::trace::run(&args),
+        Verb::Files(args) => verbs::files::run(&args),
     }
 }
 

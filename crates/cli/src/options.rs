@@ -132,7 +132,7 @@ fn written(key: &Key, given: &str) -> Result<String, TrialError> {
         Takes::Processors => processors(given)?,
         Takes::RateShape if given.contains('=') => shape(given),
         Takes::RateShape => list(&each(given, rate)),
-        Takes::Stages => texts(given),
+        Takes::Stages | Takes::Samplers => texts(given),
         Takes::Rate => value(&rate(given)),
         Takes::Time(..) | Takes::Warmup | Takes::Think if key.is_swept => list(&each(given, seconds)),
         Takes::Time(..) | Takes::Think => value(&seconds(given)),

@@ -252,6 +252,8 @@ pub struct SamplerSpec {
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
+    /// Whether it is read where a plan names none: one that costs what is measured is not.
+    pub by_default: bool,
 }
 
 /// Begins the name of a lab where a store is named.

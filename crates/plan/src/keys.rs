@@ -146,6 +146,7 @@ impl Key {
             Headers => return "NAME: VALUE",
             Tables(_) => return "NAME KEY=VALUE …",
             Statuses => return "STATUS,…",
+            Samplers => return "NAME,…",
             Mix => return "TYPE=SHARE,…",
             _ => return "TEXT",
         };
@@ -156,6 +157,9 @@ impl Key {
 const fn key(name: &'static str, takes: Takes, unless: Unless, help: &'static str) -> Key {
     Key { name, takes, is_swept: false, unless, help, option: None, see: "" }
 }
+
+/// Names, in a list of samplers, all that are read by default.
+pub const SAMPLERS_DEFAULT: &str = "default";
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How many there may be of clients and workers, and of records to an operation and questions of a phase.
@@ -194,7 +198,7 @@ keys! {
             option_as = "setup-timeout", see = "#how-long-a-server-is-waited-for";
         load_timeout: SILENCE, Is("\"20s\""), "Longest that an operation of a load, or reading one record back, may take", option_as = "load-timeout";
         work_timeout: SILENCE, Is("\"1h\""), "Longest silence over a statement that makes, fills, tidies or removes something", option_as = "work-timeout";
-        samplers: Samplers, Else("all"), "What is read beside the load; `[]` for nothing", see = "samplers.md";
+        samplers: Samplers, Else("`[\"default\"]`"), "What is read beside the load: samplers by name, `default` for all but those that cost something; `[]` for nothing", option, see = "samplers.md";
         repeats: Whole(1, 1_000), Is("1"), "How often each trial is run, in an order drawn by lot", option, see = "#order-repeats-and-what-trials-start-from";
         order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "The order in which trials run";
         start: Word("start", &["fresh", "settled", "as-is"]), Is("\"settled\""),

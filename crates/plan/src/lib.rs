@@ -256,15 +256,22 @@ impl<'c> Reading<'c> {
 
     fn samplers(&self, root: &Section<'_>) -> Option<Vec<String>> {
         let all: Vec<&str> = self.catalogue.samplers.iter().map(|sampler| sampler.name).collect();
+        let by_default = || self.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned());
         let Some(node) = root.get("samplers") else {
-            return Some(all.into_iter().map(str::to_owned).collect());
+            return Some(by_default().collect());
         };
         let Kind::List(_) = node.kind else {
             return self.wrong_type(&node, "a list of names");
         };
         let mut samplers: Vec<String> = Vec::new();
+        let words = [all, vec![keys::SAMPLERS_DEFAULT]].concat();
         for node in node.elements()? {
-            let name = self.word(&node, "sampler", &all)?.to_owned();
+            let name = self.word(&node, "sampler", &words)?.to_owned();
+            if name == keys::SAMPLERS_DEFAULT {
+                let others: Vec<String> = by_default().filter(|one| !samplers.contains(one)).collect();
+                samplers.extend(others);
+                continue;
+            }
             if samplers.contains(&name) {
                 self.problem(node.span, format!("`{name}` stands in the list `samplers` twice"), None);
             } else {

@@ -9,7 +9,7 @@
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{CSV, Key, PLAN, RATES, REQUEST, SCRIPT, STEP, Takes, of_phase};
+use crate::keys::{CSV, Key, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, Takes, of_phase};
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
 
@@ -71,7 +71,8 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
         Takes::Processors => json!({ "type": "array", "items": { "type": "integer" } }),
         Takes::SweptKeys => json!({ "type": "array", "items": { "type": "string" } }),
         Takes::Samplers => {
-            let names: Vec<&str> = catalogue.samplers.iter().map(|sampler| sampler.name).collect();
+            let names = catalogue.samplers.iter().map(|sampler| sampler.name).chain([SAMPLERS_DEFAULT]);
+            let names: Vec<&str> = names.collect();
             json!({ "type": "array", "items": { "enum": names } })
         }
         Takes::Warmup => json!({ "anyOf": [{ "const": "auto" }, quantity(Dimension::Time)] }),

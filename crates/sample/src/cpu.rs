@@ -6,8 +6,11 @@ use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
 
-pub(crate) const SPEC: SamplerSpec =
-    SamplerSpec { name: "cpu", summary: "user, system, waiting for I/O, stolen and idle, all cores and each" };
+pub(crate) const SPEC: SamplerSpec = SamplerSpec {
+    name: "cpu",
+    summary: "user, system, waiting for I/O, stolen and idle, all cores and each",
+    by_default: true,
+};
 
 /// Shares of the time of one core, or of all together.
 const NAMES: [&str; 5] = ["user", "system", "iowait", "steal", "idle"];

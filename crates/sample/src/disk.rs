@@ -9,6 +9,7 @@ use crate::proc_file::{ProcFile, numbers};
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "disk",
     summary: "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy",
+    by_default: true,
 };
 
 /// The kernel's sectors, whatever the device's are.

@@ -9,6 +9,7 @@ use crate::tree::{parse_stat, parse_statm};
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "generator",
     summary: "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches",
+    by_default: true,
 };
 
 /// Since the process began, all threads together.

@@ -14,6 +14,7 @@
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
 //! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
 //! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
+//! | `fsync` | how often the server's processes have the kernel put data on a device, and how long each waits |
 //! | `run_queue` | how long threads were ready to run while others had the processor |
 //! | [`STORE`] | what a store counts of its own work: read by whoever holds the store |
 //! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
@@ -28,6 +29,7 @@
 mod cpu;
 mod disk;
 pub mod environment;
+mod fsync;
 mod generator;
 mod memory;
 mod network;
@@ -42,14 +44,16 @@ mod tree;
 use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
 
 pub use environment::environment;
+pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
-pub use tree::{TreeIo, own_io, process_tree_io, with_descendants};
+pub use tree::{TreeIo, own_io, process_tree_io};
 
 /// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
 /// open for it.
 pub const STORE: SamplerSpec = SamplerSpec {
     name: plimsoll_core::sampler::STORE,
     summary: "what the store counts of its own work: checkpoints, flushes, cache misses …",
+    by_default: true,
 };
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
@@ -64,6 +68,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
     (pressure::SPEC, |_| boxed(pressure::Pressure::open())),
     (generator::SPEC, |_| boxed(generator::Generator::open())),
     (server::SPEC, |processes| boxed(server::Server::open(processes.clone()))),
+    (fsync::SPEC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
 ];
 
 fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {

@@ -4,8 +4,11 @@ use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
 
-pub(crate) const SPEC: SamplerSpec =
-    SamplerSpec { name: "memory", summary: "used, available, page cache, dirty, being written back, swap" };
+pub(crate) const SPEC: SamplerSpec = SamplerSpec {
+    name: "memory",
+    summary: "used, available, page cache, dirty, being written back, swap",
+    by_default: true,
+};
 
 /// Bytes of memory, where the kernel tells.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]

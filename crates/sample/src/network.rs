@@ -5,7 +5,7 @@ use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 use crate::proc_file::{ProcFile, numbers};
 
 pub(crate) const SPEC: SamplerSpec =
-    SamplerSpec { name: "network", summary: "per interface: bytes, packets, drops and errors" };
+    SamplerSpec { name: "network", summary: "per interface: bytes, packets, drops and errors", by_default: true };
 
 /// What is counted of one interface: name and unit.
 const NAMES: [(&str, &str); 6] =

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
-use crate::tree::{Member, TreeIo, Usage, with_descendants};
+use crate::tree::{Member, TreeIo, Usage};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "server",
     summary: "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
+    by_default: true,
 };
 
 /// Members are looked for again after so many readings, whatever the signs say.
@@ -24,10 +26,10 @@ pub struct ServerProcesses {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Roots {
-    pids: Vec<u32>,
+pub(crate) struct Roots {
+    pub(crate) pids: Vec<u32>,
     /// Grows with each change, so that the same pids set again are another server.
-    change: u64,
+    pub(crate) change: u64,
 }
 
 impl ServerProcesses {
@@ -38,7 +40,7 @@ impl ServerProcesses {
         roots.change += 1;
     }
 
-    fn now(&self) -> Roots {
+    pub(crate) fn now(&self) -> Roots {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -4,8 +4,11 @@ use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
 
-pub(crate) const SPEC: SamplerSpec =
-    SamplerSpec { name: "tasks", summary: "tasks running and waiting for a device, load, context switches" };
+pub(crate) const SPEC: SamplerSpec = SamplerSpec {
+    name: "tasks",
+    summary: "tasks running and waiting for a device, load, context switches",
+    by_default: true,
+};
 
 /// What the texts of both files say.
 fn readings(stat: &str, load: &str) -> Vec<Reading> {

@@ -3,14 +3,12 @@
 //! The kernel adds what a process used to its parent's account when the parent waits for it; so the sum over
 //! the living members of a tree, each with what it took over, misses nothing that was waited for.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use crate::proc_file::{ProcFile, number_of};
+use plimsoll_trace::with_descendants;
 
-/// Most processes of a tree that are looked at. A server with more is not what this was made for.
-pub(crate) const MEMBERS_MAX: usize = 4096;
+use crate::proc_file::{ProcFile, number_of};
 
 /// Bytes that processes caused to be read from and written to devices, since they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,25 +51,6 @@ pub fn process_tree_io(pids: &[u32]) -> Option<TreeIo> {
         }
     }
     Some(sum)
-}
-
-/// `pids` and all their descendants.
-pub fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
-    let mut members: BTreeSet<u32> = pids.iter().copied().collect();
-    let mut queue: Vec<u32> = pids.to_vec();
-    while let Some(pid) = queue.pop() {
-        // A child belongs to the thread that made it.
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-        for thread in threads.into_iter().flatten().flatten() {
-            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            for child in children.split_ascii_whitespace().filter_map(|field| field.parse().ok()) {
-                if members.len() < MEMBERS_MAX && members.insert(child) {
-                    queue.push(child);
-                }
-            }
-        }
-    }
-    members
 }
 
 /// Counts of an `io` file.

@@ -7,7 +7,7 @@ use crate::Result;
 
 /// Crate, what of ours it may depend on, and what its tests may besides. `stores/*` stands for every
 /// store without an entry of its own.
-const EDGES: [(&str, &[&str], &[&str]); 23] = [
+const EDGES: [(&str, &[&str], &[&str]); 24] = [
     ("plimsoll-core", &[], &[]),
     ("plimsoll-plan", &["plimsoll-core"], &[]),
     ("plimsoll-workload", &["plimsoll-core"], &[]),
@@ -20,7 +20,8 @@ const EDGES: [(&str, &[&str], &[&str]); 23] = [
     ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),
-    ("plimsoll-sample", &["plimsoll-core"], &[]),
+    ("plimsoll-trace", &[], &[]),
+    ("plimsoll-sample", &["plimsoll-core", "plimsoll-trace"], &[]),
     ("plimsoll-record", &["plimsoll-core"], &[]),
     ("plimsoll-analysis", &["plimsoll-core", "plimsoll-record"], &[]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-analysis"], &["plimsoll-record"]),

@@ -198,7 +198,10 @@ pub struct PhaseView {
     pub histogram: Vec<BucketView>,
     /// What each server answered, where operations go to several; otherwise empty.
     pub nodes: Vec<NodeView>,
-    /// Which of them is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
+    /// What samplers timed one by one, such as the server's fsyncs: as nodes, with the sampler's and series' name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sampled: Vec<NodeView>,
+    /// Which of the nodes is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
     pub slowest_node: Option<String>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,

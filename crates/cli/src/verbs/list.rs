@@ -11,7 +11,10 @@ use crate::verbs::report;
 /// Prints the list.
 pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError> {
     let studies = studies::ALL.iter().map(|study| [study.name, study.title()].map(str::to_owned));
-    let samplers = catalogue.samplers.iter().map(|sampler| [sampler.name, sampler.summary].map(str::to_owned));
+    let samplers = catalogue.samplers.iter().map(|sampler| {
+        let marked = if sampler.by_default { "" } else { " (only where it is named)" };
+        [sampler.name.to_owned(), format!("{}{marked}", sampler.summary)]
+    });
     let tables = [
         (Listed::Studies, "studies", "built-in plans; `plimsoll run NAME`", table(studies)),
         (
@@ -26,7 +29,12 @@ pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError
             "`plimsoll drive NAME`, `[workload] name = …` in a plan",
             table(catalogue.workloads.iter().flat_map(asked)),
         ),
-        (Listed::Samplers, "samplers", "`samplers = […]` in a plan; all by default", table(samplers)),
+        (
+            Listed::Samplers,
+            "samplers",
+            "`samplers = […]` in a plan, --samplers; all by default, without those marked",
+            table(samplers),
+        ),
     ];
     let wanted = tables.into_iter().filter(|(listed, ..)| what.is_none_or(|what| what == *listed));
     report::print_tables(&wanted.map(|(_, title, how, table)| (title, how, table)).collect::<Vec<_>>())

@@ -47,6 +47,7 @@ mod servers;
 mod settings;
 mod shapes;
 mod sync;
+mod trace;
 mod usage;
 mod waits;
 mod warmup;

@@ -165,6 +165,8 @@ pub fn catalogue() -> Catalogue {
         labs: Vec::new(),
         stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),
         workloads: vec![coupons, select, nothing, script],
-        samplers: vec![SamplerSpec { name: "cpu", summary: "" }, SamplerSpec { name: "disk", summary: "" }],
+        samplers: [("cpu", true), ("disk", true), ("fsync", false)]
+            .map(|(name, by_default)| SamplerSpec { name, summary: "", by_default })
+            .to_vec(),
     }
 }

@@ -207,6 +207,19 @@ fn phases_without_a_name_get_one() {
 }
 
 #[test]
+fn default_stands_for_all_samplers_but_those_that_are_only_read_where_they_are_named() {
+    let samplers = |list: &str| {
+        let text = format!(
+            "{list}stores = [\"sqlite\"]\nworkload = {{ name = \"nothing\" }}\nphase = [{{ do = \"drive\", mix = {{ nothing = 1 }}, ops = 5 }}]"
+        );
+        plan(&text).samplers
+    };
+    assert_eq!(samplers(""), ["cpu", "disk"]);
+    assert_eq!(samplers("samplers = [\"default\", \"fsync\"]\n"), ["cpu", "disk", "fsync"]);
+    assert_eq!(samplers("samplers = [\"disk\", \"default\"]\n"), ["disk", "cpu"]);
+}
+
+#[test]
 fn a_workload_without_records_needs_no_load() {
     plan(
         "stores = [\"sqlite\"]\nworkload = { name = \"select\" }\nphase = [{ do = \"drive\", mix = { select = 1 }, ops = 5 }]",

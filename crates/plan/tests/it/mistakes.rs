@@ -219,7 +219,7 @@ fn unknown_names_are_told_from_near_ones() {
         "stores",
         "samplers = [«\"dsk\"»]\nstores",
         "unknown sampler `dsk`",
-        "did you mean `disk`? there are: cpu, disk",
+        "did you mean `disk`? there are: cpu, disk, fsync, default",
     );
     added(
         "durability = «\"durably\"»",

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    BucketView, EventClass, LatencyView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome, RunView,
-    TrialView,
+    BucketView, EventClass, LatencyView, NodeView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome,
+    RunView, TrialView,
 };
 use plimsoll_core::{Measure, Outcome};
 
@@ -98,6 +98,46 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     if !full {
         histograms(&driven().collect::<Vec<_>>(), &mut body);
     }
+    body
+}
+
+/// What samplers timed one by one.
+pub fn sampled<'a>(view: &RunView, full: bool) -> Body<'a> {
+    let note = "how long each took of what samplers saw of the server";
+    timed(view, full, ("Sampled times", "what", note), |phase| &phase.sampled)
+}
+
+/// A table of what took how long, under a label; what a row is of stands under `head`.
+pub(super) fn timed<'a>(
+    view: &RunView,
+    full: bool,
+    (label, head, note): (&str, &str, &'static str),
+    rows: impl Fn(&PhaseView) -> &Vec<NodeView>,
+) -> Body<'a> {
+    let driven = || phases(view, full).filter(|(_, phase)| !rows(phase).is_empty());
+    let columns = [
+        whose(driven()),
+        vec![words(head), numbers("n").spare(3), numbers("rate"), numbers("mean").spare(4)],
+        vec![numbers("p50"), numbers("p90").spare(5), numbers("p95"), numbers("p99")],
+        vec![numbers("p99.9").spare(1), numbers("max").spare(2)],
+    ];
+    let mut table = Table::new(label, columns.concat());
+    for (trial, phase) in driven() {
+        let late = |text: String| number::marked(text, phase.late.is_some());
+        for node in rows(phase) {
+            let rate = late(number::with_unit(node.rate_per_s, "1/s"));
+            let mut cells = cells![&trial.name, &phase.name, &node.name, number::count(node.count), rate];
+            cells.push(late(number::seconds(node.mean_ns / 1e9)).into());
+            cells.extend(node.percentiles.iter().map(|one| percentile(one, phase.late.is_some())));
+            cells.push(late(number::nanoseconds(node.max_ns)).into());
+            table.row(cells);
+        }
+    }
+    if table.rows.is_empty() {
+        return Body::default();
+    }
+    let mut body = Body::noted(note);
+    body.table(table);
     body
 }
 

@@ -5,38 +5,17 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Line, Panel, PhaseKind};
 use plimsoll_core::sampler::ANSWERS;
 
-use super::latency::{percentile, phases, whose};
-use super::{Block, Body, Sparks, Table, Text, Tone, numbers, words};
-use crate::cells;
+use super::latency::{phases, timed};
+use super::{Block, Body, Sparks, Text, Tone};
 
 /// So many of the counters that nodes have are drawn in the terminal: the first that a store names.
 const COUNTERS_MAX: usize = 3;
 
 /// What each server answered, where operations go to several.
 pub fn nodes(view: &RunView, full: bool) -> Body<'_> {
-    let driven = || phases(view, full).filter(|(_, phase)| !phase.nodes.is_empty());
-    let columns = [
-        whose(driven()),
-        vec![words("node"), numbers("n").spare(3), numbers("rate"), numbers("mean").spare(4)],
-        vec![numbers("p50"), numbers("p90").spare(5), numbers("p95"), numbers("p99")],
-        vec![numbers("p99.9").spare(1), numbers("max").spare(2)],
-    ];
-    let mut table = Table::new("Nodes", columns.concat());
-    for (trial, phase) in driven() {
-        let late = |text: String| number::marked(text, phase.late.is_some());
-        for node in &phase.nodes {
-            let rate = late(number::with_unit(node.rate_per_s, "1/s"));
-            let mut cells = cells![&trial.name, &phase.name, &node.name, number::count(node.count), rate];
-            cells.push(late(number::seconds(node.mean_ns / 1e9)).into());
-            cells.extend(node.percentiles.iter().map(|one| percentile(one, phase.late.is_some())));
-            cells.push(late(number::nanoseconds(node.max_ns)).into());
-            table.row(cells);
-        }
-    }
-    let note = if table.rows.is_empty() { "" } else { "how long clients waited for answers of each, errors left out" };
-    let mut body = Body::noted(note);
-    body.table(table);
-    let slowest = driven().filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
+    let note = "how long clients waited for answers of each, errors left out";
+    let mut body = timed(view, full, ("Nodes", "node", note), |phase| &phase.nodes);
+    let slowest = phases(view, full).filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
     body.list(Tone::Plain, slowest.map(|(trial, phase, text)| format!("{} {}: {text}", trial.name, phase.name)));
     if !full {
         sparks(view, &mut body);

@@ -27,6 +27,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "figures", "Figures", main, results::figures(view, full)),
         (true, "latency", "Latency under load", main, latency::latencies(view, full)),
         (true, "nodes", "Nodes", main, nodes::nodes(view, full)),
+        (true, "sampled", "Sampled times", main, latency::sampled(view, full)),
         (true, "stages", "Stages", main, stages::stages(view, full)),
         (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
         (true, "stalls", "Stalls", main, stalls(view)),

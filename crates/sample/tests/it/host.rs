@@ -24,12 +24,12 @@ fn burn(time: Duration) -> Duration {
 #[test]
 fn each_name_opens_or_says_why_not() {
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 9);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 10);
     let (opened, unavailable) = open(&names, &ServerProcesses::default());
     // What the store counts is read by whoever holds the store.
-    assert_eq!(opened.len() + unavailable.len(), 8);
+    assert_eq!(opened.len() + unavailable.len(), 9);
     for (name, reason) in &unavailable {
-        assert!(matches!(name.as_str(), "pressure" | "disk" | "network" | "server"), "{name}: {reason}");
+        assert!(matches!(name.as_str(), "pressure" | "disk" | "network" | "server" | "fsync"), "{name}: {reason}");
     }
     let (opened, unavailable) = open(&["weather".to_owned()], &ServerProcesses::default());
     assert_eq!((opened.len(), unavailable[0].1.to_string()), (0, "there is no sampler of this name".into()));

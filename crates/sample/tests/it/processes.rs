@@ -176,3 +176,34 @@ fn of_a_process_that_is_not_there_nothing_is_known() {
     assert_eq!(process_tree_io(&[]), Some(Default::default()));
     assert_eq!(process_tree_io(&[4_194_305]), None);
 }
+
+#[test]
+fn syncs_of_the_servers_processes_are_counted_and_timed() {
+    use plimsoll_core::Found;
+    let place = crate::directory_on_a_device();
+    let file = place.path().join("file");
+    let server = ServerProcesses::default();
+    let (mut opened, unavailable) = plimsoll_sample::open(&["fsync".to_owned()], &server);
+    assert_eq!(unavailable, [], "this needs root");
+    let (_, sampler) = &mut opened[0];
+    assert_eq!(sampler.sample(), [], "there is no server");
+    let sync =
+        |count: u32| format!("read _; for i in $(seq {count}); do sync -d {}; done; echo done; ", file.display());
+    std::fs::write(&file, "x").unwrap();
+    let mut shell = Shell::start(&format!("{}{}read _", sync(3), sync(5)), place.path());
+    server.set(vec![shell.child.id()]);
+    let mut counts = || {
+        let read = sampler.sample();
+        let [flushes, lost, times] = &read[..] else { panic!("{read:?}") };
+        let Found::Distribution(of) = &times.found else { panic!("{times:?}") };
+        (flushes.number(), lost.number(), of.len())
+    };
+    assert_eq!(counts(), (0.0, 0.0, 0));
+    shell.go_on();
+    assert_eq!(shell.hear(), "done");
+    assert_eq!(counts(), (3.0, 0.0, 3));
+    shell.go_on();
+    assert_eq!(shell.hear(), "done");
+    assert_eq!(counts(), (8.0, 0.0, 5));
+    assert_eq!(counts(), (8.0, 0.0, 0));
+}

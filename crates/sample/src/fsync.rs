@@ -1,0 +1,62 @@
+//! How often the server's processes have the kernel put data on a device, and how long each call takes.
+
+use std::time::Duration;
+
+use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_trace::{TraceError, TraceSpec, Tracer, Way};
+
+use crate::server::{Roots, ServerProcesses};
+
+pub(crate) const SPEC: SamplerSpec = SamplerSpec {
+    name: "fsync",
+    summary: "the server's fsync, fdatasync and the like: how many, and how long each takes",
+    // Each system call of the machine takes longer while somebody traces some.
+    by_default: false,
+};
+
+pub(crate) struct Fsync {
+    processes: ServerProcesses,
+    roots: Roots,
+    way: Way,
+    tracer: Option<Tracer>,
+}
+
+impl Fsync {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
+        // What can be seen of this process can be seen of servers.
+        let found = Tracer::start(&TraceSpec::of(vec![std::process::id()]));
+        let tracer = found.map_err(|error| Unavailable(format!("{error}; {}", error.next())))?;
+        match (tracer.way(), tracer.fell_back().last()) {
+            (Way::Proc, Some((_, error))) => Err(Unavailable(format!("{error}; {}", error.next()))),
+            (way, _) => Ok(Self { processes, roots: Roots::default(), way, tracer: None }),
+        }
+    }
+
+    fn start(&self) -> Result<Tracer, TraceError> {
+        let pids = Some(self.roots.pids.clone());
+        // One by one they are asked for with `plimsoll trace`.
+        Tracer::start(&TraceSpec { pids, threshold: Duration::MAX, way: Some(self.way) })
+    }
+}
+
+impl Sampler for Fsync {
+    fn sample(&mut self) -> Vec<Reading> {
+        let roots = self.processes.now();
+        if roots.change != self.roots.change {
+            self.roots = roots;
+            self.tracer = None;
+        }
+        if self.tracer.is_none() && !self.roots.pids.is_empty() {
+            // A server that is being started or stopped is looked for again at the next slice.
+            self.tracer = self.start().ok();
+        }
+        let Some(read) = self.tracer.as_mut().and_then(|tracer| tracer.read().ok()) else { return Vec::new() };
+        let total = |name, value: u64| Reading::new("", name, "", Found::Total(value as f64, self.roots.change));
+        let times = Found::Distribution(Box::new(read.new_times().hdr()));
+        vec![
+            total("flushes", read.times().len()),
+            total("lost", read.lost),
+            Reading::new("", "flush_time", "ns", times),
+        ]
+    }
+}

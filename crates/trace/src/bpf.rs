@@ -1,0 +1,352 @@
+//! The first way: programs that the kernel runs at each traced call, and that count there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::call::Call;
+use crate::error::TraceError;
+use crate::place::Given;
+use crate::processes::is_there;
+use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
+use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
+use crate::traced::{Seen, SeenCall};
+use crate::tracefs::{Tracefs, Tracepoint};
+use crate::tracer::{Source, TraceSpec, members};
+
+/// Room for slow calls that nobody has read yet: more than 4,000.
+const RING_BYTES: usize = 256 << 10;
+
+/// A trace by programs.
+pub(crate) struct Bpf {
+    maps: Arc<Maps>,
+    attached: Attached,
+    threshold_ns: u64,
+    /// Who had called at the reading before.
+    known: BTreeSet<u32>,
+    slow: Arc<Mutex<Seen>>,
+    /// Ends the thread when it is dropped.
+    stop: Option<OwnedFd>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// Programs at tracepoints, until this is dropped.
+#[derive(Default)]
+pub(crate) struct Attached {
+    events: Vec<OwnedFd>,
+    programs: Vec<OwnedFd>,
+}
+
+impl Attached {
+    /// Loads a program.
+    pub(crate) fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
+        let program = sys::program(instructions).map_err(|(error, said)| match said.trim() {
+            "" => TraceError::of("bpf(2), to load a program")(error),
+            said => TraceError::Kernel { what: format!("it refuses a program ({error})\n{said}") },
+        })?;
+        self.programs.push(program);
+        Ok(self.programs.len() - 1)
+    }
+
+    /// Has program `at` run at `point`.
+    pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
+        const TRACEPOINT: u32 = 2;
+        // It is never enabled: a program runs without that, and nobody wants its records.
+        const DISABLED: u64 = 1;
+        let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
+        // Of the processor only one is meant; the program runs on all.
+        let event = sys::perf_event(&attr, 0).map_err(TraceError::of("perf_event_open(2) of a tracepoint"))?;
+        sys::ask(&event, Ask::Run(&self.programs[at]))
+            .map_err(TraceError::of("attaching a program to a tracepoint"))?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    /// Has children of `processes` be followed too.
+    pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
+        let point = tracefs.needed("task/task_newtask")?;
+        let fork = self.load(&programs::fork(processes, lost, &point)?)?;
+        self.attach(fork, &point)
+    }
+
+    /// How often programs were passed over.
+    pub(crate) fn misses(&self) -> u64 {
+        self.programs.iter().map(sys::program_misses).sum()
+    }
+}
+
+/// Fails where process numbers here are not those that the kernel tells programs.
+pub(crate) fn in_first_pid_namespace() -> Result<(), TraceError> {
+    // PROC_PID_INIT_INO of include/linux/proc_ns.h.
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::Kernel {
+            what: "in a PID namespace (a container's) programs are told other process numbers".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Bpf {
+    pub(crate) fn start(spec: &TraceSpec) -> Result<Self, TraceError> {
+        in_first_pid_namespace()?;
+        let tracefs = Tracefs::open()?;
+        let maps = Arc::new(Maps::new(RING_BYTES as u32)?);
+        let programs = Programs { maps: &maps, all: spec.pids.is_none(), threshold_ns: spec.threshold_ns() };
+        // Those who are born while programs are attached are found by one or the other.
+        follow(&maps.processes, members(spec))?;
+        let mut attached = Attached::default();
+        if spec.pids.is_some() {
+            attached.follow_forks(&tracefs, &maps.processes, &maps.lost)?;
+            follow(&maps.processes, members(spec))?;
+        }
+        attach_all(&mut attached, &tracefs, &programs)?;
+        let slow: Arc<Mutex<Seen>> = Arc::default();
+        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
+        let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
+        let reader = {
+            let (slow, maps, threshold_ns) = (Arc::clone(&slow), Arc::clone(&maps), spec.threshold_ns());
+            let read = move || follow_ring(&ring, &maps, threshold_ns, &stopped, &slow);
+            std::thread::Builder::new().name("trace".to_owned()).spawn(read)
+        };
+        let reader = reader.map_err(TraceError::of("starting a thread"))?;
+        Ok(Self {
+            maps,
+            attached,
+            threshold_ns: spec.threshold_ns(),
+            known: BTreeSet::new(),
+            slow,
+            stop: Some(stop),
+            reader: Some(reader),
+        })
+    }
+}
+
+/// Follows these processes; without any list there is nothing to do.
+pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), TraceError> {
+    for pid in pids.into_iter().flatten() {
+        map.set(&pid.to_ne_bytes(), &[1]).map_err(TraceError::of("bpf(2), to follow a process"))?;
+    }
+    Ok(())
+}
+
+fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
+    let gone = attached.load(&programs.gone())?;
+    attached.attach(gone, &tracefs.needed("sched/sched_process_exit")?)?;
+    let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
+    let begin_without = attached.load(&programs.begin(false))?;
+    for call in Call::SYSTEM {
+        // The end first: a call that was begun before is then no call.
+        attached.attach(end, &tracefs.needed(&format!("syscalls/sys_exit_{call}"))?)?;
+        let begin = if call == Call::Sync { begin_without } else { begin };
+        attached.attach(begin, &tracefs.needed(&format!("syscalls/sys_enter_{call}"))?)?;
+    }
+    for (enter, exit) in [
+        ("ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"),
+        ("f2fs/f2fs_sync_file_enter", "f2fs/f2fs_sync_file_exit"),
+    ] {
+        let Some((enter, exit)) = tracefs.tracepoint(enter)?.zip(tracefs.tracepoint(exit)?) else { continue };
+        let end = attached.load(&programs.end_in_file_system(&exit)?)?;
+        attached.attach(end, &exit)?;
+        let begin = attached.load(&programs.begin_in_file_system(&enter)?)?;
+        attached.attach(begin, &enter)?;
+    }
+    let requests = tracefs.tracepoint("io_uring/io_uring_submit_req")?;
+    if let Some((submit, complete)) = requests.zip(tracefs.tracepoint("io_uring/io_uring_complete")?) {
+        let end = attached.load(&programs.complete(&complete)?)?;
+        attached.attach(end, &complete)?;
+        let begin = attached.load(&programs.submit(&submit)?)?;
+        attached.attach(begin, &submit)?;
+    }
+    Ok(())
+}
+
+impl Source for Bpf {
+    fn read(&mut self) -> Result<Seen, TraceError> {
+        let failed = || TraceError::of("bpf(2), to read a map");
+        // Those that are gone before counts are read call nothing after that.
+        let gone: Vec<u32> = self.known.iter().copied().filter(|pid| !is_there(*pid)).collect();
+        let mut seen = Seen { gone, ..Seen::default() };
+        let mut keys = Vec::new();
+        self.maps
+            .times
+            .each::<8, 8>(|key, count| {
+                let [p0, p1, p2, p3, c0, c1, b0, b1] = *key;
+                let (pid, number) = (u32::from_ne_bytes([p0, p1, p2, p3]), u16::from_ne_bytes([c0, c1]));
+                let count = u64::from_ne_bytes(*count);
+                if seen.gone.contains(&pid) {
+                    keys.push(*key);
+                }
+                let Some(call) = Call::of_number(number & !FAILED).filter(|_| count > 0) else { return };
+                let (times, failed) = seen.calls.entry((pid, call)).or_default();
+                times.add(u16::from_ne_bytes([b0, b1]), count);
+                *failed += if number & FAILED == 0 { 0 } else { count };
+            })
+            .map_err(failed())?;
+        self.maps
+            .names
+            .each::<4, 16>(|pid, name| {
+                let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+                let name = String::from_utf8_lossy(&name[..end]).into_owned();
+                seen.names.insert(u32::from_ne_bytes(*pid), name);
+            })
+            .map_err(failed())?;
+        // What is removed is gone anyway where it is not there.
+        keys.iter().for_each(|key| drop(self.maps.times.remove(key)));
+        seen.gone.iter().for_each(|pid| drop(self.maps.names.remove(&pid.to_ne_bytes())));
+        self.known = seen.calls.keys().map(|(pid, _)| *pid).filter(|pid| !seen.gone.contains(pid)).collect();
+        let mut followed = Vec::new();
+        self.maps.processes.each::<4, 1>(|pid, _| followed.push(*pid)).map_err(failed())?;
+        for pid in followed.iter().filter(|pid| !is_there(u32::from_ne_bytes(**pid))) {
+            drop(self.maps.processes.remove(pid));
+        }
+        let mut unfinished = unfinished(&self.maps.threads, self.threshold_ns).map_err(failed())?;
+        let (now_ns, threshold_ns) = (sys::now_ns(), self.threshold_ns);
+        self.maps
+            .requests
+            .each::<8, ENTRY_BYTES>(|_, entry| {
+                let call = in_entry(0, entry, now_ns);
+                unfinished.extend(call.filter(|call| call.time_ns >= threshold_ns));
+            })
+            .map_err(failed())?;
+        seen.unfinished = unfinished.iter().map(|call| call.slow(call.given.path())).collect();
+        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(failed())?;
+        let mut listed = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.slow = std::mem::take(&mut listed.slow);
+        seen.lost = u64::from_ne_bytes(lost) + listed.lost + self.attached.misses();
+        for slow in seen.slow.iter_mut().filter(|slow| slow.name.is_empty()) {
+            slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();
+        }
+        Ok(seen)
+    }
+}
+
+impl Drop for Bpf {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(reader) = self.reader.take() {
+            // One that panicked has said so.
+            let _ = reader.join();
+        }
+    }
+}
+
+/// A number of `N` bytes at `offset`.
+fn bytes_at<const N: usize>(from: &[u8], offset: usize) -> [u8; N] {
+    from.get(offset..offset + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
+}
+
+pub(crate) fn wide_at(from: &[u8], offset: usize) -> u64 {
+    u64::from_ne_bytes(bytes_at(from, offset))
+}
+
+pub(crate) fn word_at(from: &[u8], offset: usize) -> u32 {
+    u32::from_ne_bytes(bytes_at(from, offset))
+}
+
+/// The call that a thread is in, according to its entry.
+fn in_entry(tid: u32, of: &[u8; ENTRY_BYTES], now_ns: u64) -> Option<SeenCall> {
+    let start_ns = wide_at(of, entry::START as usize);
+    let call = Call::of_number(word_at(of, entry::CALL as usize) as u16).filter(|_| start_ns > 0)?;
+    let given = Given {
+        pid: word_at(of, entry::TGID as usize),
+        call,
+        argument: wide_at(of, entry::ARGUMENT as usize),
+        device: wide_at(of, entry::DEVICE as usize),
+    };
+    Some(SeenCall { given, tid, start_ns, time_ns: now_ns.saturating_sub(start_ns), result: None })
+}
+
+/// A slow call as a program wrote it.
+fn in_record(of: &[u8]) -> Option<SeenCall> {
+    let given = Given {
+        pid: word_at(of, record::TGID as usize),
+        call: Call::of_number(word_at(of, record::CALL as usize) as u16)?,
+        argument: wide_at(of, record::ARGUMENT as usize),
+        device: wide_at(of, record::DEVICE as usize),
+    };
+    let time_ns = wide_at(of, record::TIME as usize);
+    let result = Some(wide_at(of, record::RESULT as usize) as i64);
+    let start_ns = wide_at(of, record::START as usize);
+    Some(SeenCall { given, tid: word_at(of, record::TID as usize), start_ns, time_ns, result })
+}
+
+/// The kernel's ring of records (kernel/bpf/ringbuf.c): a page with how far it was read, a page with how far it was written,
+/// and the data, twice, so that none of them is cut in two.
+pub(crate) struct Ring {
+    read: Mapping,
+    written: Mapping,
+    bytes: usize,
+    page: usize,
+}
+
+impl Ring {
+    pub(crate) fn open(of: &OwnedFd, bytes: usize) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        let read = Mapping::new(of, 0, page, true)?;
+        Ok(Self { read, written: Mapping::new(of, page, page + 2 * bytes, false)?, bytes, page })
+    }
+
+    /// Calls `each` with all records that are done.
+    pub(crate) fn drain(&self, mut each: impl FnMut(&[u8])) {
+        const BUSY: u32 = 1 << 31;
+        const DISCARDED: u32 = 1 << 30;
+        const HEAD: usize = 8;
+        let mut buffer = vec![0u8; 512];
+        let mut at = self.read.load(0);
+        while at < self.written.load(0) {
+            let offset = self.page + (at as usize & (self.bytes - 1));
+            let head = self.written.load(offset) as u32;
+            if head & BUSY != 0 {
+                return;
+            }
+            let length = (head & !DISCARDED) as usize;
+            if head & DISCARDED == 0 {
+                buffer.resize(length, 0);
+                self.written.copy(offset + HEAD, &mut buffer);
+                each(&buffer);
+            }
+            at += (HEAD + length).next_multiple_of(8) as u64;
+            self.read.store(0, at);
+        }
+    }
+}
+
+/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: whoever
+/// closes a file directly afterwards is faster than a look at its end.
+fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<Seen>) {
+    let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
+    let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();
+    loop {
+        ring.drain(|bytes| {
+            if let Some(call) = (bytes.len() == RECORD_BYTES).then(|| in_record(bytes)).flatten() {
+                // The path is looked up before anybody has to wait for it.
+                let known = paths.remove(&(call.tid, call.start_ns));
+                let call = call.slow(known.unwrap_or_else(|| call.given.path()));
+                slow.lock().unwrap_or_else(PoisonError::into_inner).list(call);
+            }
+        });
+        // What cannot be read now is there the next time.
+        let going_on = unfinished(&maps.threads, threshold_ns / 4).unwrap_or_default();
+        paths.retain(|key, _| going_on.iter().any(|call| (call.tid, call.start_ns) == *key));
+        for call in going_on {
+            paths.entry((call.tid, call.start_ns)).or_insert_with(|| call.given.path());
+        }
+        if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], each_ms)[0] {
+            return;
+        }
+    }
+}
+
+/// Calls of threads that are not done and have taken `at_least_ns` so far.
+fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
+    let now_ns = sys::now_ns();
+    let mut found = Vec::new();
+    threads.each::<4, ENTRY_BYTES>(|tid, entry| {
+        let call = in_entry(u32::from_ne_bytes(*tid), entry, now_ns);
+        found.extend(call.filter(|call| call.time_ns >= at_least_ns));
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,85 @@
+//! What keeps a trace from being made, with what to do next.
+
+use std::io;
+
+use crate::Way;
+
+/// Why nothing is traced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// A process to be traced is not there.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+    },
+    /// None was named.
+    #[error("no process was named that is to be traced")]
+    Nothing,
+    /// The kernel does not let this user.
+    #[error("{what}: {source}")]
+    NotPermitted {
+        /// What it does not let.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The list of tracepoints cannot be read.
+    #[error("tracefs, the kernel's list of tracepoints, can be neither read nor mounted: {source}")]
+    Tracefs {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// This kernel cannot.
+    #[error("this kernel cannot: {what}")]
+    Kernel {
+        /// What it lacks, or does not take.
+        what: String,
+    },
+    /// Another call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was called.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+    /// A directory cannot be watched.
+    #[error("{path}: {source}")]
+    Directory {
+        /// Which.
+        path: String,
+        /// What was said.
+        source: io::Error,
+    },
+    /// No way works here.
+    #[error("no way to trace works here\n{}", .0.iter().map(|(way, why)| format!("  {way}: {why}")).collect::<Vec<_>>().join("\n"))]
+    NoWay(Vec<(Way, String)>),
+}
+
+impl TraceError {
+    /// What to do next.
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::NoProcess { .. } | Self::Nothing => "name one that runs: pgrep -l NAME",
+            Self::NotPermitted { .. } | Self::Tracefs { .. } | Self::NoWay(_) => {
+                "run this as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; processes of your own without it"
+            }
+            Self::Kernel { .. } => "try --way perf or --way proc",
+            Self::Io { .. } => "try --way perf or --way proc",
+            Self::Directory { .. } => {
+                "name a directory that can be read; where there are very many in it, raise fs.inotify.max_user_watches"
+            }
+        }
+    }
+
+    /// An error of `what`.
+    pub(crate) fn of(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { what, source },
+            Some(libc::ENOSYS) => Self::Kernel { what: format!("{what}: {source}") },
+            _ => Self::Io { what, source },
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Which files are used, and how: by a process's system calls, or by a directory's events.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::TraceError;
+use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
+use crate::openings::{CALLS, Does, Maps, RING_BYTES, record};
+use crate::place::of_descriptor;
+use crate::processes::{is_there, with_descendants};
+use crate::sys;
+use crate::times::Times;
+use crate::tracefs::Tracefs;
+
+/// Most files that are told one by one.
+pub(crate) const FILES_MAX: usize = 50_000;
+
+/// How a file was used. What the way that it was seen in does not tell is zero.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileUse {
+    /// Opened.
+    pub opens: u64,
+    /// Read from.
+    pub reads: u64,
+    /// Written to.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Synced: fsync, fdatasync, sync_file_range.
+    pub syncs: u64,
+    /// Closed.
+    pub closes: u64,
+    /// Made.
+    pub creates: u64,
+    /// Deleted.
+    pub deletes: u64,
+    /// Renamed.
+    pub renames: u64,
+    /// Made shorter or longer: ftruncate, fallocate.
+    pub resizes: u64,
+    /// Sizes of reads in bytes (not times), as far as they were carried out.
+    pub read_sizes: Times,
+    /// Sizes of writes in bytes.
+    pub write_sizes: Times,
+}
+
+impl FileUse {
+    /// Everything that happened to it.
+    pub fn total(&self) -> u64 {
+        let made = self.opens + self.closes + self.creates + self.deletes + self.renames;
+        made + self.reads + self.writes + self.syncs + self.resizes
+    }
+}
+
+/// What was seen of files.
+#[derive(Debug, Clone, Default)]
+pub struct FilesSeen {
+    /// By path.
+    pub files: BTreeMap<PathBuf, FileUse>,
+    /// Calls or events that were not counted.
+    pub lost: u64,
+}
+
+impl FilesSeen {
+    /// The use of the file at `path`; `None` where there are too many.
+    pub(crate) fn at(&mut self, path: &Path) -> Option<&mut FileUse> {
+        if !self.files.contains_key(path) {
+            if self.files.len() >= FILES_MAX {
+                self.lost += 1;
+                return None;
+            }
+            self.files.insert(path.to_owned(), FileUse::default());
+        }
+        self.files.get_mut(path)
+    }
+}
+
+/// Watches the system calls on files of processes, until it is dropped. What is done through mapped memory, by io_uring, or by
+/// the kernel itself (sendfile, copy_file_range) is not seen.
+pub struct FileTracer {
+    maps: Arc<Maps>,
+    attached: Attached,
+    seen: Arc<Mutex<FilesSeen>>,
+    stop: Option<OwnedFd>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl FileTracer {
+    /// Begins to watch process `pid` and all its descendants.
+    ///
+    /// # Errors
+    /// It is not there, or the kernel does not let this user.
+    pub fn start(pid: u32) -> Result<Self, TraceError> {
+        if !is_there(pid) {
+            return Err(TraceError::NoProcess { pid });
+        }
+        in_first_pid_namespace()?;
+        let tracefs = Tracefs::open()?;
+        let maps = Arc::new(Maps::new()?);
+        let mut attached = Attached::default();
+        attached.follow_forks(&tracefs, &maps.processes, &maps.lost)?;
+        for call in CALLS {
+            let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", call.name))? else { continue };
+            let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", call.name))?;
+            if call.does != Does::Close {
+                let end = attached.load(&maps.end(call))?;
+                attached.attach(end, &exit)?;
+            }
+            let begin = attached.load(&maps.begin(call))?;
+            attached.attach(begin, &enter)?;
+        }
+        let seen: Arc<Mutex<FilesSeen>> = Arc::default();
+        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
+        let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of calls"))?;
+        // Only now, so that all of it is seen.
+        follow(&maps.processes, Some(with_descendants(&[pid])))?;
+        let reader = {
+            let (seen, maps) = (Arc::clone(&seen), Arc::clone(&maps));
+            let mut open = Open::default();
+            let read = move || {
+                loop {
+                    ring.drain(|bytes| open.take(bytes, &seen));
+                    if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], 1_000)[0] {
+                        return;
+                    }
+                }
+            };
+            std::thread::Builder::new().name("files".to_owned()).spawn(read)
+        };
+        let reader = Some(reader.map_err(TraceError::of("starting a thread"))?);
+        Ok(Self { maps, attached, seen, stop: Some(stop), reader })
+    }
+
+    /// What was seen so far.
+    ///
+    /// # Errors
+    /// The kernel's own, which are not expected.
+    pub fn read(&self) -> Result<FilesSeen, TraceError> {
+        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(TraceError::of("bpf(2), to read a map"))?;
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(FilesSeen { lost: seen.lost + u64::from_ne_bytes(lost) + self.attached.misses(), ..seen })
+    }
+}
+
+impl Drop for FileTracer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(reader) = self.reader.take() {
+            // One that panicked has said so.
+            let _ = reader.join();
+        }
+    }
+}
+
+/// Which file each descriptor of each process is; `None` for what is no file.
+#[derive(Default)]
+struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
+
+impl Open {
+    /// Counts a record.
+    fn take(&mut self, bytes: &[u8], seen: &Mutex<FilesSeen>) {
+        let number = word_at(bytes, record::CALL as usize) as u16;
+        let Some(call) = CALLS.iter().find(|call| call.number == number) else { return };
+        let pid = word_at(bytes, record::PID as usize);
+        let result = wide_at(bytes, record::RESULT as usize) as i64;
+        let (first, second) =
+            (wide_at(bytes, record::FIRST as usize) as i32, wide_at(bytes, record::SECOND as usize) as i32);
+        if result < 0 {
+            return;
+        }
+        let path = match call.path {
+            Some(_) => named(bytes, pid, call.is_at.then_some(first)).unwrap_or_else(|| {
+                // Its process is gone already, and with it the directory that the path begins in.
+                seen.lock().unwrap_or_else(PoisonError::into_inner).lost += 1;
+                None
+            }),
+            None => self.of(pid, first),
+        };
+        match call.does {
+            Does::Open => drop(self.0.insert((pid, result as i32), path.clone())),
+            Does::Close => drop(self.0.remove(&(pid, first))),
+            Does::Duplicate => drop(self.0.remove(&(pid, second))),
+            _ => {}
+        }
+        let Some(path) = path else { return };
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = seen.at(&path) else { return };
+        match call.does {
+            Does::Open => file.opens += 1,
+            Does::Read => {
+                file.reads += 1;
+                file.read_bytes += result as u64;
+                file.read_sizes.record(result as u64);
+            }
+            Does::Write => {
+                file.writes += 1;
+                file.written_bytes += result as u64;
+                file.write_sizes.record(result as u64);
+            }
+            Does::Sync => file.syncs += 1,
+            Does::Close => file.closes += 1,
+            Does::Delete => file.deletes += 1,
+            Does::Rename => file.renames += 1,
+            Does::Truncate => file.resizes += 1,
+            Does::Duplicate => {}
+        }
+    }
+
+    /// The file that a descriptor is, as it was opened, or as it is now where that was before.
+    fn of(&mut self, pid: u32, fd: i32) -> Option<PathBuf> {
+        let found = || of_descriptor(pid, fd).filter(|path| is_file(path));
+        self.0.entry((pid, fd)).or_insert_with(found).clone()
+    }
+}
+
+/// A path, and none of a socket, a pipe, or what the kernel makes up.
+fn is_file(path: &Path) -> bool {
+    path.is_absolute() && !path.starts_with("/proc") && !path.starts_with("/sys")
+}
+
+/// The path that a record has, from the root on, if it is a file's; `None` where it cannot be told.
+fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<Option<PathBuf>> {
+    use std::os::unix::ffi::OsStrExt;
+    let text = bytes.get(record::PATH as usize..)?;
+    let text = text.get(..text.iter().position(|byte| *byte == 0)?).filter(|text| !text.is_empty())?;
+    let path = Path::new(std::ffi::OsStr::from_bytes(text));
+    let from = match directory {
+        _ if path.is_absolute() => PathBuf::new(),
+        Some(fd) if fd != libc::AT_FDCWD => of_descriptor(pid, fd)?,
+        _ => std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?,
+    };
+    // Without `.`; `..` stays.
+    Some(Some(from.join(path).components().collect()).filter(|path: &PathBuf| is_file(path)))
+}

@@ -1,0 +1,45 @@
+#![doc = include_str!("../README.md")]
+//!
+//! ## Layout
+//!
+//! | file | what |
+//! |---|---|
+//! | `tracer` | [`Tracer`]: chooses a way, and says what is new |
+//! | `traced` | what it says: [`Traced`], [`Process`], [`Slow`] |
+//! | `call`, `times` | the calls; how long they took |
+//! | `bpf`, `programs`, `assembler` | the first way: programs that the kernel runs |
+//! | `perf` | the second: the kernel writes every call into a ring |
+//! | `proc` | the last: looking again and again at what threads wait for |
+//! | `files`, `openings` | which files a process uses, and how |
+//! | `notify` | how the files of a directory are used, by whomever |
+//! | `place`, `processes`, `tracefs` | from `/proc` and tracefs: paths, descendants, tracepoints |
+//! | `sys` | what is `unsafe` |
+//!
+//! What it is not: a profiler, or a general tracer.
+
+mod assembler;
+mod bpf;
+mod call;
+mod error;
+mod files;
+mod notify;
+mod openings;
+mod perf;
+mod place;
+mod proc;
+mod processes;
+mod programs;
+mod sys;
+mod times;
+mod traced;
+mod tracefs;
+mod tracer;
+
+pub use call::Call;
+pub use error::TraceError;
+pub use files::{FileTracer, FileUse, FilesSeen};
+pub use notify::DirectoryWatch;
+pub use processes::{MEMBERS_MAX, with_descendants};
+pub use times::Times;
+pub use traced::{Calls, Process, Slow, Traced, Way};
+pub use tracer::{TraceSpec, Tracer};

@@ -1,0 +1,44 @@
+//! Processes and their descendants.
+
+use std::collections::BTreeSet;
+
+/// Most processes of a tree that are looked at. A server with more is not what this was made for.
+pub const MEMBERS_MAX: usize = 4096;
+
+/// `pids` and all their descendants.
+pub fn with_descendants(pids: &[u32]) -> BTreeSet<u32> {
+    let mut members: BTreeSet<u32> = pids.iter().copied().collect();
+    let mut queue: Vec<u32> = pids.to_vec();
+    while let Some(pid) = queue.pop() {
+        // A child belongs to the thread that made it.
+        for thread in threads_of(pid) {
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
+            for child in children.split_ascii_whitespace().filter_map(|field| field.parse().ok()) {
+                if members.len() < MEMBERS_MAX && members.insert(child) {
+                    queue.push(child);
+                }
+            }
+        }
+    }
+    members
+}
+
+/// The numbers of its threads; none of a process that is gone.
+pub(crate) fn threads_of(pid: u32) -> Vec<u32> {
+    numbers_in(&format!("/proc/{pid}/task"))
+}
+
+/// All processes that can be seen from here.
+pub(crate) fn all() -> Vec<u32> {
+    numbers_in("/proc")
+}
+
+fn numbers_in(directory: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether a process of this number is there.
+pub(crate) fn is_there(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}

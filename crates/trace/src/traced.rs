@@ -1,0 +1,207 @@
+//! What a trace has to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::place::Given;
+use crate::times::Times;
+
+/// How it is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// By programs that the kernel runs at each call, and that count there.
+    Bpf,
+    /// By records that the kernel writes into rings, and that are counted here.
+    Perf,
+    /// By looking again and again at what threads wait for: calls that are shorter than the time between two looks are mostly
+    /// missed, and times are no more exact than it.
+    Proc,
+}
+
+impl Way {
+    /// All, best first.
+    pub const ALL: [Way; 3] = [Way::Bpf, Way::Perf, Way::Proc];
+
+    /// As options call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Bpf => "bpf",
+            Way::Perf => "perf",
+            Way::Proc => "proc",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A call above the threshold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slow {
+    /// Whose.
+    pub pid: u32,
+    /// The process's name.
+    pub name: String,
+    /// Which thread; 0 where that is not told.
+    pub tid: u32,
+    /// What was called.
+    pub call: Call,
+    /// When it began, in nanoseconds of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// How long it took; of one that is not done yet, how long it has taken so far.
+    pub time_ns: u64,
+    /// What it returned: 0, or the negative number of an error; `None` where that is not told.
+    pub result: Option<i64>,
+    /// Which file, where that can be told.
+    pub path: Option<PathBuf>,
+}
+
+/// One call of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls {
+    /// Which.
+    pub call: Call,
+    /// How long each took, since the trace began.
+    pub times: Times,
+    /// How long each took since it was read last.
+    pub new: Times,
+    /// How many of `times` returned an error.
+    pub failed: u64,
+}
+
+impl Calls {
+    pub(crate) fn none(call: Call) -> Self {
+        Self { call, times: Times::default(), new: Times::default(), failed: 0 }
+    }
+}
+
+/// A process that has made traced calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number; 0 for those together that ended before many others did.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// What it called.
+    pub calls: Vec<Calls>,
+}
+
+/// What was seen.
+#[derive(Debug, Clone)]
+pub struct Traced {
+    /// How.
+    pub way: Way,
+    /// When it was read, in nanoseconds of CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Time since it was read last, or since the trace began.
+    pub elapsed: Duration,
+    /// Calls that could not be counted or listed, since the trace began.
+    pub lost: u64,
+    /// By process.
+    pub processes: Vec<Process>,
+    /// Slow calls that ended since it was read last, in the order of their ends.
+    pub slow: Vec<Slow>,
+    /// Calls above the threshold that are not done yet.
+    pub unfinished: Vec<Slow>,
+}
+
+impl Traced {
+    /// Times of all processes and calls, since the trace began.
+    pub fn times(&self) -> Times {
+        self.sum(|calls| &calls.times)
+    }
+
+    /// Times of all processes and calls, since it was read last.
+    pub fn new_times(&self) -> Times {
+        self.sum(|calls| &calls.new)
+    }
+
+    fn sum(&self, of: impl Fn(&Calls) -> &Times) -> Times {
+        let mut sum = Times::default();
+        self.processes.iter().flat_map(|process| &process.calls).for_each(|calls| sum.merge(of(calls)));
+        sum
+    }
+}
+
+/// Most slow calls that are kept until they are read.
+const SLOW_MAX: usize = 65_536;
+
+/// What a way has counted so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// By process and call: times, and how many failed.
+    pub(crate) calls: BTreeMap<(u32, Call), (Times, u64)>,
+    pub(crate) names: BTreeMap<u32, String>,
+    pub(crate) slow: Vec<Slow>,
+    pub(crate) unfinished: Vec<Slow>,
+    pub(crate) lost: u64,
+    /// Processes that have ended, and of which nothing is counted any more: what is told of them now is not told again.
+    pub(crate) gone: Vec<u32>,
+}
+
+/// A call as it was seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeenCall {
+    pub(crate) given: Given,
+    pub(crate) tid: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) result: Option<i64>,
+}
+
+impl Seen {
+    /// All that was seen here, for whoever reads it; slow calls and processes that have ended are told once.
+    pub(crate) fn told(&mut self) -> Seen {
+        let told = Seen { slow: std::mem::take(&mut self.slow), ..self.clone() };
+        let pids: BTreeSet<u32> = self.calls.keys().map(|(pid, _)| *pid).collect();
+        let gone: Vec<u32> = pids.into_iter().filter(|pid| !crate::processes::is_there(*pid)).collect();
+        self.calls.retain(|(pid, _), _| !gone.contains(pid));
+        self.names.retain(|pid, _| !gone.contains(pid));
+        Seen { gone, ..told }
+    }
+
+    /// Counts one call, and lists it, with the file at `path`, if it took `threshold_ns` or longer.
+    pub(crate) fn count(&mut self, call: SeenCall, threshold_ns: u64, path: impl FnOnce() -> Option<PathBuf>) {
+        let (times, failed) = self.calls.entry((call.given.pid, call.given.call)).or_default();
+        times.record(call.time_ns);
+        *failed += u64::from(call.result.is_some_and(|result| result < 0));
+        let pid = call.given.pid;
+        self.names.entry(pid).or_insert_with(|| crate::place::name_of(pid));
+        if call.time_ns >= threshold_ns {
+            self.list(call.slow(path()));
+        }
+    }
+
+    /// Lists a slow call.
+    pub(crate) fn list(&mut self, call: Slow) {
+        if self.slow.len() < SLOW_MAX {
+            self.slow.push(call);
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+impl SeenCall {
+    /// It as one that is listed.
+    pub(crate) fn slow(&self, path: Option<PathBuf>) -> Slow {
+        let Given { pid, call, .. } = self.given;
+        let name = crate::place::name_of(pid);
+        Slow {
+            pid,
+            name,
+            tid: self.tid,
+            call,
+            start_ns: self.start_ns,
+            time_ns: self.time_ns,
+            result: self.result,
+            path,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Chooses a way to trace, and says what is new since it was asked last.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::error::TraceError;
+use crate::times::Times;
+use crate::traced::{Calls, Process, Seen, Traced, Way};
+use crate::{bpf, perf, proc, processes, sys};
+
+/// What is traced.
+#[derive(Debug, Clone)]
+pub struct TraceSpec {
+    /// These processes and all their descendants, also those that they have from now on; without any list, all processes.
+    pub pids: Option<Vec<u32>>,
+    /// Calls that take this long or longer are listed one by one.
+    pub threshold: Duration,
+    /// Only this way; otherwise the best one that works.
+    pub way: Option<Way>,
+}
+
+impl TraceSpec {
+    /// Processes `pids`, with calls of 10 ms or longer listed.
+    pub fn of(pids: Vec<u32>) -> Self {
+        Self { pids: Some(pids), threshold: Duration::from_millis(10), way: None }
+    }
+
+    pub(crate) fn threshold_ns(&self) -> u64 {
+        self.threshold.as_nanos().min(u128::from(u64::MAX)) as u64
+    }
+}
+
+/// Most processes that have ended and are still told one by one.
+const ENDED_MAX: usize = 1_000;
+
+/// A way to trace, once it goes on.
+pub(crate) trait Source: Send {
+    /// Everything since it began; slow calls since the reading before.
+    fn read(&mut self) -> Result<Seen, TraceError>;
+}
+
+/// A trace that goes on, until this is dropped.
+pub struct Tracer {
+    way: Way,
+    source: Box<dyn Source>,
+    fell_back: Vec<(Way, TraceError)>,
+    before: BTreeMap<(u32, Call), Times>,
+    names: BTreeMap<u32, String>,
+    /// What those called that have ended, and who they were in the order of their ends.
+    ended: BTreeMap<(u32, Call), Calls>,
+    order: VecDeque<u32>,
+    read_ns: u64,
+}
+
+impl Tracer {
+    /// Begins to trace.
+    ///
+    /// # Errors
+    /// A process that is not there, or what keeps the wanted way, or every way, from working.
+    pub fn start(spec: &TraceSpec) -> Result<Self, TraceError> {
+        if let Some(pids) = &spec.pids {
+            if pids.is_empty() {
+                return Err(TraceError::Nothing);
+            }
+            if let Some(pid) = pids.iter().find(|pid| !processes::is_there(**pid)) {
+                return Err(TraceError::NoProcess { pid: *pid });
+            }
+        }
+        let ways: &[Way] = spec.way.as_ref().map_or(&Way::ALL, std::slice::from_ref);
+        let mut fell_back = Vec::new();
+        for way in ways {
+            match start(*way, spec) {
+                Ok(source) => {
+                    return Ok(Self {
+                        way: *way,
+                        source,
+                        fell_back,
+                        before: BTreeMap::new(),
+                        names: BTreeMap::new(),
+                        ended: BTreeMap::new(),
+                        order: VecDeque::new(),
+                        read_ns: sys::now_ns(),
+                    });
+                }
+                Err(error) if ways.len() == 1 => return Err(error),
+                Err(error) => fell_back.push((*way, error)),
+            }
+        }
+        Err(TraceError::NoWay(fell_back.into_iter().map(|(way, why)| (way, why.to_string())).collect()))
+    }
+
+    /// How it is traced.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Better ways, and why they do not work here.
+    pub fn fell_back(&self) -> &[(Way, TraceError)] {
+        &self.fell_back
+    }
+
+    /// What was seen. Takes about a millisecond, so that it can be called each second.
+    ///
+    /// # Errors
+    /// The kernel's own, which are not expected.
+    pub fn read(&mut self) -> Result<Traced, TraceError> {
+        let seen = self.source.read()?;
+        let at_ns = sys::now_ns();
+        let elapsed = Duration::from_nanos(at_ns.saturating_sub(std::mem::replace(&mut self.read_ns, at_ns)));
+        let nothing = Times::default();
+        let mut all = self.ended.clone();
+        for ((pid, call), (times, failed)) in &seen.calls {
+            let calls = all.entry((*pid, *call)).or_insert_with(|| Calls::none(*call));
+            calls.new = times.since(self.before.get(&(*pid, *call)).unwrap_or(&nothing));
+            calls.times.merge(times);
+            calls.failed += failed;
+        }
+        self.names.extend(seen.names);
+        let mut processes: Vec<Process> = Vec::new();
+        for ((pid, _), calls) in &all {
+            match processes.last_mut().filter(|process| process.pid == *pid) {
+                Some(process) => process.calls.push(calls.clone()),
+                None => {
+                    let name = self.names.get(pid).cloned().unwrap_or_default();
+                    processes.push(Process { pid: *pid, name, calls: vec![calls.clone()] });
+                }
+            }
+        }
+        self.before = seen.calls.into_iter().map(|(key, (times, _))| (key, times)).collect();
+        for pid in seen.gone {
+            self.before.retain(|(one, _), _| *one != pid);
+            let theirs = all.range((pid, Call::FIRST)..=(pid, Call::LAST));
+            self.ended.extend(theirs.map(|(key, calls)| (*key, Calls { new: Times::default(), ..calls.clone() })));
+            self.order.retain(|one| *one != pid);
+            self.order.push_back(pid);
+        }
+        self.forget();
+        let Seen { slow, unfinished, lost, .. } = seen;
+        Ok(Traced { way: self.way, at_ns, elapsed, lost, processes, slow, unfinished })
+    }
+
+    /// Puts those that ended first together where there are many.
+    fn forget(&mut self) {
+        while self.order.len() > ENDED_MAX {
+            let Some(pid) = self.order.pop_front() else { return };
+            self.names.remove(&pid);
+            let theirs: Vec<(u32, Call)> =
+                self.ended.range((pid, Call::FIRST)..=(pid, Call::LAST)).map(|(key, _)| *key).collect();
+            for key in theirs {
+                let Some(calls) = self.ended.remove(&key) else { continue };
+                let others = self.ended.entry((0, key.1)).or_insert_with(|| Calls::none(key.1));
+                others.times.merge(&calls.times);
+                others.failed += calls.failed;
+            }
+        }
+    }
+}
+
+fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
+    Ok(match way {
+        Way::Bpf => Box::new(bpf::Bpf::start(spec)?),
+        Way::Perf => Box::new(perf::Perf::start(spec)?),
+        Way::Proc => Box::new(proc::Proc::start(spec)?),
+    })
+}
+
+/// The processes of `spec` with their descendants as they are now; `None` for all.
+pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
+    spec.pids.as_deref().map(processes::with_descendants)
+}
