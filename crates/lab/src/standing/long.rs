@@ -168,7 +168,6 @@ fn last_line(log: &Path) -> String {
     let text = String::from_utf8_lossy(&end);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).filter(|_| read.is_ok());
     plimsoll_core::shown::clean(&line.unwrap_or_default().chars().take(LINE_LETTERS_MAX).collect::<String>())
-        .to_string()
 }
 
 #[cfg(test)]
