@@ -32,8 +32,6 @@ pub(crate) const MARK: &str = "plimsoll-faultfs";
 
 /// How long the daemon may take to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
-/// How long mkfs may stumble over a dead device of somebody else's, until that is removed.
-const MKFS_BOUND: Duration = Duration::from_secs(10);
 /// How long processes may still use a mount that is to be cycled.
 const USE_BOUND: Duration = Duration::from_secs(10);
 
@@ -305,19 +303,12 @@ impl Mkfs {
     fn run(&self, image: &Path) -> Result<(), FaultError> {
         let mut command = Command::new(&self.path);
         command.args(self.arguments).arg(image).env("LC_ALL", "C").stdin(Stdio::null());
-        let until = Instant::now() + MKFS_BOUND;
-        loop {
-            let output = command.output().map_err(FaultError::at(&self.path))?;
-            if output.status.success() {
-                return Ok(());
-            }
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            // mkfs.btrfs looks at the files of all loop devices, also at one whose daemon has just been killed.
-            if !said.contains("cannot check mount status") || Instant::now() > until {
-                return Err(FaultError::Failed { program: self.program, said });
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        let output = command.output().map_err(FaultError::at(&self.path))?;
+        if output.status.success() {
+            return Ok(());
         }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(FaultError::Failed { program: self.program, said })
     }
 }
 
