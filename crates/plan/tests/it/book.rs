@@ -25,6 +25,7 @@ fn the_books_tables_of_keys_are_the_plans() {
             "LOAD" => &[keys::LOAD, keys::CLIENTS_WRITE],
             "ASK" => &[keys::ASK],
             "DRIVE" => &[keys::CLIENTS_WRITE, keys::DRIVE],
+            "POWER" => &[keys::POWER],
             "ACTION" => &[keys::ACTION],
             "SCENARIO" => &[keys::SCENARIO],
             "SWEEP" => &[keys::SWEEP],
