@@ -153,7 +153,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Compare(args) => verbs::compare::run(&args),
         Verb::Runs(args) => verbs::runs::run(&args),
         Verb::Lab { action } => verbs::lab::run(catalogue, &action),
-        Verb::Faultfs { action } => verbs::faultfs::run(&action),
+        Verb::Faultfs(action) => verbs::faultfs::run(&action),
         Verb::List { what } => verbs::list::run(catalogue, what),
         Verb::Completions { shell } => verbs::shell::completions(shell),
         Verb::Man { directory } => verbs::shell::man(&directory),
