@@ -301,7 +301,15 @@ impl Mkfs {
     }
 
     fn run(&self, image: &Path) -> Result<(), FaultError> {
-        let mut command = Command::new(&self.path);
+        // mkfs.btrfs looks at the file of every loop device that is mounted, and gives up at one whose daemon is dead, whosever that
+        // is. Without /dev it sees none.
+        let mut command = if self.program == "mkfs.btrfs" {
+            let mut hidden = Command::new("unshare");
+            hidden.args(["--mount", "sh", "-c", "mount -t tmpfs none /dev && exec \"$@\"", "-"]).arg(&self.path);
+            hidden
+        } else {
+            Command::new(&self.path)
+        };
         command.args(self.arguments).arg(image).env("LC_ALL", "C").stdin(Stdio::null());
         let output = command.output().map_err(FaultError::at(&self.path))?;
         if output.status.success() {

@@ -249,8 +249,9 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
         match random.next() % 20 {
             0..=8 => {
                 // Each sector differs from all others that are ever written.
-                let sector_data = |_| random.next().to_le_bytes().repeat(SECTOR_BYTES as usize / 8);
-                let data: Vec<u8> = (0..sectors).flat_map(sector_data).collect();
+                let data: Vec<Vec<u8>> =
+                    (0..sectors).map(|_| random.next().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
+                let data = data.concat();
                 let done = disk.write(offset, &data);
                 match &mut model.power {
                     Power::On => {

@@ -74,6 +74,16 @@ fn a_writer_gets_an_error_at_a_cut_and_does_not_hang() {
 }
 
 #[test]
+fn a_device_whose_daemon_is_dead_keeps_nobody_from_making_another() {
+    let dead = Fixture::new(FileSystem::Ext4);
+    kill(dead.device.daemon_process().unwrap(), Signal::KILL);
+    for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
+        Fixture::new(file_system).close();
+    }
+    dead.close();
+}
+
+#[test]
 fn a_daemon_that_is_killed_during_power_cycles_leaves_an_error_and_hangs_nobody() {
     for number in 0..12 {
         let mut fixture = Fixture::new(FileSystem::Ext4);
