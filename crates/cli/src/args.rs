@@ -1,15 +1,21 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
 mod faultfs;
+mod files;
+mod promise;
+mod sync;
+mod trace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use plimsoll_disk::ways::{Flushing, Writing};
 
 pub use faultfs::{FaultfsAction, FaultfsMount};
+pub use files::FilesArgs;
+pub use promise::PromiseArgs;
+pub use sync::SyncArgs;
+pub use trace::TraceArgs;
 
 use crate::options::Given;
 
@@ -71,16 +77,7 @@ It climbs from rate to rate, bisects to ± 2 %, looks at two load steps past the
 decide. Without a goal: p99=20ms and errors=0.1%.")]
     Line(Box<LineArgs>),
     /// Take the power from stores while they are driven, and say what they kept of what they had acknowledged.
-    #[command(after_help = "Examples:
-  plimsoll promise sqlite
-  plimsoll promise postgres --set 'postgres.settings=fsync=off'
-  plimsoll promise postgres,mariadb --disk ext4,xfs --survivors none,random,torn --cuts 10
-  plimsoll promise sqlite --set sqlite.journal_mode=delete,wal --set sqlite.synchronous=normal,full
-  plimsoll promise redis --lying
-  plimsoll promise --all
-
-Each store runs on a disk of Plimsoll's own, with a real file system, that loses what was not flushed. Exit codes: 0 everything
-was kept; 1 something was lost, damaged, or did not start again; 11 nothing was at risk, so that nothing is proved.")]
+    #[command(after_help = promise::EXAMPLES)]
     Promise(Box<PromiseArgs>),
     /// Compare two sides in turn, pair by pair, until the difference is decided or the time is up.
     #[command(after_help = "Examples:
@@ -191,34 +188,13 @@ only one lab stands. A node that fails is started again, after a while, unless -
   plimsoll doctor --holds 5432             which process listens there")]
     Doctor(DoctorArgs),
     /// Watch who has the kernel put data on a device (fsync and the like), how long each call takes, and on which file.
-    #[command(after_help = "Examples:
-  plimsoll trace $(pgrep -o postgres)            a server and all its processes, until Ctrl-C
-  plimsoll trace --all --for 10s --threshold 50ms
-  plimsoll trace -- sqlite3 test.db < script.sql
-  plimsoll trace --all --for 10s --json > fsyncs.jsonl
-
-A line a second, and at the end: a histogram by powers of two, percentiles by process, and the slowest calls with their
-files. Root can have the kernel count; others see their own processes' longer calls.")]
+    #[command(after_help = trace::EXAMPLES)]
     Trace(TraceArgs),
     /// Watch which files are used, and how: opened, read, written, synced, closed, deleted.
-    #[command(after_help = "Examples:
-  plimsoll files $(pgrep -o mariadbd)            by its system calls, with bytes and sizes of requests; needs root
-  plimsoll files /var/lib/mysql --for 30s        by events of a directory and all below it, whoever causes them
-  plimsoll files /var/lib/mysql --json")]
+    #[command(after_help = files::EXAMPLES)]
     Files(FilesArgs),
     /// Measure what write + flush costs on a directory or device, and say whether its flushes can be real.
-    #[command(after_help = "Examples:
-  plimsoll sync /var/lib/postgresql        about 30 s: ways to write and flush, group commit, the verdict
-  plimsoll sync . --size 8KiB --flush fdatasync,o-dsync --for 10s
-  plimsoll sync . --all --json > disk.json
-  plimsoll sync /dev/sdb --overwrite-device
-
-With a second machine, and a plug that can be pulled:
-  other$ plimsoll sync --listen 192.0.2.7:7450 acknowledged
-  this$  plimsoll sync /data --report-to 192.0.2.7:7450    now cut the power; then bring the file here
-  this$  plimsoll sync /data --verify acknowledged
-
-Exit codes: 0 flushes may be real, or all blocks are there; 1 they cannot be real, or one is lost.")]
+    #[command(after_help = sync::EXAMPLES)]
     Sync(SyncArgs),
 }
 
@@ -382,90 +358,6 @@ pub struct DoctorArgs {
     pub holds: Option<String>,
 }
 
-/// Options of `sync`.
-#[derive(Debug, Args)]
-pub struct SyncArgs {
-    /// The directory, or a block device; with --listen, the file that keeps what was acknowledged.
-    pub path: PathBuf,
-    /// Sizes of a write, separated by commas [default: 4KiB,16KiB,64KiB,256KiB,1MiB; of the numbered blocks: 4KiB].
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',')]
-    pub size: Vec<String>,
-    /// Only these ways of writing.
-    #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Writing::ALL.map(Writing::name)))]
-    pub write: Vec<String>,
-    /// Only these ways of flushing; of numbered blocks, the one [default: fdatasync].
-    #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Flushing::ALL.map(Flushing::name)))]
-    pub flush: Vec<String>,
-    /// How long each point is measured [default: 1s]; with --report-to, how long blocks are written [default: 10min].
-    #[arg(long = "for", value_name = "TIME")]
-    pub takes: Option<String>,
-    /// Every size with every way of writing and flushing, idle and loaded.
-    #[arg(long)]
-    pub all: bool,
-    /// Bytes of filler for each 1 MiB of the portable way; 32MiB to 2GiB is what was needed once.
-    #[arg(long, value_name = "SIZE", default_value = "8MiB")]
-    pub filler: String,
-    /// What is on the block device is not needed any more.
-    #[arg(long)]
-    pub overwrite_device: bool,
-    /// JSON on standard output instead of tables.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress on stderr.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Keep in the file PATH which blocks another machine acknowledges, until Ctrl-C.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["report_to", "verify", "all", "overwrite_device"])]
-    pub listen: Option<String>,
-    /// Write numbered blocks in PATH, flush each, and say so to the one that listens there: until the power is cut, or Ctrl-C.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["verify", "all", "write", "overwrite_device"])]
-    pub report_to: Option<String>,
-    /// Look in PATH for every block that was acknowledged according to this file, the listener's.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "write", "flush", "size", "takes", "overwrite_device"])]
-    pub verify: Option<PathBuf>,
-}
-
-/// Options of `trace`.
-#[derive(Debug, Args)]
-pub struct TraceArgs {
-    /// Processes by number, with all their descendants.
-    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"])]
-    pub pids: Vec<u32>,
-    /// All processes.
-    #[arg(long, conflicts_with = "command")]
-    pub all: bool,
-    /// A command, which is started and traced until it ends.
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-    /// Calls that take this long or longer are listed.
-    #[arg(long, value_name = "TIME", default_value = "10ms")]
-    pub threshold: String,
-    /// How long [default: until Ctrl-C, or until all of them have ended].
-    #[arg(long = "for", value_name = "TIME")]
-    pub duration: Option<String>,
-    /// How it is traced [default: the first that works]: by programs in the kernel (bpf), by records of it (perf), or by looking
-    /// again and again what threads wait for (proc).
-    #[arg(long, value_name = "WAY", value_parser = ["bpf", "perf", "proc"])]
-    pub way: Option<String>,
-    /// JSON Lines: an object a second, and one with everything at the end.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `files`.
-#[derive(Debug, Args)]
-pub struct FilesArgs {
-    /// A process by number, with all its descendants; or a directory, with all below it.
-    #[arg(value_name = "PID|DIRECTORY")]
-    pub what: String,
-    /// How long; Ctrl-C ends it before that.
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
-    pub duration: String,
-    /// One JSON object.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// A plan and what is replaced in it.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -601,64 +493,6 @@ pub struct DriveArgs {
     /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
-    /// What is told of it, and what it is called.
-    #[command(flatten)]
-    pub telling: Telling,
-}
-
-/// Options of `promise`.
-#[derive(Debug, Args)]
-pub struct PromiseArgs {
-    /// Stores: names, separated by commas.
-    #[arg(value_name = "STORE,…", value_delimiter = ',', conflicts_with = "all")]
-    pub stores: Vec<String>,
-    /// Every store that keeps values under keys and whose programs are installed here.
-    #[arg(long)]
-    pub all: bool,
-    /// File systems of the disk: ext4, xfs, btrfs.
-    #[arg(long, value_name = "NAME,…", default_value = "ext4")]
-    pub disk: String,
-    /// Size of the disk.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    pub disk_size: String,
-    /// Tries a disk too that says flushes are done and does nothing: what is lost on it no store can help.
-    #[arg(long)]
-    pub lying: bool,
-    /// What is left of writes that were not flushed: none, all, random (each or not, by lot), torn (the same of each sector)
-    /// [default: none,torn].
-    #[arg(long, value_name = "WORD,…")]
-    pub survivors: Option<String>,
-    /// How durable writes are to be: durable, buffered, at-end, as-configured [default: as-configured where a store's settings
-    /// are given; else the first three, as far as a store has them].
-    #[arg(long, value_name = "WORD,…")]
-    pub durability: Option<String>,
-    /// How often the power goes, each time at another moment.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub cuts: u32,
-    /// The moments themselves: before this flush or write of the disk, counted from where the load ended.
-    #[arg(long, value_name = "flush N|write N,…", conflicts_with = "cuts")]
-    pub cut: Option<String>,
-    /// Longest that a store is driven: the power goes then at the latest.
-    #[arg(long = "for", value_name = "TIME", default_value = "3s")]
-    pub length: String,
-    /// What is asked meanwhile [default: kv, coupons or ldap, the first that a store speaks].
-    #[arg(long, value_name = "NAME")]
-    pub workload: Option<String>,
-    /// Shares of its operation types [default: four times as many that change as that add or read].
-    #[arg(long, value_name = "TYPE=SHARE,…")]
-    pub mix: Option<String>,
-    /// Clients, one session each.
-    #[arg(long, short = 'c', value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub clients: u32,
-    /// A parameter of the workload, or of a store (`postgres.settings=fsync=off`); values between commas are swept.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Seed of all randomness.
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Print the plan that the options come to, and run nothing.
-    #[arg(long)]
-    pub print_plan: bool,
     /// What is told of it, and what it is called.
     #[command(flatten)]
     pub telling: Telling,

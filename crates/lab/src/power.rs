@@ -220,6 +220,8 @@ fn seen(control: &Control) -> Result<Option<PowerCutSeen>, StoreError> {
     }))
 }
 
+// As `map_err` wants it.
+#[allow(clippy::needless_pass_by_value)]
 fn told(error: FaultError) -> StoreError {
     let kind = match &error {
         FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
