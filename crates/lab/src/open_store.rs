@@ -108,7 +108,8 @@ pub fn open(
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
             let (there, status) = (lab.enter()?, lab.status()?);
-            for node in status.nodes.iter().filter(|node| node.state != NodeState::Running) {
+            let is_away = |state| !matches!(state, NodeState::Running | NodeState::Starting);
+            for node in status.nodes.iter().filter(|node| is_away(node.state)) {
                 let (number, state) = (node.number + 1, node.state.name());
                 progress(&format!(
                     "node {number} of lab {name} is {state}: `plimsoll lab start {name} {number}` starts it"

@@ -322,7 +322,9 @@ impl Holder {
         let seen = self.cluster.seen(number)?;
         let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
         let ended = ended.map(|(_, error)| error.to_string());
+        let starts = self.cluster.starting().contains_key(&number);
         let state = match (&kept, &ended) {
+            (_, None) if starts => NodeState::Starting,
             (Kept { by_command: Some(state), .. }, _) => *state,
             (Kept { given_up: Some(_), .. }, _) => NodeState::Maintenance,
             (_, Some(_)) => NodeState::Restarting,

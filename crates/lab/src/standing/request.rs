@@ -166,6 +166,8 @@ plimsoll_core::words! {
     pub enum NodeState {
         /// It runs.
         Running = "running",
+        /// It has been started, and takes no sessions yet.
+        Starting = "starting",
         /// It stands still, since somebody said so.
         Paused = "paused",
         /// It was stopped by somebody's command.
