@@ -11,7 +11,7 @@ use crate::Result;
 use crate::process::{cargo, output, run};
 
 /// A lab, and how long it may take until it stands, in seconds, where that is wanted.
-const LABS: [(&str, &[&str], Option<f64>); 8] = [
+const LABS: [(&str, &[&str], Option<f64>); 11] = [
     ("postgres-replicas", &["--nodes", "3"], Some(5.0)),
     ("postgres-pgbouncer", &[], None),
     ("galera", &["--nodes", "3"], Some(20.0)),
@@ -20,6 +20,9 @@ const LABS: [(&str, &[&str], Option<f64>); 8] = [
     ("redis-sentinel", &[], None),
     ("etcd", &["--nodes", "3"], Some(3.0)),
     ("nats", &["--nodes", "3"], Some(2.0)),
+    ("postgres-haproxy", &[], None),
+    ("galera-haproxy", &[], None),
+    ("etcd-haproxy", &[], None),
 ];
 /// How long any may take until it is gone, in seconds.
 const DOWN_S: f64 = 3.0;

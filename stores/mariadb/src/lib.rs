@@ -14,6 +14,7 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`sql`] | the `records` interface in SQL |
 //! | [`conninfo`] | where a URL, the option file and the environment lead |
+//! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made; `galera`, `replicas`, how several become a cluster; `progress`, what runs long on one |
 //!
 //! It is no driver for applications: it has no LOCAL INFILE, no pool, and prepares everything at connect.

@@ -9,6 +9,7 @@
 //! | `append_only` | how durable a private server's writes are, and making them so |
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
+//! | `readers` | replicas that answer what only reads |
 //! | `watched` | servers that Sentinels watch: which of them is the master |
 //! | [`wire`] | one connection as a protocol without I/O; `opening`, what is asked before operations |
 //! | `prepared` | kinds of operation, ready to be asked; `command`, those of the user's own |

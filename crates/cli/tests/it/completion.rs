@@ -29,7 +29,10 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll dri", &["drive"][..]),
         ("plimsoll drive oltp_read", &["oltp_read_write", "oltp_read_only"]),
         ("plimsoll drive kv:", &["a", "b", "c", "d", "e", "f"]),
-        ("plimsoll drive kv --on post", &["postgres", "postgresql", "postgres-pgbouncer", "postgres-replicas"]),
+        (
+            "plimsoll drive kv --on post",
+            &["postgres", "postgresql", "postgres-haproxy", "postgres-pgbouncer", "postgres-replicas"],
+        ),
         ("plimsoll drive kv --on sqlite,fj", &["sqlite,fjall"]),
         ("plimsoll drive kv:d --set fie", &["field_count=", "field_length="]),
         ("plimsoll drive kv --on redis --set distribution=u", &["uniform"]),

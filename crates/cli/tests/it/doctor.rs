@@ -118,6 +118,7 @@ fn what_a_store_or_a_cluster_lacks_is_said() {
     let place = Place::new();
     place.run(&["doctor", "--for", "redis-sentinel"]).expect(0).says("hosts of their own");
     place.run(&["doctor", "--for", "galera"]).expect(0).says("galera: ");
+    place.run(&["doctor", "--for", "etcd-haproxy"]).expect(0).says("etcd-haproxy: ");
     place.run(&["doctor", "--for", "sqlite"]).expect(0);
     place.run(&["doctor", "--for", "galaxy"]).expect(2).says("unknown store `galaxy`");
     // Where nothing is missing nothing is installed.
