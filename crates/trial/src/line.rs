@@ -201,6 +201,7 @@ mod tests {
             undisturbed_within_ns: None,
             durability: plimsoll_core::Durability::Buffered,
             op_timeout_ns: 1,
+            power_cut: None,
         };
         let context = DriveSpec::default();
         assert_eq!(drive_spec::of(&drive, 1, &context).undisturbed, None, "nobody asked for it");

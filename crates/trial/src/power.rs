@@ -115,7 +115,7 @@ impl TrialRun<'_, '_> {
         let text = format!("it did not start again after the power cut: {error}");
         let (sinks, label) = (self.context.sinks, &self.trial.store.label);
         sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
-        end.remarks.push((About::Integrity, text.clone()));
+        end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
         let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
         check.sentence = format!("It did not start again after the power cut: {error}. {}", check.sentence);
