@@ -466,8 +466,9 @@ impl Running {
                 StoreErrorKind::Interrupted => return Err(error),
                 StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
                 _ => {
-                    let what =
-                        format!("the private {} takes no connections after {} s", self.spec.name, bound.as_secs());
+                    let is_late = error.kind == StoreErrorKind::Unreachable;
+                    let after = if is_late { format!(" after {} s", bound.as_secs()) } else { String::new() };
+                    let what = format!("the private {} takes no connections{after}", self.spec.name);
                     let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
                     return self.on(number, |server| Err(server.give_up(why)));
                 }

@@ -158,6 +158,8 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
 
 /// One of Galera's own status variables; empty where the server has no such one.
 pub(crate) fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
+    // With `wsrep_sync_wait` it would wait for the cluster that it is asked about.
+    connection.simple("SET SESSION wsrep_sync_wait = 0")?;
     let answer = connection.simple(&format!("SHOW GLOBAL STATUS LIKE '{name}'"))?;
     Ok(answer.row_iter().next().map(|row| text(row, 1).to_owned()).unwrap_or_default())
 }
