@@ -101,7 +101,7 @@ fn what_is_wrong_is_said_and_what_to_write_instead() {
         ("mysql://[::1/d", "no closing bracket", "[::1]"),
         ("mysql://h/%2", "`%`", "%25"),
         ("mysql://h/a%00b", "%00", "Leave it out"),
-        ("mysql://a,b/d", "several hosts", "one host"),
+        ("mysql://a,b:0/d", "port", "3306"),
         ("mysql://h/d?ssl-mode=yes", "none of DISABLED", "ssl-mode=DISABLED"),
         ("mysql://h/d?sokcet=/x", "`sokcet`", "`socket`"),
         ("mysql://h/d?allowPublicKeyRetrieval=1", "`allowPublicKeyRetrieval`", "Known are: connect-timeout"),
@@ -113,4 +113,15 @@ fn what_is_wrong_is_said_and_what_to_write_instead() {
         assert!(error.what.contains(what), "{url}: {error}");
         assert!(error.next.as_ref().is_some_and(|text| text.contains(next)), "{url}: {:?}", error.next);
     }
+}
+
+#[test]
+fn several_hosts_have_their_own_ports_and_places() {
+    let info = resolve_with("mysql://ada@a,b:3307,[::1]/d", &[]).unwrap();
+    let all = std::iter::once((info.address, info.login)).chain(info.others);
+    let all: Vec<_> = all.map(|(address, login)| (address, login.place)).collect();
+    let tcp = |host: &str, port| plimsoll_core::Address::Tcp(host.to_owned(), port);
+    let place = |place: &str| format!("mysql://{place}/d");
+    let wanted = [(tcp("a", 3306), "a:3306"), (tcp("b", 3307), "b:3307"), (tcp("::1", 3306), "[::1]:3306")];
+    assert_eq!(all, wanted.map(|(address, at)| (address, place(at))));
 }
