@@ -116,7 +116,8 @@ pub fn view(run: &data::Run) -> RunView {
         figures,
         truth: if is_series { verdict::truth(&trials) } else { None },
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
-        sweeps: if is_series { Vec::new() } else { sweep::sweeps(run, &facts) },
+        // At which rate stores were driven until their power went is no figure of theirs.
+        sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
         promises,
         ab,

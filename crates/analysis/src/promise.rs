@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use plimsoll_record::data::{LedgerCheck, Phase, PhaseKind, ResultName, Run, Trial};
+use plimsoll_record::data::{DID_NOT_START, LedgerCheck, Phase, PhaseKind, RESURRECTED, ResultName, Run, Trial};
 
 use crate::name;
 use crate::number;
@@ -12,9 +12,6 @@ use crate::view::{PromiseState, PromiseView};
 
 /// The key of a drive that says when the power goes: each moment of the same settings is one more try.
 const MOMENT: &str = "power_cut";
-
-/// The ledger's name for records that show what had been overwritten, and had been seen to be.
-const RESURRECTED: &str = "resurrected";
 
 /// One cut.
 struct Cut<'r> {
@@ -28,16 +25,31 @@ impl Cut<'_> {
         self.power.end.result(name).map_or(0.0, |result| result.value)
     }
 
+    /// Acknowledged writes that are not there. A state that had been seen and is gone is a loss that somebody has noticed.
+    fn lost(&self) -> u64 {
+        self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
+    }
+
+    /// Everything else that is not as it was written, by its name.
+    fn wrong(&self) -> impl Iterator<Item = (&String, u64)> {
+        let others =
+            self.ledger.wrong.iter().filter(|(name, _)| ![RESURRECTED, DID_NOT_START].contains(&name.as_str()));
+        others.map(|(name, count)| (name, *count))
+    }
+
     fn state(&self) -> PromiseState {
-        // A state that had been seen and is gone is a loss that somebody has noticed.
-        let wrong: u64 = self.ledger.wrong.iter().filter(|(name, _)| *name != RESURRECTED).map(|(_, n)| n).sum();
-        let lost = self.ledger.lost + self.ledger.wrong.values().sum::<u64>() - wrong;
-        match self.ledger {
-            ledger if ledger.phase == self.power.header.ordinal => PromiseState::NotStarted,
-            _ if wrong > 0 => PromiseState::Damaged,
-            _ if lost > 0 => PromiseState::Lost,
-            _ if self.result(ResultName::AtRiskWrites) == 0.0 => PromiseState::NothingAtRisk,
-            _ => PromiseState::Kept,
+        if self.ledger.wrong.contains_key(DID_NOT_START) {
+            PromiseState::NotStarted
+        } else if self.wrong().any(|(_, count)| count > 0) {
+            PromiseState::Damaged
+        } else if self.lost() > 0 {
+            PromiseState::Lost
+        } else if !self.ledger.complete {
+            PromiseState::NotKnown
+        } else if self.result(ResultName::AtRiskWrites) == 0.0 {
+            PromiseState::NothingAtRisk
+        } else {
+            PromiseState::Kept
         }
     }
 }
@@ -46,24 +58,31 @@ impl Cut<'_> {
 pub fn promises(run: &Run) -> Vec<PromiseView> {
     let mut cells: IndexMap<String, Vec<Cut<'_>>> = IndexMap::new();
     for trial in &run.trials {
-        if let Some(cut) = cut(trial) {
-            cells.entry(name::trial_without(&trial.header, &[MOMENT, name::REPEAT])).or_default().push(cut);
+        let name = name::trial_without(&trial.header, &[MOMENT, name::REPEAT]);
+        let cuts = cuts(trial);
+        if !cuts.is_empty() {
+            cells.entry(name).or_default().extend(cuts);
         }
     }
     cells.into_iter().map(|(name, cuts)| one(name, &cuts)).collect()
 }
 
-fn cut(trial: &Trial) -> Option<Cut<'_>> {
-    let power = trial.phases.iter().rfind(|phase| phase.header.kind == PhaseKind::Power)?;
-    let ledger = trial.ledgers.iter().rfind(|ledger| ledger.phase >= power.header.ordinal)?;
-    let driven = trial
-        .phases
-        .iter()
-        .rfind(|phase| phase.header.kind == PhaseKind::Drive && phase.header.ordinal < power.header.ordinal);
-    let begun_s = driven.map_or(0.0, |phase| phase.header.start_ns as f64 / 1e9);
-    let cut_s = begun_s + power.end.result(ResultName::CutSeconds)?.value;
-    let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
-    Some(Cut { power, ledger, window_s })
+/// Each cut of a trial, with the check that follows it.
+fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
+    let powers = || trial.phases.iter().filter(|phase| phase.header.kind == PhaseKind::Power);
+    let cut = |power: &'_ Phase| -> Option<Cut<'_>> {
+        let ordinal = power.header.ordinal;
+        let next = powers().map(|phase| phase.header.ordinal).find(|other| *other > ordinal).unwrap_or(u32::MAX);
+        let ledger = trial.ledgers.iter().rfind(|ledger| (ordinal..next).contains(&ledger.phase))?;
+        let power = trial.phases.iter().find(|phase| phase.header.ordinal == ordinal)?;
+        let before = trial.phases.iter().filter(|phase| phase.header.ordinal < ordinal);
+        let driven = before.rev().find(|phase| phase.header.kind == PhaseKind::Drive);
+        let begun_s = driven.map_or(0.0, |phase| phase.header.start_ns as f64 / 1e9);
+        let cut_s = begun_s + power.end.result(ResultName::CutSeconds)?.value;
+        let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
+        Some(Cut { power, ledger, window_s })
+    };
+    powers().filter_map(cut).collect()
 }
 
 fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
@@ -72,10 +91,12 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
     let counted: Vec<&Cut<'_>> = cuts.iter().filter(|cut| !is_vacuous(cut)).collect();
     // What counts is better than what proves nothing, and no better than the worst of it.
     let state = counted.iter().map(|cut| cut.state()).max().unwrap_or(PromiseState::NothingAtRisk);
-    let sum = |of: fn(&LedgerCheck) -> u64| counted.iter().map(|cut| of(cut.ledger)).sum::<u64>();
-    let (acknowledged, lost) = (sum(|ledger| ledger.acknowledged), sum(|ledger| ledger.lost));
+    // Of what is not known nothing is.
+    let known = || counted.iter().filter(|cut| cut.state() != PromiseState::NotKnown);
+    let acknowledged = known().map(|cut| cut.ledger.acknowledged).sum();
+    let lost = known().map(|cut| cut.lost()).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, count) in counted.iter().flat_map(|cut| &cut.ledger.wrong) {
+    for (name, count) in known().flat_map(|cut| cut.wrong()) {
         *wrong.entry(name.clone()).or_default() += count;
     }
     let median = |of: ResultName| {
@@ -124,6 +145,10 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             view.name,
             number::plural(view.cuts, "power cut", "power cuts")
         ),
+        PromiseState::NotKnown => {
+            let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
+            format!("{}: what was kept is not known of {} of {cuts}.", view.name, number::count(gone))
+        }
         PromiseState::Lost => format!("{}: {of} lost in {cuts}{window}.", view.name),
         PromiseState::Damaged => {
             let what = view.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));

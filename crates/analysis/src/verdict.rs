@@ -55,7 +55,12 @@ pub fn verdict(
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
-    undecided.extend(promises.iter().filter(|one| one.state == PromiseState::NothingAtRisk).map(said));
+    undecided.extend(
+        promises
+            .iter()
+            .filter(|one| matches!(one.state, PromiseState::NothingAtRisk | PromiseState::NotKnown))
+            .map(said),
+    );
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
@@ -153,11 +158,10 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                 }
                 continue;
             };
-            // What sessions met with after the power had gone is nobody's fault.
-            if trial.phases.iter().any(|one| one.kind == PhaseKind::Power) {
-                continue;
-            }
-            let failed = (ops.rejected + ops.unknown).saturating_sub(stopped(phase));
+            // Once the power has gone nobody answers, and that is nobody's fault. A store that refuses has power.
+            let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
+            let unknown = if has_cut { 0 } else { ops.unknown };
+            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase));
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
@@ -167,6 +171,9 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                     number::count(ops.count),
                     number::significant(percent)
                 ));
+            }
+            if has_cut {
+                continue;
             }
             if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
                 all.push(format!(

@@ -21,7 +21,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::control::SOCKET;
-use crate::device::{BASE, FUSE, IMAGE, LOG, MARK};
+use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
 use crate::fault::{CutAt, FileSystem, number};
@@ -133,7 +133,7 @@ fn start(
 ) -> Result<Served, FaultError> {
     let open = |name: &str| {
         let path = directory.join(name);
-        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
+        private().create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
     };
     let file_system: FileSystem = file_system.parse()?;
     // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good

@@ -1,9 +1,10 @@
 //! A fault device from its beginning to its end: daemon, loop device, file system, mount; a power cycle; removal.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -99,7 +100,7 @@ impl FaultDevice {
         for name in [MOUNT, FUSE, IMAGES] {
             fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
         }
-        let image = File::create_new(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
+        let image = private().create_new(true).open(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
         image.set_len(spec.size_bytes).map_err(FaultError::at(&path(IMAGE)))?;
         mkfs.run(&path(IMAGE))?;
         if spec.keep_log {
@@ -269,6 +270,13 @@ fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
     let mark = File::create_new(&path).map_err(FaultError::at(&path))?;
     rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(&path))?;
     Ok((directory, mark))
+}
+
+/// Files of a device are nobody else's: they hold what servers keep from other users.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    options
 }
 
 /// Waits until `file` can be read, or `bound` is over.

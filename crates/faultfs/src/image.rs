@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, SeekFrom as Find};
 use rustix::io::Errno;
 
+use crate::device::private;
 use crate::extents::Extent;
 use crate::fault::SECTOR_BYTES;
 
@@ -34,7 +35,7 @@ pub(crate) fn apply(log: &File, image: &File, extent: Extent) -> io::Result<()> 
 
 /// Copies a file with its holes.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, mut target) = (File::open(from)?, File::create(to)?);
+    let (mut source, mut target) = (File::open(from)?, private().create(true).truncate(true).open(to)?);
     let length = source.metadata()?.len();
     target.set_len(length)?;
     let mut at = 0;

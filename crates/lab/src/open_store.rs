@@ -15,7 +15,7 @@ use crate::described::{self, DescribedServer};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
-use crate::power::{DISK, PowerOn, PowerSwitch, PoweredDisk};
+use crate::power::{self, DISK, PowerOn, PowerSwitch, PoweredDisk};
 use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
@@ -125,8 +125,12 @@ pub fn open(
         }
         _ => Place::Attached,
     };
-    let spec = kind.spec().clone();
-    Ok(OpenStore { store: kind.open(options, progress)?, place, spec, is_closed: false, is_dead: false, disk })
+    let (spec, store) = (kind.spec().clone(), kind.open(options, progress)?);
+    if let Some((_, disk)) = &disk {
+        // Files that Plimsoll itself has written are not to be the store's loss.
+        power::sync(&disk.mount_point())?;
+    }
+    Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disk })
 }
 
 /// Stops servers and starts them, with something done to each one's files in between.

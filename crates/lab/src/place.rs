@@ -157,7 +157,7 @@ fn make_new(base: &Path, guard: &dyn Fn(&Path) -> Result<(), StoreError>) -> Res
     Err(StoreError::new(StoreErrorKind::Broken, format!("{}: a hundred random names were all taken", base.display())))
 }
 
-fn random_name() -> String {
+pub(crate) fn random_name() -> String {
     format!("{NAME_PREFIX}{:08x}", RandomState::new().hash_one(std::process::id()) as u32)
 }
 

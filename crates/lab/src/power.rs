@@ -1,22 +1,21 @@
 //! The power of the disk that a store of our own has its data on: when it goes, what goes with it, and what is left.
 
 use std::fs::{self, DirBuilder, Permissions};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::place::FALLBACK_BASES;
+use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
 
 /// What the directory of a disk of ours is called, in that of the store's data.
 pub(crate) const DISK: &str = "disk";
-/// What one elsewhere is called, before a number.
-const NAME_PREFIX: &str = "plimsoll-disk-";
+/// What the name of one elsewhere ends with.
+const ENDING: &str = "disk";
 /// Of writes that may survive by lot, this share does.
 const SURVIVING_SHARE: f64 = 0.5;
 
@@ -50,8 +49,7 @@ impl PoweredDisk {
         };
         let elsewhere = match &link {
             Some(link) => {
-                let random = RandomState::new().hash_one(std::process::id());
-                let elsewhere = Path::new(FALLBACK_BASES[0]).join(format!("{NAME_PREFIX}{random:016x}"));
+                let elsewhere = Path::new(FALLBACK_BASES[0]).join(random_name()).with_extension(ENDING);
                 std::os::unix::fs::symlink(&elsewhere, link).map_err(|error| failed(&error))?;
                 elsewhere
             }
@@ -115,6 +113,12 @@ impl PoweredDisk {
     }
 }
 
+/// Makes everything durable that is on a mounted disk.
+pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
+    let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+    synced.map_err(|error| StoreError::io(mount_point.display(), &error))
+}
+
 /// Removes what a killed run's disk left in `directory`, that of a store's data.
 pub fn sweep_disks(directory: &Path) {
     faultfs::sweep_orphans();
@@ -125,7 +129,7 @@ pub fn sweep_disks(directory: &Path) {
 /// Removes a link of ours, and the directory that it leads to, which is empty.
 fn remove_link(link: &Path) -> io::Result<()> {
     let Ok(elsewhere) = fs::read_link(link) else { return Ok(()) };
-    let is_ours = elsewhere.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME_PREFIX));
+    let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
     if is_ours {
         let gone = fs::remove_dir(&elsewhere);
         gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
@@ -173,8 +177,7 @@ impl PowerSwitch {
             CutAt::Flush => faultfs::CutAt::Flush(number),
             CutAt::Write => faultfs::CutAt::Write(number),
         };
-        let synced = std::fs::File::open(&self.mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-        synced.map_err(|error| StoreError::io(self.mount_point.display(), &error))?;
+        sync(&self.mount_point)?;
         if self.ignores_flushes {
             self.control.set(Fault::IgnoreFlushes).map_err(told)?;
         }
@@ -187,6 +190,14 @@ impl PowerSwitch {
     /// As the disk says.
     pub fn cut(&self) -> Result<Option<PowerCutSeen>, StoreError> {
         seen(&self.control)
+    }
+
+    /// The same, waiting for it until `limit` is over.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<PowerCutSeen>, StoreError> {
+        Ok(self.control.wait_for_cut(limit).map_err(told)?.map(PowerCutSeen::of))
     }
 
     /// Kills the servers, where there are some: the power has gone.
@@ -211,13 +222,19 @@ pub struct PowerOn {
 }
 
 fn seen(control: &Control) -> Result<Option<PowerCutSeen>, StoreError> {
-    Ok(control.cut().map_err(told)?.map(|cut| PowerCutSeen {
-        at_monotonic_ns: cut.at_ns,
-        writes: cut.writes_seen,
-        flushes: cut.flushes_seen,
-        at_risk_writes: cut.at_risk.writes,
-        at_risk_bytes: cut.at_risk.bytes,
-    }))
+    Ok(control.cut().map_err(told)?.map(PowerCutSeen::of))
+}
+
+impl PowerCutSeen {
+    fn of(cut: faultfs::Cut) -> Self {
+        Self {
+            at_monotonic_ns: cut.at_ns,
+            writes: cut.writes_seen,
+            flushes: cut.flushes_seen,
+            at_risk_writes: cut.at_risk.writes,
+            at_risk_bytes: cut.at_risk.bytes,
+        }
+    }
 }
 
 // As `map_err` wants it.
@@ -227,6 +244,7 @@ fn told(error: FaultError) -> StoreError {
         FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
         FaultError::NotRoot => StoreErrorKind::Permission,
         FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => StoreErrorKind::Missing,
+        FaultError::Underlying(_) => StoreErrorKind::DiskFull,
         _ => StoreErrorKind::Broken,
     };
     StoreError::new(kind, format!("the disk that can lose power: {error}"))

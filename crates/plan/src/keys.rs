@@ -361,7 +361,7 @@ keys! {
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
         ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a time", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
-        power_cut: Cut, NONE, "The disk loses power before this flush or write of the phase, which ends it: `\"flush 200\"`; of stores with a `disk` of Plimsoll's own",
+        power_cut: Cut, NONE, "The disk loses power before this flush or write of the phase, which ends it: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";
     }
 

@@ -57,8 +57,13 @@ impl Reading<'_> {
             self.problem(node.span, what, None);
             return;
         }
-        if plan.trials.iter().flat_map(Trial::drives).any(|(_, drive)| !drive.actions.is_empty()) {
-            let what = "a load line is that of servers which stay as they are: leave `action` out";
+        if plan
+            .trials
+            .iter()
+            .flat_map(Trial::drives)
+            .any(|(_, drive)| !drive.actions.is_empty() || drive.power_cut.is_some())
+        {
+            let what = "a load line is that of servers which stay as they are: leave `action` and `power_cut` out";
             self.problem(node.span, what, None);
             return;
         }

@@ -211,6 +211,11 @@ impl Reading<'_> {
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
         let (scenarios, actions, power_cut) = (scenarios?, actions?, power_cut?);
+        if power_cut.is_some() && !actions.is_empty() {
+            let what = "a power cut ends the phase, whatever an `action` has begun";
+            let help = Some("leave one of them out, or put them into two phases".to_owned());
+            return self.refuse(section.key_span("power_cut"), what, help);
+        }
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -260,9 +265,7 @@ impl Reading<'_> {
             Some(PowerCut { at: CutAt::named(at)?, number })
         };
         let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
-        read().or_else(|| {
-            self.refuse(node.span.clone(), format!("`{}` says no moment of a power cut", short(text)), help())
-        })
+        read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }
 
     /// A time, or `auto`: then it is found in the slices.

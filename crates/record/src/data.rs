@@ -285,6 +285,11 @@ impl ResultName {
     }
 }
 
+/// Names of disagreements of a [`LedgerCheck`] that others than the ledger have to know: the store did not start again.
+pub const DID_NOT_START: &str = "did_not_start";
+/// Records that show what had been overwritten or deleted, and had been seen to be.
+pub const RESURRECTED: &str = "resurrected";
+
 /// One number that a phase came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseResult {

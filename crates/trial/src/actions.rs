@@ -11,6 +11,7 @@ use plimsoll_record::data::{Event, EventClass, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::error::TrialError;
+use crate::pin;
 use crate::sink::{Sinks, Told};
 
 /// Refuses a plan with an action that cannot be, before anything is started.
@@ -56,6 +57,8 @@ pub struct Acting<'a> {
     pub servers: Arc<dyn Servers>,
     /// The processes that the server sampler reads.
     pub processes: &'a ServerProcesses,
+    /// Processors that servers are bound to.
+    pub server_pin: &'a [u32],
 }
 
 /// What came of them.
@@ -99,13 +102,18 @@ impl Acting<'_> {
         let number = match added {
             Ok(number) => number,
             Err(error) => {
-                self.tell(Level::Error, from_ns, format!("a node was to join, and failed after {seconds:.2} s"))?;
+                self.tell(
+                    Level::Error,
+                    from_ns,
+                    format!("a node was to join, and failed after {seconds:.2} s: {error}"),
+                )?;
                 return Err(error.into());
             }
         };
         acted.added.push(number);
         acted.join_s = Some(acted.join_s.unwrap_or(0.0).max(seconds));
         self.processes.set(self.servers.pids());
+        pin::server(&self.servers.pids(), self.server_pin)?;
         self.tell(
             Level::Warning,
             from_ns,
@@ -134,6 +142,7 @@ impl Acting<'_> {
                 }
             }
         }
+        self.processes.set(self.servers.pids());
         Ok(())
     }
 }

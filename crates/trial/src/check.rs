@@ -16,9 +16,6 @@ use crate::error::TrialError;
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
-/// What stands among the wrong where a store did not start again.
-pub(crate) const NO_START: &str = "did_not_start";
-
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
 

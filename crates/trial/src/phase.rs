@@ -1,5 +1,6 @@
 //! What a trial works with, and how one phase is driven: sessions, observers, and its slices to whoever is told.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -222,8 +223,14 @@ impl TrialRun<'_, '_> {
             None => ledger.drain(),
         };
         let servers = store.servers().filter(|_| !driven.actions.is_empty());
-        let acting =
-            servers.map(|servers| Acting { sinks, trial: trial.ordinal, label, servers, processes: context.server });
+        let acting = servers.map(|servers| Acting {
+            sinks,
+            trial: trial.ordinal,
+            label,
+            servers,
+            processes: context.server,
+            server_pin: &context.plan.server_pin,
+        });
         let result = std::thread::scope(|scope| {
             // Dropped at this closure's end, whatever ends it.
             let _stops = (stop, close, off);
@@ -260,7 +267,8 @@ impl TrialRun<'_, '_> {
             let result = drive.run(&mut on_slice);
             drop(end);
             // What has begun is waited for: it is to be known how long it took.
-            acted = acting.and_then(|acting| acting.join().ok()).unwrap_or_default();
+            acted =
+                acting.map_or_else(Acted::default, |acting| acting.join().unwrap_or_else(|panic| resume_unwind(panic)));
             result
         });
         self.acted.added.append(&mut acted.added);

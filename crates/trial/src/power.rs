@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, Survivors};
+use plimsoll_core::{StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PowerCut;
-use plimsoll_record::data::{About, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, DID_NOT_START, EventClass, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::check;
@@ -17,8 +17,10 @@ use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::sink::Told;
 
-/// Between two looks at whether the power has gone.
-const LOOK: Duration = Duration::from_millis(2);
+/// How long the cut is waited for between two looks at whether the phase has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often in a row a disk may fail to answer.
+const SILENT_MAX: u32 = 5;
 
 /// How long an operation may go on that was under way when the power went.
 const AT_WORK: Duration = Duration::from_secs(20);
@@ -49,24 +51,34 @@ impl<'a> Power<'a> {
 
     /// Waits for the cut until the phase has `ended`; then kills the servers and ends it.
     pub(crate) fn follow(&self, ended: &Receiver<()>) {
-        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
-            // A disk that does not answer is gone, too.
-            if !matches!(self.switch.cut(), Ok(None)) {
-                // One that does not die is met again when the power is back.
-                let _ = self.switch.kill_servers();
-                self.stop.store(true, Ordering::SeqCst);
-                return;
+        let mut silent = 0;
+        while let Err(TryRecvError::Empty) = ended.try_recv() {
+            match self.switch.wait_for_cut(LOOK) {
+                Ok(None) => silent = 0,
+                Ok(Some(_)) => break,
+                Err(_) if silent < SILENT_MAX => {
+                    silent += 1;
+                    std::thread::sleep(LOOK);
+                }
+                // A disk that does not answer is gone, too.
+                Err(_) => break,
             }
             if self.user_stop.load(Ordering::SeqCst) {
                 self.stop.store(true, Ordering::SeqCst);
+                return;
             }
+        }
+        if let Err(TryRecvError::Empty) = ended.try_recv() {
+            // One that does not die is met again when the power is back.
+            let _ = self.switch.kill_servers();
+            self.stop.store(true, Ordering::SeqCst);
         }
     }
 
     /// Has `ledger` judge what was noted, none of it as acknowledged that was after the cut.
     pub(crate) fn drain(&self, ledger: &mut Ledger, phase: u16, clock: &Clock) {
         let cut = || Ok::<_, StoreError>(self.switch.cut()?.map(|cut| clock.of_monotonic(cut.at_monotonic_ns)));
-        // What cannot be told now is judged the next time, or not at all: the phase that gives the power back fails then.
+        // What cannot be told now is judged later: when the power is back, the moment is known.
         let _ = ledger.drain_until_cut(phase, cut);
     }
 }
@@ -95,8 +107,15 @@ impl TrialRun<'_, '_> {
     /// failure of the run.
     pub(crate) fn power(&mut self, ordinal: u32, survivors: Survivors, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let seed = self.trial.seed ^ (u64::from(self.trial.repeat) << 32);
-        let on = self.store.power_cycle(survivors, seed)?;
+        let cycled = self.store.power_cycle(survivors, seed);
+        // Without a disk there is nothing to ask.
+        self.is_dead = cycled.is_err();
+        let on = cycled?;
         let at_ns = self.context.sinks.clock.of_monotonic(on.cut.at_monotonic_ns);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.power_was_cut(at_ns);
+            ledger.drain();
+        }
         end.push(ResultName::Seconds, on.recovery.as_secs_f64());
         end.push(ResultName::CutSeconds, at_ns.saturating_sub(self.driven_from_ns) as f64 / 1e9);
         end.push(ResultName::Writes, on.cut.writes as f64);
@@ -106,6 +125,10 @@ impl TrialRun<'_, '_> {
         match on.came_back {
             Ok(()) => self.server_is_new(),
             Err(_) if self.context.is_stopped() => Ok(()),
+            Err(error) if !is_its_own(&error) => {
+                self.is_dead = true;
+                Err(error.into())
+            }
             Err(error) => self.did_not_start(ordinal, &error, end),
         }
     }
@@ -118,8 +141,14 @@ impl TrialRun<'_, '_> {
         end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
         let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
-        check.sentence = format!("It did not start again after the power cut: {error}. {}", check.sentence);
-        check.wrong.insert(check::NO_START.to_owned(), 1);
+        check.sentence = format!("It did not start again after the power cut: {error}.");
+        check.wrong.insert(DID_NOT_START.to_owned(), 1);
         Ok(sinks.tell(Told::Ledger(check))?)
     }
+}
+
+/// Whether a store that does not come back fails by what is left of its data, and not by what this machine lacks.
+fn is_its_own(error: &StoreError) -> bool {
+    use StoreErrorKind::{Broken, Corrupt, Store, Unreachable};
+    matches!(error.kind, Broken | Corrupt | Store | Unreachable)
 }

@@ -76,8 +76,24 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
         Step::Drive(drive) => drive.power_cut.is_some(),
         step => matches!(step, Step::Power { .. }),
     };
+    let disk = Disk::of(&trial.store.params).filter(|_| trial.store.is_private());
+    let ends_by_cut = |phase: &PlannedPhase| matches!(&phase.step, Step::Drive(drive) if drive.power_cut.is_some());
+    let is_power = |phase: Option<&PlannedPhase>| phase.is_some_and(|phase| matches!(phase.step, Step::Power { .. }));
+    for (at, phase) in trial.phases.iter().enumerate().filter(|(_, phase)| ends_by_cut(phase)) {
+        if !is_power(trial.phases.get(at + 1)) {
+            let what = format!("phase {}: after its power cut the store has no power", phase.name);
+            return Err(TrialError::usage(what).next("put a phase with do = \"power\" directly behind it"));
+        }
+    }
+    if disk.is_some_and(|disk| disk.ignores_flushes) && !trial.phases.iter().any(ends_by_cut) {
+        let what = format!(
+            "disk_flushes of {}: flushes are ignored from the arming of a cut on, and there is none",
+            trial.store.label
+        );
+        return Err(TrialError::usage(what).next("give a drive a `power_cut`, or leave `disk_flushes` out"));
+    }
     let Some(phase) = trial.phases.iter().find(|phase| is_cut(phase)) else { return Ok(()) };
-    if trial.store.is_private() && Disk::of(&trial.store.params).is_some() {
+    if disk.is_some() {
         return Ok(());
     }
     let what = format!("phase {}: the disk of {} cannot lose power", phase.name, trial.store.label);

@@ -322,9 +322,8 @@ impl TrialRun<'_, '_> {
 
     fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {
         end.push(ResultName::Ops, result.ops as f64);
-        if self.has_lost_power().unwrap_or(false) {
-            return;
-        }
+        // What sessions met with after a cut is nobody's fault, and what before it may be.
+        let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
         let stopped: u64 =
             result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {
@@ -340,7 +339,7 @@ impl TrialRun<'_, '_> {
                 end.results.push(PhaseResult { name: ResultName::ErrorCode, subject, value, n: 1 });
             }
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
-            tell(Level::Warning, EventClass::ErrorCode, error.code.clone(), text);
+            tell(level, EventClass::ErrorCode, error.code.clone(), text);
         }
         for hung in &result.hung {
             let (cycle, client) = (hung.cycle, hung.client);

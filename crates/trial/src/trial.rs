@@ -191,6 +191,10 @@ impl TrialRun<'_, '_> {
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
+            // What a store without power holds is not what it keeps.
+            if failed.is_some() && self.has_lost_power().unwrap_or(true) {
+                break;
+            }
             let died = if matches!(phase.step, Step::Check) { self.revive(failed.is_some()).err() } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
@@ -210,7 +214,9 @@ impl TrialRun<'_, '_> {
     fn take_back(&mut self) -> Result<(), TrialError> {
         let Some(servers) = self.store.servers().filter(|_| !self.acted.added.is_empty()) else { return Ok(()) };
         let (sinks, processes) = (self.context.sinks, self.context.server);
-        let acting = Acting { sinks, trial: self.trial.ordinal, label: &self.trial.store.label, servers, processes };
+        let (trial, label) = (self.trial.ordinal, &self.trial.store.label);
+        let server_pin = &self.context.plan.server_pin;
+        let acting = Acting { sinks, trial, label, servers, processes, server_pin };
         acting.take_back(&self.acted.added)
     }
 

@@ -23,6 +23,9 @@ use crate::verdict::AnswerVerdict;
 use crate::witness::{Post, Witness};
 use crate::words::Examples;
 
+/// How far a worker's clock may be from the one by which the moment of a cut is told, which is another process's: a worker reads the
+/// processor's counter, which is compared with that clock once a slice. What ended so shortly before a cut is unknown, too.
+const CUT_SKEW_NS: u64 = 100_000;
 /// Words of all rings of a phase together, as far as each has room for an answer of many records.
 const RINGS_WORDS: usize = 8 << 20;
 /// Words of one ring, at least and at most: 128 KiB and 64 MiB.
@@ -157,11 +160,20 @@ impl Ledger {
     pub fn drain_until_cut<E>(&mut self, phase: u16, cut: impl FnOnce() -> Result<Option<u64>, E>) -> Result<(), E> {
         self.take_over();
         if let Some(at_ns) = cut()? {
-            let inboxes = self.inboxes.iter_mut().filter(|inbox| inbox.phase == phase && !inbox.reads_back);
-            inboxes.for_each(|inbox| inbox.cut_ns = at_ns.saturating_sub(CLOCK_SKEW_NS));
+            self.cut(at_ns, |inbox| inbox.phase == phase);
         }
         self.judge_notes();
         Ok(())
+    }
+
+    /// The store lost power at that moment, on the run's clock: of all that is not judged yet, what ended later is unknown.
+    pub fn power_was_cut(&mut self, at_ns: u64) {
+        self.cut(at_ns, |_| true);
+    }
+
+    fn cut(&mut self, at_ns: u64, of: impl Fn(&Inbox) -> bool) {
+        let inboxes = self.inboxes.iter_mut().filter(|inbox| !inbox.reads_back && inbox.cut_ns == NEVER && of(inbox));
+        inboxes.for_each(|inbox| inbox.cut_ns = at_ns.saturating_sub(CUT_SKEW_NS));
     }
 
     fn take_over(&mut self) {

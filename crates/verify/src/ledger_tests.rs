@@ -164,8 +164,8 @@ fn what_was_acknowledged_after_the_power_went_is_unknown() {
     };
     assert_eq!(lost_of(None), (100, 0, 100));
     // Operation 4 ends at 45,000 ns, within what two clocks may differ by; operation 3 at 35,000 ns.
-    assert_eq!(lost_of(Some(45_000)), (40, 60, 40));
-    assert_eq!(lost_of(Some(46_001)), (50, 50, 50));
+    assert_eq!(lost_of(Some(144_999)), (40, 60, 40));
+    assert_eq!(lost_of(Some(145_000)), (50, 50, 50));
     assert_eq!(lost_of(Some(0)), (0, 100, 0));
 }
 
@@ -178,4 +178,19 @@ fn a_cut_is_of_its_own_phase() {
     drop(observers);
     ledger.drain_until_cut(1, || Ok::<_, ()>(Some(0))).unwrap();
     assert_eq!(ledger.verdict(&ReadBack::new(workload)).acknowledged, 100);
+}
+
+#[test]
+fn what_a_drain_could_not_ask_the_disk_about_is_unknown_when_the_moment_is_told_later() {
+    let workload = coupons(100);
+    let mut ledger = Ledger::new(workload.clone()).unwrap();
+    let mut observers = ledger.observers(0, 1, 1);
+    run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
+    drop(observers);
+    assert_eq!(ledger.drain_until_cut(0, || Err("the disk does not answer")), Err("the disk does not answer"));
+    assert_eq!(ledger.operations(), 0, "nothing is judged without the moment");
+    ledger.power_was_cut(145_000);
+    ledger.drain();
+    let verdict = ledger.verdict(&ReadBack::new(workload));
+    assert_eq!((verdict.acknowledged, verdict.unknown), (50, 50));
 }

@@ -11,6 +11,8 @@ plimsoll_core::words! {
         Kept = "kept",
         /// They were, but nothing that was written was still to be flushed when the power went: that proves nothing.
         NothingAtRisk = "nothing at risk",
+        /// What the store holds could not be read, or the ledger has a gap.
+        NotKnown = "not known",
         /// Not all of them were.
         Lost = "lost",
         /// What was there was not what had been written.
@@ -33,7 +35,7 @@ pub struct PromiseView {
     pub vacuous_cuts: u64,
     /// Writes that were acknowledged before the power went, the load's included.
     pub acknowledged: u64,
-    /// Of them, those that were not there afterwards.
+    /// Of them, those that were not there afterwards, and records that showed an earlier state than had been seen.
     pub lost: u64,
     /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
     pub lost_window_s: Option<f64>,

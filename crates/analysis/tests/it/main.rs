@@ -15,6 +15,7 @@ mod late;
 mod line;
 mod noisy;
 mod pauses;
+mod promise;
 mod recorded;
 mod simulated;
 mod stall;

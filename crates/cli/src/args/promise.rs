@@ -22,7 +22,7 @@ pub struct PromiseArgs {
     /// Stores: names, separated by commas.
     #[arg(value_name = "STORE,…", value_delimiter = ',', conflicts_with = "all")]
     pub stores: Vec<String>,
-    /// Every store that keeps values under keys and whose programs are installed here.
+    /// Every store that keeps data and whose programs are installed here.
     #[arg(long)]
     pub all: bool,
     /// File systems of the disk: ext4, xfs, btrfs.
@@ -31,7 +31,7 @@ pub struct PromiseArgs {
     /// Size of the disk.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub disk_size: String,
-    /// Tries a disk too that says flushes are done and does nothing: what is lost on it no store can help.
+    /// Tries a disk, too, that says that flushes are done and does nothing: no store can prevent losses on it.
     #[arg(long)]
     pub lying: bool,
     /// What is left of writes that were not flushed: none, all, random (each or not, by lot), torn (the same of each sector)
@@ -43,9 +43,9 @@ pub struct PromiseArgs {
     #[arg(long, value_name = "WORD,…")]
     pub durability: Option<String>,
     /// How often the power goes, each time at another moment.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub cuts: u32,
-    /// The moments themselves: before this flush or write of the disk, counted from where the load ended.
+    /// The moments themselves: before this flush or write of the disk, counted from the beginning of the drive.
     #[arg(long, value_name = "flush N|write N,…", conflicts_with = "cuts")]
     pub cut: Option<String>,
     /// Longest that a store is driven: the power goes then at the latest.

@@ -5,7 +5,7 @@ use plimsoll_core::Catalogue;
 use plimsoll_trial::TrialError;
 
 use crate::args::PromiseArgs;
-use crate::error::exit;
+use crate::error::{self, exit};
 use crate::options::{self, quoted};
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
@@ -24,7 +24,9 @@ const WORKLOADS: [(&str, &str); 3] =
 /// Tries what `args` ask for; the exit code says whether everything was kept.
 pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> {
     let mut worst = exit::OK;
-    for (workload, stores) in by_workload(catalogue, args)? {
+    let groups = by_workload(catalogue, args)?;
+    let several = groups.len() > 1;
+    for (workload, stores) in groups {
         let from = plan_text(catalogue, args, workload, &stores)?;
         if args.print_plan {
             crate::print(&secrets::masked(&from.text))?;
@@ -32,7 +34,15 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
         }
         let mut passwords = Passwords::of_options(None, &[&stores])?;
         let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut passwords)?;
-        let code = run::run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, false)?;
+        let code = match run::run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, false) {
+            Ok(code) => code,
+            // Of several sorts of stores the others are tried all the same.
+            Err(error) if several => {
+                crate::say(&error::text(&error));
+                error::code(error.kind)
+            }
+            Err(error) => return Err(error),
+        };
         // What was broken says more than what could not be told.
         if worst == exit::OK || code == exit::GOAL_MISSED {
             worst = code;
@@ -154,6 +164,7 @@ fn moments(seed: u64, count: u32) -> Vec<String> {
         format!("flush {}", FLUSHES.start + (share * width) as u64)
     };
     let mut moments: Vec<String> = (0..count).map(moment).collect();
+    moments.sort();
     moments.dedup();
     moments
 }

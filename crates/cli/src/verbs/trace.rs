@@ -43,7 +43,7 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     let way = args.way.as_deref().and_then(|name| Way::ALL.into_iter().find(|way| way.name() == name));
     let mut tracer = Tracer::start(&TraceSpec { pids, threshold, way }).map_err(|error| failed(&error))?;
     said_how(&tracer);
-    let mut child = start(&args.command, args.json)?;
+    let mut child = start(&args.command, args.json)?.map(Started);
     let begin = Instant::now();
     let mut seen =
         Watched { json: args.json, threshold, slow: Vec::new(), own: (!args.command.is_empty()).then_some(own) };
@@ -55,7 +55,7 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
             is_over = stop.load(Ordering::SeqCst)
                 || limit.is_some_and(|limit| begin.elapsed() >= limit)
                 || match &mut child {
-                    Some(child) => child.try_wait().is_ok_and(|ended| ended.is_some()),
+                    Some(child) => child.0.try_wait().is_ok_and(|ended| ended.is_some()),
                     None => !args.all && args.pids.iter().all(|pid| !is_there(*pid)),
                 };
         }
@@ -65,6 +65,17 @@ pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
             return child.map_or(Ok(exit::OK), ended);
         }
         seen.line(&read)?;
+    }
+}
+
+/// A command that was started: it goes with this, however the trace ends.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // One that has ended and was waited for takes neither.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -107,7 +118,8 @@ fn start(command: &[OsString], json: bool) -> Result<Option<Child>, TrialError> 
 }
 
 /// Has the command end where it has not, and says how it did.
-fn ended(mut child: Child) -> Result<u8, TrialError> {
+fn ended(mut started: Started) -> Result<u8, TrialError> {
+    let child = &mut started.0;
     if child.try_wait().is_ok_and(|ended| ended.is_none()) {
         let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
         // One that has ended by itself meanwhile needs no signal.

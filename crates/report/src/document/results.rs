@@ -167,15 +167,17 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     for one in &view.promises {
         let tone = match one.state {
             PromiseState::Kept => Tone::Good,
-            PromiseState::NothingAtRisk => Tone::Open,
+            PromiseState::NothingAtRisk | PromiseState::NotKnown => Tone::Open,
             PromiseState::Lost | PromiseState::Damaged | PromiseState::NotStarted => Tone::Bad,
         };
         let mut cuts = Cell::from(number::count(one.cuts));
-        cuts.more.extend((one.vacuous_cuts > 0).then(|| format!("{} vacuous", number::count(one.vacuous_cuts))));
+        cuts.more.extend(
+            (one.vacuous_cuts > 0).then(|| format!("{} with nothing at risk", number::count(one.vacuous_cuts))),
+        );
         let mut wrong = bad(one.wrong.values().sum());
         let kinds = one.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
         wrong.more.extend(kinds);
-        let mut at_risk = Cell::from(format!("{} writes", number::count(one.at_risk_writes as u64)));
+        let mut at_risk = Cell::from(number::plural(one.at_risk_writes as u64, "write", "writes"));
         at_risk.more.extend(full.then(|| number::bytes(one.at_risk_bytes)));
         table.row(cells![
             &one.name,

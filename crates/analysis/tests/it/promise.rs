@@ -1,0 +1,100 @@
+//! What is said of stores whose disk lost power.
+
+use std::collections::BTreeMap;
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{PromiseState, PromiseView, VerdictState};
+use plimsoll_record::data::{DID_NOT_START, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run};
+
+use crate::recorded;
+
+/// What a cut came to.
+#[derive(Clone, Copy)]
+struct Cut {
+    lost: u64,
+    wrong: Option<(&'static str, u64)>,
+    complete: bool,
+    at_risk: f64,
+}
+
+const KEPT: Cut = Cut { lost: 0, wrong: None, complete: true, at_risk: 3.0 };
+
+/// A run with a drive, cuts after each other, and a check after each of them.
+fn cut(cuts: &[Cut]) -> Run {
+    let mut run = recorded::transactions();
+    run.header.goals.clear();
+    let trial = &mut run.trials[0];
+    let drive = trial.phases[0].clone();
+    for (number, one) in (1..).zip(cuts) {
+        let mut header = drive.header.clone();
+        (header.ordinal, header.kind, header.name) = (10 * number, PhaseKind::Power, format!("power_{number}"));
+        let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
+        end.push(ResultName::CutSeconds, 2.0);
+        end.push(ResultName::AtRiskWrites, one.at_risk);
+        end.push(ResultName::Seconds, 0.5);
+        trial.phases.push(Phase { header, end, slices: Vec::new(), ..drive.clone() });
+        let start_ns = drive.header.start_ns;
+        trial.ledgers.push(LedgerCheck {
+            trial: 0,
+            phase: 10 * number + 1,
+            acknowledged: 1_000,
+            rejected: 0,
+            unknown: 1,
+            read_back: 1_000,
+            lost: one.lost,
+            lost_window_ns: (one.lost > 0).then_some((start_ns + 1_750_000_000, start_ns + 1_990_000_000)),
+            wrong: one.wrong.map(|(name, count)| (name.to_owned(), count)).into_iter().collect::<BTreeMap<_, _>>(),
+            loss_upper_bound: (one.lost == 0 && one.complete).then_some(0.003),
+            complete: one.complete,
+            sentence: String::new(),
+            examples: Vec::new(),
+        });
+    }
+    run
+}
+
+fn promise(cuts: &[Cut]) -> PromiseView {
+    let mut promises = view(&cut(cuts)).promises;
+    assert_eq!(promises.len(), 1);
+    promises.remove(0)
+}
+
+#[test]
+fn cuts_of_the_same_settings_are_one_promise() {
+    let one = promise(&[KEPT, KEPT, KEPT]);
+    assert_eq!((one.state, one.cuts, one.acknowledged, one.lost), (PromiseState::Kept, 3, 3_000, 0));
+    assert_eq!(one.loss_upper_bound.map(|bound| (bound * 1e6).round()), Some(1_000.0), "three over 3,000");
+    assert_eq!((one.at_risk_writes, one.recovery_s), (3.0, Some(0.5)));
+    let one = promise(&[KEPT, Cut { lost: 12, ..KEPT }]);
+    assert_eq!((one.state, one.lost, one.loss_upper_bound), (PromiseState::Lost, 12, None));
+    assert!((one.lost_window_s.unwrap() - 0.25).abs() < 1e-6, "{one:?}");
+    assert_eq!(view(&cut(&[KEPT, Cut { lost: 12, ..KEPT }])).verdict.state, VerdictState::Fail);
+}
+
+#[test]
+fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
+    let vacuous = Cut { at_risk: 0.0, ..KEPT };
+    let one = promise(&[vacuous, KEPT]);
+    assert_eq!((one.state, one.cuts, one.vacuous_cuts, one.acknowledged), (PromiseState::Kept, 2, 1, 1_000));
+    assert_eq!(promise(&[vacuous]).state, PromiseState::NothingAtRisk);
+    assert_eq!(view(&cut(&[vacuous])).verdict.state, VerdictState::Undecided);
+    // Who loses something although the disk had nothing to flush has lost it all the same.
+    assert_eq!(promise(&[Cut { lost: 1, at_risk: 0.0, ..KEPT }]).state, PromiseState::Lost);
+}
+
+#[test]
+fn what_could_not_be_read_is_not_kept() {
+    let one = promise(&[KEPT, Cut { complete: false, ..KEPT }]);
+    assert_eq!((one.state, one.acknowledged, one.loss_upper_bound), (PromiseState::NotKnown, 1_000, None));
+    assert_ne!(view(&cut(&[KEPT, Cut { complete: false, ..KEPT }])).verdict.state, VerdictState::Pass);
+}
+
+#[test]
+fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
+    let one = promise(&[Cut { wrong: Some(("resurrected", 7)), ..KEPT }]);
+    assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, 7, 0));
+    assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
+    let one = promise(&[KEPT, Cut { wrong: Some((DID_NOT_START, 1)), lost: 1_000, ..KEPT }]);
+    assert_eq!((one.state, one.recovery_s), (PromiseState::NotStarted, None));
+    assert!(one.sentence.contains("did not start again after 1 of 2 power cuts"), "{}", one.sentence);
+}
