@@ -60,7 +60,7 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
         let lost = format!("{} of {}", number::count(one.lost), number::count(one.acknowledged));
         let mut parts = vec![part("", one.state.name().to_owned(), is_broken)];
         if one.state != PromiseState::NothingAtRisk {
-            parts.push(part("acknowledged writes lost", lost, one.lost > 0));
+            parts.push(part("writes lost", lost, one.lost > 0));
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
         parts.push(part(cuts, number::count(one.cuts), false));

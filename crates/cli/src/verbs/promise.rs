@@ -105,7 +105,7 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Vec<String>, Tria
 fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[String]) -> Result<PlanText, TrialError> {
     let mut plan = PlanText { name: "promise".to_owned(), ..PlanText::default() };
     plan.text.push_str("# Written by `plimsoll promise` from its options.\n");
-    plan.text.push_str("title = \"what is kept when the power goes\"\n");
+    plan.text.push_str("title = \"What is kept when the power goes\"\n");
     plan.text.push_str("question = \"Which acknowledged writes are there after the power has gone?\"\n");
     let (mut of_stores, workload): (Vec<_>, Vec<_>) =
         drive::settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));

@@ -36,7 +36,10 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll drive kv --on sqlite,fj", &["sqlite,fjall"]),
         ("plimsoll drive kv:d --set fie", &["field_count=", "field_length="]),
         ("plimsoll drive kv --on redis --set distribution=u", &["uniform"]),
-        ("plimsoll drive kv --on fjall --set fjall.", &["fjall.cache=", "fjall.memtable="]),
+        (
+            "plimsoll drive kv --on fjall --set fjall.",
+            &["fjall.cache=", "fjall.disk=", "fjall.disk_flushes=", "fjall.disk_size=", "fjall.memtable="],
+        ),
         ("plimsoll drive kv --mix re", &["read=", "read_modify_write="]),
         ("plimsoll drive kv --mix read=1,up", &["1,update="]),
         ("plimsoll drive kv --goal los", &["lost="]),

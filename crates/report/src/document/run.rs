@@ -19,10 +19,10 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     let space = if full { "Trials" } else { "Space" };
     // The order of every report.
     let sections = [
+        (true, "promises", "Promises", main, results::promises(view, full)),
         (true, "goals", "Goals", main, results::goals(view, full)),
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),
-        (true, "promises", "Promises", main, results::promises(view, full)),
         (true, "sweep", "Sweep", main, series::sweeps(view, full)),
         (true, "figures", "Figures", main, results::figures(view, full)),
         (full || view.promises.is_empty(), "latency", "Latency under load", main, latency::latencies(view, full)),
