@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use plimsoll_core::Value;
-use plimsoll_keyindex::{Query, Rows};
+use plimsoll_keyindex::{Indexes, Query, Rows};
 
 use crate::mem_kv::MemKv;
-use crate::people::{BY_NUMBER, BY_TAG, Person, people};
+use crate::people::{BY_NUMBER, BY_TAG, Person, PersonEntries, people};
 
 const WRITERS: u64 = 3;
 const KEYS_EACH: u64 = 8;
@@ -126,4 +126,49 @@ fn writers_of_the_same_record_leave_indexes_that_agree() {
     assert!(checked.into_inner());
     let check = shared.another().verify(&mut kv).unwrap();
     assert!(check.is_clean(), "{check:?}");
+}
+
+/// Records that were there before an index was, with writers that change, add and delete some of them all the while.
+#[test]
+fn an_index_is_built_while_writers_go_on_with_and_without_atomic_batches() {
+    for kv in [MemKv::atomic(), MemKv::not_atomic()] {
+        let shared = people();
+        let mut without = Indexes::new(3, Vec::new(), PersonEntries);
+        for key in 0..3_000_u64 {
+            without.put(&mut kv.clone(), &key.to_be_bytes(), &at_round(key, 0).to_record()).unwrap();
+        }
+        let is_built = AtomicBool::new(false);
+        let written = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (mut kv, mut people) = (kv.clone(), shared.another());
+                let (is_built, written) = (&is_built, &written);
+                scope.spawn(move || {
+                    for round in 1.. {
+                        let key = (round as u64 * 7 + writer * 1_013) % 3_100;
+                        match round % 5 {
+                            0 => drop(people.delete(&mut kv, &key.to_be_bytes()).unwrap()),
+                            _ => drop(
+                                people.put(&mut kv, &key.to_be_bytes(), &at_round(key, round).to_record()).unwrap(),
+                            ),
+                        }
+                        written.fetch_add(1, Ordering::SeqCst);
+                        if is_built.load(Ordering::SeqCst) && round > 500 {
+                            break;
+                        }
+                    }
+                });
+            }
+            let (mut kv, mut people) = (kv.clone(), shared.another());
+            while written.load(Ordering::SeqCst) < 100 {
+                std::thread::yield_now();
+            }
+            for index in 0..4 {
+                people.build(&mut kv, index).unwrap();
+            }
+            is_built.store(true, Ordering::SeqCst);
+        });
+        let check = shared.another().verify(&mut kv.clone()).unwrap();
+        assert!(check.is_clean(), "{check:?}");
+    }
 }
