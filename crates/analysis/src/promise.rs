@@ -17,6 +17,8 @@ const MOMENT: &str = "power_cut";
 struct Cut<'r> {
     power: &'r Phase,
     ledger: &'r LedgerCheck,
+    /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
+    acknowledged: u64,
     window_s: Option<f64>,
 }
 
@@ -46,7 +48,7 @@ impl Cut<'_> {
             PromiseState::Lost
         } else if !self.ledger.complete {
             PromiseState::NotKnown
-        } else if self.result(ResultName::AtRiskWrites) == 0.0 {
+        } else if self.result(ResultName::AtRiskWrites) == 0.0 || self.acknowledged == 0 {
             PromiseState::NothingAtRisk
         } else {
             PromiseState::Kept
@@ -80,7 +82,8 @@ fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
         let begun_s = driven.map_or(0.0, |phase| phase.header.start_ns as f64 / 1e9);
         let cut_s = begun_s + power.end.result(ResultName::CutSeconds)?.value;
         let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
-        Some(Cut { power, ledger, window_s })
+        let acknowledged = ledger.acknowledged.saturating_sub(trial.header.record_count);
+        Some(Cut { power, ledger, acknowledged, window_s })
     };
     powers().filter_map(cut).collect()
 }
@@ -93,7 +96,7 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
     let state = counted.iter().map(|cut| cut.state()).max().unwrap_or(PromiseState::NothingAtRisk);
     // Of what is not known nothing is.
     let known = || counted.iter().filter(|cut| cut.state() != PromiseState::NotKnown);
-    let acknowledged = known().map(|cut| cut.ledger.acknowledged).sum();
+    let acknowledged = known().map(|cut| cut.acknowledged).sum();
     let lost = known().map(|cut| cut.lost()).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in known().flat_map(|cut| cut.wrong()) {
@@ -103,8 +106,10 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
         let values: Vec<f64> = counted.iter().map(|cut| cut.result(of)).collect();
         stat::median(&values)
     };
-    // Three over the writes that were borne out in all cuts: each bound is three over its own.
-    let borne_out: f64 = counted.iter().filter_map(|cut| cut.ledger.loss_upper_bound).map(|bound| 3.0 / bound).sum();
+    // Three over the writes that were borne out in all cuts. Of each that is what its own bound is three over, and no more than were
+    // acknowledged since the load.
+    let borne_out = |cut: &&&Cut<'_>| Some((3.0 / cut.ledger.loss_upper_bound?).min(cut.acknowledged as f64));
+    let borne_out: f64 = counted.iter().filter_map(|cut| borne_out(&cut)).sum();
     let lost_window_s = counted.iter().filter_map(|cut| cut.window_s).reduce(f64::max);
     let mut view = PromiseView {
         name,

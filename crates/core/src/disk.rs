@@ -91,11 +91,13 @@ impl Disk {
 
     /// What it is, as settings of the store.
     pub fn settings(&self) -> Vec<Setting> {
-        let flushes = if self.ignores_flushes { IGNORED } else { "honoured" };
-        vec![
+        let mut settings = vec![
             Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll"),
             Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"),
-            Setting::new(FLUSHES, flushes, Some("honoured"), "plimsoll"),
-        ]
+        ];
+        if self.ignores_flushes {
+            settings.push(Setting::new(FLUSHES, IGNORED, Some("honoured"), "plimsoll"));
+        }
+        settings
     }
 }

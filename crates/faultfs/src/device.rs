@@ -250,7 +250,11 @@ impl Control {
             }
         };
         let at_risk = self.power_on(survivors)?;
-        mount_file(&self.directory().join(FUSE).join(FILE), file_system, &mount_point)?;
+        let file = self.directory().join(FUSE).join(FILE);
+        mount_file(&file, file_system, &mount_point).or_else(|error| match repaired(&file, file_system) {
+            true => mount_file(&file, file_system, &mount_point),
+            false => Err(error),
+        })?;
         Ok(at_risk)
     }
 }
@@ -326,6 +330,19 @@ impl Mkfs {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(FaultError::Failed { program: self.program, said })
     }
+}
+
+/// Whether a file system that cannot be mounted was put right, as a machine does it when it starts: a superblock of ext4 that was
+/// torn is replaced by a copy of it. The others have nothing that does so unasked.
+fn repaired(file: &Path, file_system: FileSystem) -> bool {
+    let places = ["/usr/sbin/e2fsck", "/sbin/e2fsck"].map(Path::new);
+    let program = places.into_iter().find(|path| file_system == FileSystem::Ext4 && path.exists());
+    let run = |program: &Path| {
+        let mut command = Command::new(program);
+        command.args(["-f", "-y"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    // Exit status 1: errors were corrected (e2fsck(8)).
+    program.and_then(|program| run(program).ok()).and_then(|status| status.code()).is_some_and(|code| code <= 1)
 }
 
 impl FileSystem {

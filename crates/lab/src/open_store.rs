@@ -243,11 +243,19 @@ impl OpenStore {
         // Whatever it says: it has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
-        disk.power_on(survivors, seed)?;
-        let started = match &self.place {
+        let mounted = match disk.power_on(survivors, seed) {
+            Ok(()) => Ok(()),
+            // That is an answer, too.
+            Err((true, error)) => Err(error),
+            Err((false, error)) => {
+                self.is_dead = true;
+                return Err(error);
+            }
+        };
+        let started = mounted.and_then(|()| match &self.place {
             Place::Cluster { cluster, .. } => cluster.start(Nodes::All).map(drop),
             _ => Ok(()),
-        };
+        });
         let came_back = started.and_then(|()| self.store.reconnect());
         self.is_dead = came_back.is_err();
         Ok(PowerOn { cut, recovery: back.elapsed(), came_back })

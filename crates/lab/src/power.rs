@@ -25,16 +25,16 @@ pub(crate) struct PoweredDisk {
     /// From the arming of a cut on: what was there before is durable.
     ignores_flushes: bool,
     /// Dropped last, when nothing is in the directory any more.
-    _link: Option<Link>,
+    _place: DiskPlace,
 }
 
-/// A link to where a disk is, if that is elsewhere; it goes with what it leads to.
-struct Link(PathBuf);
+/// The directory of a disk, or a link to it, if that is elsewhere.
+struct DiskPlace(PathBuf);
 
-impl Drop for Link {
+impl Drop for DiskPlace {
     fn drop(&mut self) {
         // What is left is found by the next start.
-        let _ = remove_link(&self.0);
+        let _ = remove_place(&self.0);
     }
 }
 
@@ -55,6 +55,8 @@ impl PoweredDisk {
             }
             None => directory.to_owned(),
         };
+        // From here on it goes again, whatever fails.
+        let place = DiskPlace(link.unwrap_or_else(|| elsewhere.clone()));
         DirBuilder::new()
             .mode(0o711)
             .create(&elsewhere)
@@ -74,7 +76,7 @@ impl PoweredDisk {
         Ok(Self {
             device: FaultDevice::start(&spec).map_err(told)?,
             ignores_flushes: disk.ignores_flushes,
-            _link: link.map(Link),
+            _place: place,
         })
     }
 
@@ -97,15 +99,25 @@ impl PoweredDisk {
     }
 
     /// The power is back: what `survivors` says is there, and the file system is mounted again.
-    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// Whether it is the file system that cannot be mounted any more, and what went wrong.
+    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), (bool, StoreError)> {
         let survivors = match survivors {
             Survivors::None => faultfs::Survivors::None,
             Survivors::All => faultfs::Survivors::All,
             Survivors::Random => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: false },
             Survivors::Torn => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: true },
         };
-        self.device.power_cycle(&survivors).map_err(told)?;
-        self.device.control().clear().map_err(told)
+        let mut cycled = self.device.power_cycle(&survivors);
+        // Processes that were killed may take a while to be gone on a busy machine.
+        for _ in 0..2 {
+            if matches!(cycled, Err(FaultError::Busy { .. })) {
+                cycled = self.device.power_cycle(&survivors);
+            }
+        }
+        let is_damaged = matches!(&cycled, Err(FaultError::Io { what, .. }) if what.contains("cannot be mounted as"));
+        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
@@ -123,18 +135,18 @@ pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
 pub fn sweep_disks(directory: &Path) {
     faultfs::sweep_orphans();
     // What is still there is said by whoever removes the run's directory.
-    let _ = remove_link(&directory.join(DISK));
+    let _ = remove_place(&directory.join(DISK));
 }
 
-/// Removes a link of ours, and the directory that it leads to, which is empty.
-fn remove_link(link: &Path) -> io::Result<()> {
-    let Ok(elsewhere) = fs::read_link(link) else { return Ok(()) };
+/// Removes a directory of ours that is empty, or a link to one and that.
+fn remove_place(place: &Path) -> io::Result<()> {
+    let Ok(elsewhere) = fs::read_link(place) else { return fs::remove_dir(place) };
     let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
     if is_ours {
         let gone = fs::remove_dir(&elsewhere);
         gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
     }
-    fs::remove_file(link)
+    fs::remove_file(place)
 }
 
 /// Lets a server's user through `directory`, whatever the file mode creation mask is.

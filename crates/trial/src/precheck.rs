@@ -85,6 +85,15 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
             return Err(TrialError::usage(what).next("put a phase with do = \"power\" directly behind it"));
         }
     }
+    let mut was_cut = false;
+    for phase in &trial.phases {
+        let is_cut = matches!(phase.step, Step::Power { .. });
+        if is_cut && was_cut {
+            let what = format!("phase {}: what the power cut before it left would not have been looked at", phase.name);
+            return Err(TrialError::usage(what).next("put a phase with do = \"check\" between them"));
+        }
+        was_cut = is_cut || (was_cut && !matches!(phase.step, Step::Check));
+    }
     if disk.is_some_and(|disk| disk.ignores_flushes) && !trial.phases.iter().any(ends_by_cut) {
         let what = format!(
             "disk_flushes of {}: flushes are ignored from the arming of a cut on, and there is none",

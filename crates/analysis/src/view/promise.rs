@@ -33,7 +33,7 @@ pub struct PromiseView {
     pub cuts: u64,
     /// How often that was with nothing at risk and nothing lost: what follows is of the others.
     pub vacuous_cuts: u64,
-    /// Writes that were acknowledged before the power went, the load's included.
+    /// Writes that were acknowledged between the load and the cut.
     pub acknowledged: u64,
     /// Of them, those that were not there afterwards, and records that showed an earlier state than had been seen.
     pub lost: u64,

@@ -23,6 +23,7 @@ const KEPT: Cut = Cut { lost: 0, wrong: None, complete: true, at_risk: 3.0 };
 fn cut(cuts: &[Cut]) -> Run {
     let mut run = recorded::transactions();
     run.header.goals.clear();
+    run.trials[0].header.record_count = 0;
     let trial = &mut run.trials[0];
     let drive = trial.phases[0].clone();
     for (number, one) in (1..).zip(cuts) {
@@ -78,6 +79,12 @@ fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
     assert_eq!((one.state, one.cuts, one.vacuous_cuts, one.acknowledged), (PromiseState::Kept, 2, 1, 1_000));
     assert_eq!(promise(&[vacuous]).state, PromiseState::NothingAtRisk);
     assert_eq!(view(&cut(&[vacuous])).verdict.state, VerdictState::Undecided);
+    // Nobody had acknowledged anything but the load.
+    let mut run = cut(&[KEPT]);
+    run.trials[0].header.record_count = 1_000;
+    assert_eq!(view(&run).promises[0].state, PromiseState::NothingAtRisk);
+    run.trials[0].header.record_count = 900;
+    assert_eq!(view(&run).promises[0].loss_upper_bound, Some(0.03), "three over the 100 since the load");
     // Who loses something although the disk had nothing to flush has lost it all the same.
     assert_eq!(promise(&[Cut { lost: 1, at_risk: 0.0, ..KEPT }]).state, PromiseState::Lost);
 }

@@ -229,6 +229,9 @@ fn down(name: Option<&str>, all: bool) -> Result<u8, TrialError> {
     Ok(exit::OK)
 }
 
+/// How long a process that has closed its output without a word may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// Executes this program again as the one that stays, and waits until it says that the lab stands, or ends.
 fn up_and_away() -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| TrialError::io("/proc/self/exe", &error);
@@ -245,7 +248,15 @@ fn up_and_away() -> Result<u8, TrialError> {
         said.read_to_string(&mut text).map_err(failed)?;
     }
     crate::print(&text)?;
-    match child.try_wait().map_err(failed)? {
+    // Whoever failed has closed its output, too, a moment before it ends.
+    let until = std::time::Instant::now() + if text.is_empty() { ENDING } else { Duration::ZERO };
+    let ended = loop {
+        match child.try_wait().map_err(failed)? {
+            None if std::time::Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            ended => break ended,
+        }
+    };
+    match ended {
         None => Ok(exit::OK),
         Some(ended) => Ok(ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::STORE)),
     }

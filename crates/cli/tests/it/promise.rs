@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
 
-/// The promises of a run whose report is the last line, by the names of the stores with their settings.
+/// The promises of a run, which ends with a line of JSON, by the names of the stores with their settings.
 fn promises(out: &str) -> Vec<(String, Value)> {
     let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    let all = report["promises"].as_array().cloned().unwrap_or_default();
+    let all = report["report"]["promises"].as_array().cloned().unwrap_or_default();
     all.into_iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one)).collect()
 }
 

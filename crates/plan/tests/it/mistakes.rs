@@ -67,7 +67,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout";
+    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout, power_cut";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(
@@ -213,7 +213,7 @@ fn unknown_names_are_told_from_near_ones() {
     added(
         "\n[[phase]]\ndo = «\"chek\"»",
         "unknown step `chek`",
-        "did you mean `check`? there are: load, ask, drive, settle, cold, restart, check",
+        "did you mean `check`? there are: load, ask, drive, settle, cold, restart, power, check",
     );
     replaced(
         "stores",
@@ -249,7 +249,7 @@ fn what_is_missing_is_named() {
     expect(
         "stores = [\"sqlite\"]\nphase = «[]»\n[workload]\nname = \"coupons\"\n",
         "the plan has no phase",
-        "begin one with [[phase]]; `do` is one of load, ask, drive, settle, cold, restart, check",
+        "begin one with [[phase]]; `do` is one of load, ask, drive, settle, cold, restart, power, check",
     );
     replaced("[workload]\nname = \"coupons\"", "«[workload]»", "[workload] needs `name`", "write `name = \"coupons\"`");
     added("\n«[[phase]]»\nname = \"x\"", "a phase needs `do`", "write `do = \"load\"`");

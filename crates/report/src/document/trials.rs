@@ -82,8 +82,8 @@ pub fn plans<'a>(view: &RunView) -> Body<'a> {
 /// What differs from the stores' defaults; trials of a store that say the same share a line.
 pub fn settings<'a>(view: &RunView) -> Body<'a> {
     let one = |setting: &Setting| match &setting.default {
-        Some(default) => format!("{} = {} (not {default})", setting.name, setting.value),
-        None => format!("{} = {}", setting.name, setting.value),
+        Some(default) if *default != setting.value => format!("{} = {} (not {default})", setting.name, setting.value),
+        _ => format!("{} = {}", setting.name, setting.value),
     };
     let said = view.trials.iter().flat_map(|trial| {
         let settings = match trial.settings.as_slice() {
