@@ -96,7 +96,7 @@ fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
 
 #[test]
 fn all_nodes_of_a_cluster_lose_power_at_one_moment() {
-    let args = ["postgres-replicas", "--durability", "durable", "--survivors", "none", "--cuts", "1"];
+    let args = ["postgres-replicas", "--durability", "durable", "--survivors", "none", "--cuts", "3"];
     expect(&args, 0, &[("postgres-replicas", "kept")]);
 }
 
