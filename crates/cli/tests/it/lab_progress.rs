@@ -13,8 +13,8 @@ const SEEN: Duration = Duration::from_secs(90);
 /// What of `what` is seen of a node now.
 fn seen(lab: &Lab<'_>, node: u64, what: &str) -> Option<Value> {
     let status = lab.status();
-    let all = status["in_progress"].as_array().unwrap().iter();
-    all.filter(|long| long["node"] == node && long["what"].as_str().unwrap().starts_with(what)).next().cloned()
+    let mut all = status["in_progress"].as_array().unwrap().iter();
+    all.find(|long| long["node"] == node && long["what"].as_str().unwrap().starts_with(what)).cloned()
 }
 
 /// Waits until something is seen that is so.
