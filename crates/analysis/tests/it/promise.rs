@@ -33,7 +33,7 @@ fn cut(cuts: &[Cut]) -> Run {
         end.push(ResultName::CutSeconds, 2.0);
         end.push(ResultName::AtRiskWrites, one.at_risk);
         end.push(ResultName::Seconds, 0.5);
-        trial.phases.push(Phase { header, end, slices: Vec::new(), ..drive.clone() });
+        trial.phases.push(Phase { header, end, slices: Vec::new() });
         let start_ns = drive.header.start_ns;
         trial.ledgers.push(LedgerCheck {
             trial: 0,
