@@ -1,5 +1,5 @@
 //! What a server of our own may have of the machine: parameters of every store that has servers, beside those of the
-//! [disk](crate::disk) that its data are on.
+//! [`mod@crate::disk`] that its data are on.
 
 use serde::{Deserialize, Serialize};
 
