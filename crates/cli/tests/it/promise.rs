@@ -15,7 +15,7 @@ fn promises(out: &str) -> Vec<(String, Value)> {
     all.into_iter().map(|one| (one["name"].as_str().unwrap().to_owned(), one)).collect()
 }
 
-/// Runs `promise` with `args`, and holds against `wanted` what became of each promise: a part of its name, and its state.
+/// Runs `promise` with `args` (of what flushes, with time enough that a slow disk gets to the cut), and holds against `wanted` what became of each promise: a part of its name, and its state.
 #[track_caller]
 fn expect(args: &[&str], code: i32, wanted: &[(&str, &str)]) -> Vec<Value> {
     let place = Place::new();
@@ -56,6 +56,8 @@ fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
         "none",
         "--cuts",
         "2",
+        "--for",
+        "15s",
         "--clients",
         "2",
         "--set",
@@ -70,7 +72,7 @@ fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
 
 #[test]
 fn postgresql_keeps_what_it_syncs_and_not_what_it_does_not() {
-    let args = ["postgres", "--durability", "durable", "--survivors", "torn", "--cuts", "2"];
+    let args = ["postgres", "--durability", "durable", "--for", "15s", "--survivors", "torn", "--cuts", "2"];
     expect(&args, 0, &[("postgres", "kept")]);
     // Without fsync it loses, is damaged, or does not start: which of them is chance.
     let place = Place::new();
@@ -82,21 +84,35 @@ fn postgresql_keeps_what_it_syncs_and_not_what_it_does_not() {
 
 #[test]
 fn stores_of_all_sorts_keep_what_they_sync() {
-    let args = ["redis,fjall,etcd", "--durability", "durable", "--survivors", "torn", "--cuts", "1"];
+    let args = ["redis,fjall,etcd", "--durability", "durable", "--for", "15s", "--survivors", "torn", "--cuts", "1"];
     expect(&args, 0, &[("redis", "kept"), ("fjall", "kept"), ("etcd", "kept")]);
-    let args = ["mariadb", "--durability", "durable", "--survivors", "random", "--cuts", "1", "--disk", "xfs"];
+    let args =
+        ["mariadb", "--durability", "durable", "--for", "15s", "--survivors", "random", "--cuts", "1", "--disk", "xfs"];
     expect(&args, 0, &[("mariadb", "kept")]);
 }
 
 #[test]
 fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
-    let args = ["fjall", "--durability", "durable", "--survivors", "none", "--cuts", "1", "--lying", "--disk", "btrfs"];
+    let args = [
+        "fjall",
+        "--durability",
+        "durable",
+        "--for",
+        "15s",
+        "--survivors",
+        "none",
+        "--cuts",
+        "1",
+        "--lying",
+        "--disk",
+        "btrfs",
+    ];
     expect(&args, 1, &[("disk_flushes=honoured", "kept"), ("disk_flushes=ignored", "lost")]);
 }
 
 #[test]
 fn all_nodes_of_a_cluster_lose_power_at_one_moment() {
-    let args = ["postgres-replicas", "--durability", "durable", "--survivors", "none", "--cuts", "3"];
+    let args = ["postgres-replicas", "--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "3"];
     expect(&args, 0, &[("postgres-replicas", "kept")]);
 }
 
