@@ -51,7 +51,6 @@ pub struct RunView {
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
     /// What stores kept when their disk lost power; empty where no disk did.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<PromiseView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,

@@ -199,7 +199,6 @@ pub struct PhaseView {
     /// What each server answered, where operations go to several; otherwise empty.
     pub nodes: Vec<NodeView>,
     /// What samplers timed one by one, such as the server's fsyncs: as nodes, with the sampler's and series' name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sampled: Vec<NodeView>,
     /// Which of the nodes is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
     pub slowest_node: Option<String>,
