@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::place::{FALLBACK_BASES, random_name};
-use crate::user::ServerUser;
 use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
+
+use crate::place::{FALLBACK_BASES, random_name};
+use crate::user::ServerUser;
 
 /// What the directory of a disk of ours is called, in that of the store's data.
 pub(crate) const DISK: &str = "disk";

@@ -21,7 +21,6 @@ use crate::sink::Told;
 const LOOK: Duration = Duration::from_millis(20);
 /// How often in a row a disk may fail to answer.
 const SILENT_MAX: u32 = 5;
-
 /// How long an operation may go on that was under way when the power went.
 const AT_WORK: Duration = Duration::from_secs(20);
 
