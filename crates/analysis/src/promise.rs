@@ -56,6 +56,11 @@ impl Cut<'_> {
     }
 }
 
+/// Whether something was seen to be broken: lost, damaged, or not started again.
+pub fn is_broken(ledger: &LedgerCheck) -> bool {
+    ledger.lost > 0 || ledger.wrong.values().any(|count| *count > 0)
+}
+
 /// Each store with its settings whose disk lost power in `run`; none where no disk did.
 pub fn promises(run: &Run) -> Vec<PromiseView> {
     let mut cells: IndexMap<String, Vec<Cut<'_>>> = IndexMap::new();

@@ -57,6 +57,7 @@ pub fn run_plan(
         text,
         runs_dir: &runs_dir,
         ab,
+        cells: None,
         password_of: &|url| passwords.of(url),
         strict,
         stop: &stop,
