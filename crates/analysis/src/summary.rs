@@ -49,7 +49,7 @@ pub fn summary(
 
 /// What became of promises, the worst of them first.
 fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
-    let mut all: Vec<&PromiseView> = promises.iter().collect();
+    let mut all: Vec<&PromiseView> = promises.iter().filter(|one| one.state != PromiseState::NotTried).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.state));
     let of = |one: &PromiseView| {
         let part = |name: &str, value: String, bad: bool| {

@@ -276,6 +276,11 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
     };
     if let Some(how) = how {
         let place = match run.trials.last() {
+            // Of several at once none is the last.
+            Some(_) if !run.header.outline.cells.is_empty() => {
+                let ended = run.trials.iter().filter(|trial| trial.end_ns.is_some()).count();
+                format!("after {ended} of {} power cuts", number::count(planned as u64))
+            }
             None => "before the first trial".to_string(),
             Some(trial) => {
                 // How many rungs a search takes, or pairs a comparison, is not planned.

@@ -23,6 +23,8 @@ pub struct Outline {
 /// something was seen to be lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cell {
+    /// How reports call it: `sqlite · durability=durable, survivors=torn`.
+    pub name: String,
     /// The store and what of it was swept: `sqlite · durability=durable`.
     pub store: String,
     /// What becomes of its disk: `ext4 · torn`.
@@ -34,11 +36,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Its name: `sqlite · durability=durable · ext4 · torn`.
-    pub fn name(&self) -> String {
-        format!("{} · {}", self.store, self.fault)
-    }
-
     /// The command that tries the moments of `trials` again.
     pub fn repeat(&self, trials: &[u32]) -> String {
         let moments: Vec<&str> =

@@ -56,7 +56,12 @@ pub(crate) fn goes_on_ns(run: &Run) -> u64 {
 /// What is said of going on with `run`.
 pub(crate) fn goes_on_words(run: &Run) -> String {
     let (kept, of) = (kept(run).len() as u64, u64::from(run.header.outline.trials));
-    format!("the run {} goes on: {} of {} are there", run.header.id, number::count(kept), number::plural(of, "cut", "cuts"))
+    format!(
+        "the run {} goes on: {} of {} are there",
+        run.header.id,
+        number::count(kept),
+        number::plural(of, "cut", "cuts")
+    )
 }
 
 /// Runs all trials of the plan.
@@ -90,12 +95,8 @@ pub(crate) fn run(context: &RunContext<'_>, spec: &Cells<'_>) -> Result<(), Tria
 #[derive(Clone, Copy)]
 struct Shared<'a, 'b> {
     board: &'a Board<'b>,
-    run: (
-        &'b plimsoll_plan::model::Plan,
-        &'b plimsoll_core::Catalogue,
-        &'b crate::run::RunSpec<'b>,
-        plimsoll_drive::Io,
-    ),
+    run:
+        (&'b plimsoll_plan::model::Plan, &'b plimsoll_core::Catalogue, &'b crate::run::RunSpec<'b>, plimsoll_drive::Io),
 }
 
 /// A job: one trial after the other, on one store as long as that is theirs.
@@ -103,8 +104,18 @@ fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
     let Shared { board, run: (plan, catalogue, spec, io) } = *shared;
     let (server, own) = (ServerProcesses::default(), JobSink { board, job });
     let sinks = Sinks { clock: sinks.clock, recorder: sinks.recorder, sink: &own, fold: Mutex::default() };
-    let mut context =
-        RunContext { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness: None, ledger: None, rung: None, job };
+    let mut context = RunContext {
+        plan,
+        catalogue,
+        spec,
+        sinks: &sinks,
+        server: &server,
+        io,
+        witness: None,
+        ledger: None,
+        rung: None,
+        job,
+    };
     let mut open: Option<Open> = None;
     while let Some(trial) = board.take(job, open.as_ref().map(|open| &open.store_use)) {
         let done = one(&mut context, &mut open, trial);
@@ -190,7 +201,8 @@ impl<'b> Board<'b> {
     }
 
     fn name(&self, trial: &Trial) -> String {
-        self.cell_of(trial.ordinal).and_then(|cell| self.spec.cells.get(cell)).map_or_else(String::new, Cell::name)
+        let cell = self.cell_of(trial.ordinal).and_then(|cell| self.spec.cells.get(cell));
+        cell.map_or_else(String::new, |cell| cell.name.clone())
     }
 
     /// The next trial for a job that has the store `open`: of a cell that nobody is at, for that may be decided by it; of that

@@ -66,7 +66,12 @@ impl Sink for Seen {
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
             Told::Remark(text) => return self.remarks.lock().unwrap().push(text.clone()),
-            Told::Loading(..) | Told::Series(..) | Told::Event(_) | Told::Note(_) | Told::Notice(_) | Told::Cells(_) => {
+            Told::Loading(..)
+            | Told::Series(..)
+            | Told::Event(_)
+            | Told::Note(_)
+            | Told::Notice(_)
+            | Told::Cells(_) => {
                 return;
             }
         };
