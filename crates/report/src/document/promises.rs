@@ -11,8 +11,8 @@ use crate::cells;
 /// What stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted(
-        "the disk lost power under load, and what had not been flushed was gone; acknowledged writes were looked for afterwards; \
-         lost at most: upper bound with 95 % confidence",
+        "the disk lost power under load, and of what had not been flushed there was left what stands behind its file system; acknowledged \
+         writes were looked for afterwards; lost at most: upper bound with 95 % confidence",
     );
     body.table(matrix(view, full));
     body.table(table(view, full));

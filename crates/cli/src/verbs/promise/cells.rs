@@ -150,3 +150,102 @@ fn shell(text: &str) -> String {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+    use plimsoll_plan::model::Trial;
+
+    use super::cells;
+    use crate::args::{Cli, PromiseArgs, Verb};
+    use crate::verbs::promise::{self, plan};
+
+    fn args(words: &[String]) -> PromiseArgs {
+        match Cli::try_parse_from(words).unwrap().verb {
+            Verb::Promise(args) => *args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As a shell cuts it into words.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
+        for c in command.chars() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(std::mem::take(&mut word)),
+                c => word.push(c),
+            }
+        }
+        words.push(word);
+        words
+    }
+
+    #[test]
+    fn the_command_of_a_cell_comes_to_the_same_trials() {
+        let catalogue = crate::catalogue::assemble();
+        for (asked, least) in [
+            ("plimsoll promise sqlite", 18),
+            (
+                "plimsoll promise sqlite,fjall,mariadb --lying --disk ext4,xfs --disk-size 512MiB --cuts 2 --seed 7 --for 5s",
+                96,
+            ),
+            (
+                "plimsoll promise sqlite --set sqlite.journal_mode=delete,wal --set sqlite.cache_size=8MiB --set records=500,2000 -c 3",
+                24,
+            ),
+            (
+                "plimsoll promise postgres --set 'postgres.settings=fsync=off, wal_level=minimal' --survivors random --mix update=1",
+                3,
+            ),
+            ("plimsoll promise postgres-replicas --durability durable --cut 'flush 12,write 900' --workload kv", 4),
+        ] {
+            let given = args(&words(asked));
+            let (all, _) = plan(&catalogue, &given).unwrap().unwrap();
+            assert!(all.trials.len() >= least, "{asked}: {}", all.trials.len());
+            for cell in cells(&catalogue, &given, &all).unwrap() {
+                let wanted = cell.cuts.iter().map(|(ordinal, _)| &all.trials[*ordinal as usize]);
+                let command = cell.repeat(&cell.cuts.iter().map(|(ordinal, _)| *ordinal).collect::<Vec<_>>());
+                let (again, _) = plan(&catalogue, &args(&words(&command))).unwrap().unwrap();
+                // Where it stands, and what others there differ in, is not a trial's own.
+                let alone = |trial: &Trial| Trial { ordinal: 0, labels: BTreeMap::new(), ..trial.clone() };
+                assert_eq!(
+                    again.trials.iter().map(alone).collect::<Vec<_>>(),
+                    wanted.map(alone).collect::<Vec<_>>(),
+                    "{command}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_trial_is_in_one_cell_and_stores_of_all_sorts_are_in_one_plan() {
+        let catalogue = crate::catalogue::assemble();
+        let given = args(&words("plimsoll promise sqlite,mariadb --cuts 2"));
+        let (all, text) = plan(&catalogue, &given).unwrap().unwrap();
+        let cells = cells(&catalogue, &given, &all).unwrap();
+        let mut trials: Vec<u32> = cells.iter().flat_map(|cell| cell.cuts.iter().map(|(trial, _)| *trial)).collect();
+        trials.sort_unstable();
+        assert_eq!(trials, (0..all.trials.len() as u32).collect::<Vec<_>>());
+        assert!(
+            cells.iter().any(|cell| cell.store.starts_with("mariadb"))
+                && cells.iter().any(|cell| cell.store.starts_with("sqlite"))
+        );
+        assert!(cells.iter().all(|cell| cell.cuts.len() == 2), "{cells:?}");
+        assert!(text.contains("coupons") && text.contains("\"kv\""), "{text}");
+    }
+
+    #[test]
+    fn a_store_that_can_be_nothing_of_what_is_asked_leaves_the_others_be() {
+        let catalogue = crate::catalogue::assemble();
+        let (stores, left_out) =
+            promise::stores(&catalogue, &args(&words("plimsoll promise nats,sqlite --durability durable"))).unwrap();
+        assert_eq!(stores, ["sqlite"]);
+        assert_eq!(left_out, ["nats: it cannot do `durable`"]);
+        // Alone it is refused as any plan of it would be.
+        let alone = promise::stores(&catalogue, &args(&words("plimsoll promise nats --durability durable"))).unwrap();
+        assert_eq!(alone, (vec!["nats".to_owned()], Vec::new()));
+    }
+}
