@@ -74,7 +74,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
-pub use disk::{CutAt, Disk, FileSystem, Survivors, with_disk};
+pub use disk::{CutAt, Disk, FileSystem, PowerNode, Survivors, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use formula::{Formula, FormulaError, Term};
 pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Template};

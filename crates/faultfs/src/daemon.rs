@@ -20,7 +20,7 @@ use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
-use crate::control::SOCKET;
+use crate::control::{Control, SOCKET};
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
@@ -195,7 +195,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem
     }
 }
 
-fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io::Result<()> {
+fn converse(stream: UnixStream, shared: &Arc<Shared>, file_system: FileSystem) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
         let line = match answer(&line?, shared, file_system) {
@@ -207,7 +207,7 @@ fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io:
     Ok(())
 }
 
-fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String, FaultError> {
+fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<String, FaultError> {
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
@@ -218,6 +218,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             }
         }
         "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => rest.parse().map(|fault| shared.with(|disk| disk.set(fault)))?,
         "clear" => shared.with(Disk::clear),
@@ -230,7 +231,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             }
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
-        _ => return Err(crate::fault::unknown(line, "arm, freeze, cut, wait, set, clear, status or power-on")),
+        _ => return Err(crate::fault::unknown(line, "arm, freeze, cut, tell, wait, set, clear, status or power-on")),
     }
     if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
         return Err(FaultError::Refused(format!("{UNDERLYING}{broken}")));
@@ -239,6 +240,21 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
         said = status(shared, file_system);
     }
     Ok(said)
+}
+
+/// Has `other` freeze when the power of this disk goes, unless that is called off before.
+fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
+    let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
+    let wait = move || {
+        while shared.with(|disk| disk.is_armed() && disk.cut().is_none()) {
+            shared.wait_for_cut(Duration::from_secs(1));
+        }
+        if shared.with(|disk| disk.cut().is_some()) {
+            // One that has frozen by itself refuses, and one that is gone has nobody to lose anything.
+            let _ = other.freeze(CutAt::Now);
+        }
+    };
+    std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
 }
 
 fn status(shared: &Shared, file_system: FileSystem) -> String {

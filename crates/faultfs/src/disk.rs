@@ -103,6 +103,11 @@ impl Disk {
         self.cut
     }
 
+    /// Whether the power is to go, or has gone.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
     /// What went wrong with the files under the device, which is no fault that anybody asked for.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()

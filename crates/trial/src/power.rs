@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::{PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PowerCut;
@@ -40,7 +40,7 @@ impl<'a> Power<'a> {
     /// `Usage` where the store's disk is none of ours.
     pub(crate) fn armed(store: &OpenStore, cut: PowerCut, user_stop: &'a AtomicBool) -> Result<Self, TrialError> {
         let switch = store.power_switch().ok_or_else(|| TrialError::usage("this store's disk cannot lose power"))?;
-        switch.arm(cut.at, cut.number)?;
+        switch.arm(cut.at, cut.number, PowerNode::All)?;
         Ok(Self { switch, stop: Arc::default(), user_stop })
     }
 
