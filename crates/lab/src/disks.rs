@@ -135,11 +135,11 @@ impl PowerSwitch {
     ///
     /// # Errors
     /// `Usage` of a node that there is not, or that keeps no data; as the disks say.
-    pub fn arm(&self, at: CutAt, number: u64, node: PowerNode) -> Result<(), StoreError> {
+    pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
         let ignores_flushes = self.disks.disk.ignores_flushes;
         self.disks.of_meant(|_, disk| sync(&disk.mount_point()))?;
-        self.disks.of_meant(|_, disk| disk.arm(at, number, ignores_flushes))?;
+        self.disks.of_meant(|_, disk| disk.arm(at, ignores_flushes))?;
         // When all are armed, so that none that is told has to be armed still.
         let told = |machine, disk: &PoweredDisk, made: &[(usize, faultfs::Control)]| {
             made.iter().filter(|(other, _)| *other != machine).try_for_each(|(_, other)| disk.tell(other))
@@ -215,18 +215,23 @@ impl PowerSwitch {
         Ok(())
     }
 
-    /// The power is back, of those that had lost it, at the same time: what `survivors` says is there, by lot with `seed`, and the file
+    /// The power is back, of those that had lost it, at the same time: what `survivors` says is there, and the file
     /// systems are mounted again.
     ///
     /// # Errors
     /// Whether it is a file system that cannot be mounted any more, and what went wrong.
-    pub(crate) fn power_on(&self, survivors: Survivors, seed: u64) -> Result<(), (bool, StoreError)> {
+    pub(crate) fn power_on(&self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
         let meant = std::mem::take(&mut *locked(&self.disks.meant));
         let mut made = locked(&self.disks.made);
         let lost = made.iter_mut().filter(|(machine, _)| meant.is_empty() || meant.contains(machine));
         thread::scope(|scope| {
-            let cycle =
-                |(machine, disk): (&usize, &'_ mut PoweredDisk)| disk.power_on(survivors, seed ^ *machine as u64);
+            let cycle = |(machine, disk): (&usize, &'_ mut PoweredDisk)| {
+                // Each draws for itself.
+                disk.power_on(match survivors {
+                    Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
+                    other => other,
+                })
+            };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();
             // That a file system is damaged is an answer, and says nothing where something else went wrong, too.

@@ -227,11 +227,11 @@ impl OpenStore {
     }
 
     /// Takes the power that is to go, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
-    /// by lot with `seed`; servers are started on that, and waited for until their cluster is whole.
+    /// and servers are started on that, and waited for until their cluster is whole.
     ///
     /// # Errors
     /// `Usage` where the disk is none of ours; what the disk fails with.
-    pub fn power_cycle(&mut self, survivors: Survivors, seed: u64) -> Result<PowerOn, StoreError> {
+    pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerOn, StoreError> {
         let Some(switch) = self.power_switch() else {
             return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
         };
@@ -240,7 +240,7 @@ impl OpenStore {
         // Whatever it says: it has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
-        let mounted = match switch.power_on(survivors, seed) {
+        let mounted = match switch.power_on(survivors) {
             Ok(()) => Ok(()),
             // That is an answer, too.
             Err((true, error)) => Err(error),

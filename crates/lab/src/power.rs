@@ -6,16 +6,15 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::{CutAt, Disk, FileSystem, StoreError, StoreErrorKind, Survivors};
-use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
+use plimsoll_core::fault::Fault;
+use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
+use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
 /// What the name of one elsewhere ends with.
 const ENDING: &str = "disk";
-/// Of writes that may survive by lot, this share does.
-const SURVIVING_SHARE: f64 = 0.5;
 
 /// A disk of ours, mounted.
 #[derive(Debug)]
@@ -64,11 +63,7 @@ impl PoweredDisk {
         let spec = DeviceSpec {
             directory: directory.to_owned(),
             size_bytes: disk.size_bytes,
-            file_system: match disk.file_system {
-                FileSystem::Ext4 => faultfs::FileSystem::Ext4,
-                FileSystem::Xfs => faultfs::FileSystem::Xfs,
-                FileSystem::Btrfs => faultfs::FileSystem::Btrfs,
-            },
+            file_system: disk.file_system,
             keep_log: false,
         };
         Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
@@ -79,11 +74,7 @@ impl PoweredDisk {
     }
 
     /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    pub(crate) fn arm(&self, at: CutAt, number: u64, ignores_flushes: bool) -> Result<(), StoreError> {
-        let at = match at {
-            CutAt::Flush => faultfs::CutAt::Flush(number),
-            CutAt::Write => faultfs::CutAt::Write(number),
-        };
+    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool) -> Result<(), StoreError> {
         if ignores_flushes {
             self.control().set(Fault::IgnoreFlushes).map_err(told)?;
         }
@@ -104,7 +95,7 @@ impl PoweredDisk {
         let control = self.control();
         if control.cut().map_err(told)?.is_none() {
             // One that has frozen meanwhile refuses.
-            let frozen = control.freeze(faultfs::CutAt::Now).map_err(told);
+            let frozen = control.freeze(CutAt::Now).map_err(told);
             return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
         self.seen()?.ok_or_else(no_cut)
@@ -119,13 +110,7 @@ impl PoweredDisk {
     ///
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
-    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), (bool, StoreError)> {
-        let survivors = match survivors {
-            Survivors::None => faultfs::Survivors::None,
-            Survivors::All => faultfs::Survivors::All,
-            Survivors::Random => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: false },
-            Survivors::Torn => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: true },
-        };
+    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {
@@ -133,7 +118,7 @@ impl PoweredDisk {
                 cycled = self.device.power_cycle(&survivors);
             }
         }
-        let is_damaged = matches!(&cycled, Err(FaultError::Io { what, .. }) if what.contains("cannot be mounted as"));
+        let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
         cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
     }
 
@@ -221,15 +206,8 @@ impl PowerCutSeen {
     }
 }
 
-// As `map_err` wants it.
-#[allow(clippy::needless_pass_by_value)]
 pub(crate) fn told(error: FaultError) -> StoreError {
-    let kind = match &error {
-        FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
-        FaultError::NotRoot => StoreErrorKind::Permission,
-        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => StoreErrorKind::Missing,
-        FaultError::Underlying(_) => StoreErrorKind::DiskFull,
-        _ => StoreErrorKind::Broken,
-    };
-    StoreError::new(kind, format!("the disk that can lose power: {error}"))
+    let mut error = StoreError::from(error);
+    error.what = format!("the disk that can lose power: {}", error.what);
+    error
 }
