@@ -212,9 +212,11 @@ fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<S
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
-        "arm" | "freeze" => {
+        "arm" | "freeze" | "halt" => {
             let at = rest.parse().map_err(FaultError::Usage)?;
-            if !shared.with(|disk| disk.arm(at, verb == "freeze")) {
+            let is_armed =
+                |disk: &mut Disk| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
+            if !shared.with(is_armed) {
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
@@ -236,7 +238,7 @@ fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<S
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
         _ => {
-            let known = "arm, freeze, cut, tell, wait, set, clear, status or power-on";
+            let known = "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on";
             return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
         }
     }
@@ -256,9 +258,10 @@ fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
         while shared.with(|disk| disk.is_armed() && disk.cut().is_none()) {
             shared.wait_for_cut(Duration::from_secs(1));
         }
-        if shared.with(|disk| disk.cut().is_some()) {
-            // One that has frozen by itself refuses, and one that is gone has nobody to lose anything.
-            let _ = other.freeze(CutAt::Now);
+        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.halts()));
+        if is_cut {
+            // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
+            let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
         }
     };
     std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))

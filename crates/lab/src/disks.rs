@@ -108,6 +108,11 @@ impl Disks {
         })
     }
 
+    /// There are several: their servers listen to one another.
+    fn are_several(&self) -> bool {
+        locked(&self.made).len() > 1
+    }
+
     /// Does something with each of those whose power is to go, or has gone.
     fn of_meant<T>(&self, act: impl Fn(usize, &PoweredDisk) -> Result<T, StoreError>) -> Result<Vec<T>, StoreError> {
         let meant = locked(&self.meant).clone();
@@ -137,9 +142,9 @@ impl PowerSwitch {
     /// `Usage` of a node that there is not, or that keeps no data; as the disks say.
     pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
-        let ignores_flushes = self.disks.disk.ignores_flushes;
+        let (ignores_flushes, others) = (self.disks.disk.ignores_flushes, self.disks.are_several());
         self.disks.of_meant(|_, disk| sync(&disk.mount_point()))?;
-        self.disks.of_meant(|_, disk| disk.arm(at, ignores_flushes))?;
+        self.disks.of_meant(|_, disk| disk.arm(at, ignores_flushes, others))?;
         // When all are armed, so that none that is told has to be armed still.
         let told = |machine, disk: &PoweredDisk, made: &[(usize, faultfs::Control)]| {
             made.iter().filter(|(other, _)| *other != machine).try_for_each(|(_, other)| disk.tell(other))
@@ -190,7 +195,8 @@ impl PowerSwitch {
     /// # Errors
     /// As the disks say.
     pub(crate) fn cut_now(&self) -> Result<PowerCutSeen, StoreError> {
-        let seen = self.disks.of_meant(|_, disk| disk.cut())?;
+        let others = self.disks.are_several();
+        let seen = self.disks.of_meant(|_, disk| disk.cut(others))?;
         seen.into_iter().reduce(PowerCutSeen::and).ok_or_else(|| StoreError::broken("no disk of ours is there"))
     }
 

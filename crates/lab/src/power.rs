@@ -74,11 +74,17 @@ impl PoweredDisk {
     }
 
     /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool) -> Result<(), StoreError> {
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool, others: bool) -> Result<(), StoreError> {
         if ignores_flushes {
             self.control().set(Fault::IgnoreFlushes).map_err(told)?;
         }
-        self.control().freeze(at).map_err(told)
+        self.freeze(at, others)
+    }
+
+    fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+        let control = self.control();
+        if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
 
     /// Has another disk freeze as soon as this one does, which is armed.
@@ -91,11 +97,10 @@ impl PoweredDisk {
     }
 
     /// The power goes now, if it has not gone.
-    pub(crate) fn cut(&self) -> Result<PowerCutSeen, StoreError> {
-        let control = self.control();
-        if control.cut().map_err(told)?.is_none() {
+    pub(crate) fn cut(&self, others: bool) -> Result<PowerCutSeen, StoreError> {
+        if self.seen()?.is_none() {
             // One that has frozen meanwhile refuses.
-            let frozen = control.freeze(CutAt::Now).map_err(told);
+            let frozen = self.freeze(CutAt::Now, others);
             return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
         self.seen()?.ok_or_else(no_cut)
