@@ -20,6 +20,7 @@ mod ab;
 mod actions;
 mod at_once;
 mod check;
+mod copies;
 mod data;
 mod drive_spec;
 mod durability;

@@ -11,6 +11,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll promise postgres,mariadb --disk ext4,xfs --survivors none,random,torn --cuts 10
   plimsoll promise sqlite --set sqlite.journal_mode=delete,wal --set sqlite.synchronous=normal,full
   plimsoll promise redis --lying
+  plimsoll promise postgres-replicas,redis-sentinel --nodes all,primary,2
   plimsoll promise --all
 
 Each store runs on a disk of Plimsoll's own, with a real file system, that loses what was not flushed. Exit codes: 0 everything
@@ -28,9 +29,12 @@ pub struct PromiseArgs {
     /// File systems of the disk: ext4, xfs, btrfs.
     #[arg(long, value_name = "NAME,…", default_value = "ext4")]
     pub disk: String,
-    /// Size of the disk.
+    /// Size of the disk; of a cluster each machine has one.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub disk_size: String,
+    /// Whose power goes, of the nodes of a cluster: all, primary (the one that takes all writes), or a node's number.
+    #[arg(long, value_name = "NODE,…", default_value = "all")]
+    pub nodes: String,
     /// Tries a disk, too, that says that flushes are done and does nothing: no store can prevent losses on it.
     #[arg(long)]
     pub lying: bool,

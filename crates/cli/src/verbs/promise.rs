@@ -149,6 +149,10 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     };
     let cuts: Vec<String> = cuts.iter().map(|cut| quoted(cut)).collect();
     plan.line("power_cut", &format!("[{}]", cuts.join(", ")), "--cut");
+    // "all" is what a plan says with nothing.
+    if args.nodes != "all" {
+        plan.line("power_node", &options::list(&args.nodes), &format!("--nodes {}", args.nodes));
+    }
     plan.text.push_str("\n[[phase]]\ndo = \"power\"\n");
     let survivors = args.survivors.as_deref().unwrap_or("none,torn");
     plan.line("survivors", &options::list(survivors), &format!("--survivors {survivors}"));
