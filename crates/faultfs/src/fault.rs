@@ -1,6 +1,9 @@
 //! What a device can be asked to do wrong, what was lost by it, and each as words of the control protocol.
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +24,22 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
+    /// Which one is in an image, by the magic numbers of their superblocks (fs/ext4/ext4.h, fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
+    ///
+    /// # Errors
+    /// Where it is none of them, or cannot be read.
+    pub fn of_image(image: &Path) -> Result<Self, FaultError> {
+        let file = File::open(image).map_err(FaultError::at(image))?;
+        let magic: [(Self, u64, &[u8]); 3] =
+            [(Self::Ext4, 0x438, b"\x53\xef"), (Self::Xfs, 0, b"XFSB"), (Self::Btrfs, 0x1_0040, b"_BHRfS_M")];
+        let is_there = |(_, at, magic): &(Self, u64, &[u8])| {
+            let mut found = vec![0; magic.len()];
+            file.read_exact_at(&mut found, *at).is_ok() && found == *magic
+        };
+        let found = magic.into_iter().find(is_there).map(|(file_system, ..)| file_system);
+        found.ok_or_else(|| FaultError::Usage(format!("{}: this is no ext4, XFS or Btrfs", image.display())))
+    }
+
     /// As mount(2) calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {

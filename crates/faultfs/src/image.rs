@@ -35,21 +35,25 @@ pub(crate) fn apply(log: &File, image: &File, extent: Extent) -> io::Result<()> 
 
 /// Copies a file with its holes.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, mut target) = (File::open(from)?, private().create(true).truncate(true).open(to)?);
+    copy_into(&File::open(from)?, &private().create(true).truncate(true).open(to)?)
+}
+
+/// The same into a file that is empty.
+pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> {
     let length = source.metadata()?.len();
     target.set_len(length)?;
     let mut at = 0;
     while at < length {
-        let data = match rustix::fs::seek(&source, Find::Data(at)) {
+        let data = match rustix::fs::seek(source, Find::Data(at)) {
             Ok(data) => data,
             // Nothing but a hole is left.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
-        let end = rustix::fs::seek(&source, Find::Hole(data))?;
+        let end = rustix::fs::seek(source, Find::Hole(data))?;
         source.seek(SeekFrom::Start(data))?;
         target.seek(SeekFrom::Start(data))?;
-        io::copy(&mut io::Read::take(&mut source, end - data), &mut target)?;
+        io::copy(&mut io::Read::take(source, end - data), &mut target)?;
         at = end;
     }
     Ok(())
