@@ -16,30 +16,6 @@ crate::words! {
     }
 }
 
-crate::words! {
-    /// What becomes of writes that were not flushed when the power goes.
-    pub enum Survivors {
-        /// None of them is on the disk.
-        None = "none",
-        /// All of them are: the disk's cache had a battery.
-        All = "all",
-        /// Each of them is, or is not, by lot.
-        Random = "random",
-        /// The same of each sector of 512 bytes: writes are torn.
-        Torn = "torn",
-    }
-}
-
-crate::words! {
-    /// When the power goes: before something becomes durable.
-    pub enum CutAt {
-        /// A flush of the disk.
-        Flush = "flush",
-        /// A write to the disk.
-        Write = "write",
-    }
-}
-
 const DISK: &str = "disk";
 const SIZE: &str = "disk_size";
 const FLUSHES: &str = "disk_flushes";

@@ -12,15 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::FileSystem;
 use rustix::fs::MemfdFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
 
+use crate::counters::SECTOR_BYTES;
 use crate::crash_image::{CrashPoint, ImageMount, Replay};
 use crate::device::{FUSE, MOUNT};
 use crate::error::FaultError;
-use crate::fault::{FileSystem, SECTOR_BYTES};
 use crate::fuse::SOURCE;
+use crate::image;
 use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::LOOK_INTERVAL;
 use crate::remove::mount_points;
@@ -104,7 +106,7 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
         }
     }
     let entries = log_entries(check.log)?;
-    let file_system = FileSystem::of_image(check.base)?;
+    let file_system = image::file_system(check.base)?;
     must_fit(check, &entries)?;
     let mut order: Vec<usize> = (0..check.points.len()).collect();
     order.sort_by_key(|index| check.points[*index].entries);
@@ -149,7 +151,9 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 fn memory() -> io::Result<File> {
-    Ok(File::from(rustix::fs::memfd_create("crash image", MemfdFlags::CLOEXEC)?))
+    // The name is what a loop device on it shows.
+    let name = format!("crash image of {}", std::process::id());
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
 /// What is durable and the images of all who are at work may take half of the memory that there is.
@@ -241,7 +245,7 @@ fn looked_at(
             ImageState::Failed("unexpected answer".to_owned())
         }
         Some(_) => ImageState::Passed,
-        None => ImageState::Failed(format!("not done within {} s", check.limit.as_secs())),
+        None => ImageState::Failed(format!("not done within {} s", check.limit.as_secs_f64())),
     };
     Ok((state, said))
 }

@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::Survivors;
 use rustix::mount::UnmountFlags;
 
 use crate::device::{mount_repaired, private};
 use crate::error::FaultError;
 use crate::extents::Extent;
-use crate::fault::{FileSystem, Survivors};
 use crate::image;
 use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::unmount;

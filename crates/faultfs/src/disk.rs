@@ -12,10 +12,11 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
 use rustix::io::Errno;
 
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, How, On, SECTOR_BYTES, Survivors};
 use crate::image;
 use crate::log::{Log, LogKind, now_ns};
 use crate::random::Random;

@@ -4,7 +4,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `fault` | what can be asked, and its words on the control socket |
+//! | [`plimsoll_core::fault`] | what can be asked, and its words on the control socket |
+//! | `counters` | what arrived, and what a cut lost |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
 //! | `fuse`, `loop_device` | how the kernel reaches it |
@@ -14,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod control;
+mod counters;
 mod crash_check;
 mod crash_image;
 mod daemon;
@@ -21,7 +23,6 @@ mod device;
 mod disk;
 mod error;
 mod extents;
-mod fault;
 mod fuse;
 mod image;
 mod log;
@@ -33,10 +34,12 @@ mod remove;
 mod survivors;
 
 pub use control::{Control, HELP};
+pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
 pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;
-pub use fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
 pub use log::{LogEntry, LogKind, log_entries};
+pub use plimsoll_core::FileSystem;
+pub use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
 pub use remove::sweep_orphans;
