@@ -206,8 +206,10 @@ fn looked_at(
     let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let _mounted = match ImageMount::new(Path::new(&path), file_system, at) {
         Ok(mounted) => mounted,
-        Err(error @ FaultError::NoLoop { .. }) => return Err(error),
-        Err(error) => return Ok((ImageState::NotMounted(error.to_string()), String::new())),
+        Err(error @ FaultError::NotMountable { .. }) => {
+            return Ok((ImageState::NotMounted(error.to_string()), String::new()));
+        }
+        Err(error) => return Err(error),
     };
     let failed = || FaultError::at(Path::new("/usr/bin/setpriv"));
     let (said, theirs) = io::pipe().map_err(failed())?;

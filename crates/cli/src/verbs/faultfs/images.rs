@@ -18,8 +18,6 @@ use crate::args::FaultfsImages;
 use crate::error::exit;
 use crate::interrupt;
 
-/// Of writes that may survive by lot, this share does.
-const SURVIVING_SHARE: f64 = 0.5;
 /// Failures that are shown, the first ones.
 const FAILURES_MAX: usize = 20;
 
@@ -80,18 +78,12 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
 fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, TrialError> {
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     let of = |(number, entries): (usize, &usize)| {
-        let random = |tear| Survivors::Random { seed: seed.wrapping_add(number as u64), share: SURVIVING_SHARE, tear };
-        let survivors = match words[number % words.len()] {
-            "none" => Survivors::None,
-            "all" => Survivors::All,
-            "random" => random(false),
-            "torn" => random(true),
-            other => {
-                let what = format!("--survivors {other}: there is no such word");
-                return Err(TrialError::usage(what).next("there are: none, all, random, torn"));
-            }
-        };
-        Ok(CrashPoint { entries: *entries, survivors })
+        let word = words[number % words.len()];
+        let survivors = Survivors::named(word).ok_or_else(|| {
+            let what = format!("--survivors {word}: there is no such word");
+            TrialError::usage(what).next("there are: none, all, random, torn")
+        })?;
+        Ok(CrashPoint { entries: *entries, survivors: survivors.with_seed(seed.wrapping_add(number as u64)) })
     };
     moments.iter().enumerate().map(of).collect()
 }
