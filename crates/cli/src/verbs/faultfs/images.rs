@@ -24,6 +24,11 @@ const FAILURES_MAX: usize = 20;
 /// Makes the images, and has them looked at; or keeps them.
 pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     let (log, base) = (args.directory.join("log"), args.directory.join("base"));
+    if !base.is_file() {
+        // A device always has some file `log`.
+        return Err(TrialError::usage(format!("{}: no log was kept there", args.directory.display()))
+            .next("mount the device with --keep-log, and make images while it is mounted, or of copies of its `log` and `base`"));
+    }
     let entries = log_entries(&log).map_err(failed)?;
     let moments = match args.at {
         Some(at) => vec![at],
