@@ -16,7 +16,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
@@ -31,6 +31,11 @@ const NEEDS: [Need; 5] = [
         any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
         package: "e2fsprogs",
         why: "fault devices have ext4, and flushes are counted on it",
+    },
+    Need {
+        any_of: &["/usr/bin/sqlite3"],
+        package: "sqlite3",
+        why: "crash images are looked at by a program of others",
     },
     Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
     Need {
