@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `fault` | what can be asked, and its words on the control socket |
+//! | `power` | when it goes, and what goes wrong |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
 //! | `fuse`, `loop_device` | how the kernel reaches it |
@@ -27,6 +28,7 @@ mod log;
 mod loop_device;
 #[cfg(test)]
 mod model;
+mod power;
 mod random;
 mod remove;
 mod survivors;
