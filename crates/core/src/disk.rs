@@ -13,30 +13,8 @@ crate::words! {
         Xfs = "xfs",
         /// Btrfs.
         Btrfs = "btrfs",
-    }
-}
-
-crate::words! {
-    /// What becomes of writes that were not flushed when the power goes.
-    pub enum Survivors {
-        /// None of them is on the disk.
-        None = "none",
-        /// All of them are: the disk's cache had a battery.
-        All = "all",
-        /// Each of them is, or is not, by lot.
-        Random = "random",
-        /// The same of each sector of 512 bytes: writes are torn.
-        Torn = "torn",
-    }
-}
-
-crate::words! {
-    /// When the power goes: before something becomes durable.
-    pub enum CutAt {
-        /// A flush of the disk.
-        Flush = "flush",
-        /// A write to the disk.
-        Write = "write",
+        /// None of its own: files in a directory, of each of which it is known what is not synced.
+        Files = "files",
     }
 }
 
@@ -49,8 +27,8 @@ const IGNORED: &str = "ignored";
 pub(crate) const PARAMS: [ParamSpec; 3] = [
     ParamSpec::one_of(
         DISK,
-        &["plain", "ext4", "xfs", "btrfs"],
-        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, which can lose power",
+        &["plain", "ext4", "xfs", "btrfs", "files"],
+        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, which can lose power; files: a directory that can",
     )
     .of_private(),
     ParamSpec::bytes(SIZE, "1GiB", "size of that disk; it takes as much room as is written to it").of_private(),

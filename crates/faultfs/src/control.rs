@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::{CutAt, Fault, Survivors};
 use rustix::fs::{Mode, OFlags};
 
+use crate::counters::{AtRisk, Counters, Cut};
 use crate::error::{FaultError, UNDERLYING};
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, Survivors};
 
 /// The socket's name in the device's directory.
 pub(crate) const SOCKET: &str = "control";
@@ -139,7 +141,8 @@ impl Control {
         let status = self.ask("status", ANSWER_LIMIT)?;
         let value = |name: &str| status.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         let (file_system, open) = value("file_system").zip(value("open")).ok_or_else(|| self.strange(&status))?;
-        Ok((file_system.parse()?, open.parse().map_err(|_| self.strange(&status))?))
+        let file_system = file_system.parse().map_err(FaultError::Usage)?;
+        Ok((file_system, open.parse().map_err(|_| self.strange(&status))?))
     }
 
     /// Keeps what survives, and has the device work again.

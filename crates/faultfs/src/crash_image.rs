@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::Survivors;
 use rustix::mount::UnmountFlags;
 
 use crate::error::FaultError;
 use crate::extents::Extent;
-use crate::fault::{FileSystem, Survivors};
 use crate::image;
 use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::{mount_file, unmount};

@@ -12,13 +12,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_core::fault::{CutAt, Fault, On, Survivors};
 use rustix::io::Errno;
 
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, On, SECTOR_BYTES, Survivors};
 use crate::image;
 use crate::log::{Log, LogKind};
 use crate::power::{Fate, Power};
+use crate::shared::Device;
 use crate::survivors::surviving;
 
 #[derive(Debug)]
@@ -54,43 +56,6 @@ impl Disk {
 
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        Counters { unflushed_sectors: self.newest.sectors(), ..self.power.counters }
-    }
-
-    /// Counts from zero.
-    pub(crate) fn count_anew(&mut self) {
-        self.power.counters = Counters::default();
-    }
-
-    /// The cut that has happened.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.power.cut()
-    }
-
-    /// What went wrong with the files under the device, which is no fault that anybody asked for.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
-    pub(crate) fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
-        let can_go = self.power.arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
-            let _ = self.power_off();
-        }
-        can_go
-    }
-
-    pub(crate) fn set(&mut self, fault: Fault) {
-        self.power.set(fault);
-    }
-
-    /// Nothing is wrong any more, and no cut is armed.
-    pub(crate) fn clear(&mut self) {
-        self.power.clear();
     }
 
     /// How late the next such request is to be answered.
@@ -192,31 +157,6 @@ impl Disk {
         self.need(noted)
     }
 
-    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
-    ///
-    /// # Errors
-    /// In words, when there was no cut, or files cannot be written.
-    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
-        let cut = self.cut().ok_or("the power is on: cut it first")?;
-        let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
-        let kept = surviving(operations, survivors).into_iter().try_for_each(|piece| {
-            let whole = self.unflushed[piece.operation];
-            let first = whole.start + piece.first;
-            image::apply(self.log.file(), &self.image, whole.part(first, first + piece.sectors))
-        });
-        let begun = kept.and_then(|()| {
-            let (image, base) = &self.image_and_base;
-            if self.log.is_kept() { image::copy(image, base) } else { Ok(()) }
-        });
-        let begun = begun.and_then(|()| self.log.begin_again(0));
-        self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
-        self.unflushed.clear();
-        self.newest.clear();
-        self.power.on();
-        self.after = None;
-        Ok(cut.at_risk)
-    }
-
     fn put(&mut self, extent: Extent) {
         self.unflushed.push(extent);
         self.newest.insert(extent);
@@ -268,12 +208,67 @@ impl Disk {
     }
 }
 
+impl Device for Disk {
+    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+        let can_go = self.power.arm(at, freezes);
+        if at == CutAt::Now && self.cut().is_none() {
+            let _ = self.power_off();
+        }
+        can_go
+    }
+
+    fn set(&mut self, fault: Fault) {
+        self.power.set(fault);
+    }
+
+    fn clear(&mut self) {
+        self.power.clear();
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { unflushed_sectors: self.newest.sectors(), ..self.power.counters }
+    }
+
+    fn count_anew(&mut self) {
+        self.power.counters = Counters::default();
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        self.power.cut()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
+        let cut = self.cut().ok_or("the power is on: cut it first")?;
+        let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
+        let kept = surviving(operations, survivors).into_iter().try_for_each(|piece| {
+            let whole = self.unflushed[piece.operation];
+            let first = whole.start + piece.first;
+            image::apply(self.log.file(), &self.image, whole.part(first, first + piece.sectors))
+        });
+        let begun = kept.and_then(|()| {
+            let (image, base) = &self.image_and_base;
+            if self.log.is_kept() { image::copy(image, base) } else { Ok(()) }
+        });
+        let begun = begun.and_then(|()| self.log.begin_again(0));
+        self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
+        self.unflushed.clear();
+        self.newest.clear();
+        self.power.on();
+        self.after = None;
+        Ok(cut.at_risk)
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::fault::How;
+    use plimsoll_core::fault::How;
 
     /// A disk of so many sectors, in files of a directory.
     pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {

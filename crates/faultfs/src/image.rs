@@ -8,9 +8,9 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, SeekFrom as Find};
 use rustix::io::Errno;
 
+use crate::counters::SECTOR_BYTES;
 use crate::device::private;
 use crate::extents::Extent;
-use crate::fault::SECTOR_BYTES;
 
 /// How much is copied at once.
 const COPY_BYTES: u64 = 1 << 20;

@@ -4,7 +4,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `fault` | what can be asked, and its words on the control socket |
+//! | [`plimsoll_core::fault`] | what can be asked, and its words on the control socket |
+//! | `counters` | what arrived, and what a cut lost |
 //! | `power` | when it goes, and what goes wrong |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
@@ -15,13 +16,14 @@
 #![warn(missing_docs)]
 
 mod control;
+mod counters;
 mod crash_image;
 mod daemon;
 mod device;
 mod disk;
 mod error;
 mod extents;
-mod fault;
+mod files;
 mod fuse;
 mod image;
 mod log;
@@ -31,12 +33,15 @@ mod model;
 mod power;
 mod random;
 mod remove;
+mod shared;
 mod survivors;
 
 pub use control::{Control, HELP};
+pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
 pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;
-pub use fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
 pub use log::{LogEntry, LogKind, log_entries};
+pub use plimsoll_core::FileSystem;
+pub use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
 pub use remove::sweep_orphans;

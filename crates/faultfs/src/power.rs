@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use plimsoll_core::fault::{CutAt, Fault, How, On};
 use rustix::io::Errno;
 
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, How, On, SECTOR_BYTES};
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
 use crate::random::Random;
 

@@ -228,12 +228,12 @@ impl OpenStore {
         self.is_dead
     }
 
-    /// Takes the power from its disk, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
-    /// by lot with `seed`; servers are started on that.
+    /// Takes the power from its disk, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there, and
+    /// servers are started on that.
     ///
     /// # Errors
     /// `Usage` where the disk is none of ours; what the disk fails with.
-    pub fn power_cycle(&mut self, survivors: Survivors, seed: u64) -> Result<PowerOn, StoreError> {
+    pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerOn, StoreError> {
         let switch = self.power_switch();
         let Some((_, disk)) = &mut self.disk else {
             return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
@@ -243,7 +243,7 @@ impl OpenStore {
         // Whatever it says: it has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
-        let mounted = match disk.power_on(survivors, seed) {
+        let mounted = match disk.power_on(survivors) {
             Ok(()) => Ok(()),
             // That is an answer, too.
             Err((true, error)) => Err(error),

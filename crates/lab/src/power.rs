@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
-use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
+use plimsoll_core::fault::Fault;
+use plimsoll_core::{CutAt, Disk, Nodes, Servers, StoreError, Survivors};
+use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
@@ -17,8 +18,6 @@ use crate::user::ServerUser;
 pub(crate) const DISK: &str = "disk";
 /// What the name of one elsewhere ends with.
 const ENDING: &str = "disk";
-/// Of writes that may survive by lot, this share does.
-const SURVIVING_SHARE: f64 = 0.5;
 
 /// A disk of ours, mounted.
 pub(crate) struct PoweredDisk {
@@ -67,11 +66,7 @@ impl PoweredDisk {
         let spec = DeviceSpec {
             directory: directory.to_owned(),
             size_bytes: disk.size_bytes,
-            file_system: match disk.file_system {
-                FileSystem::Ext4 => faultfs::FileSystem::Ext4,
-                FileSystem::Xfs => faultfs::FileSystem::Xfs,
-                FileSystem::Btrfs => faultfs::FileSystem::Btrfs,
-            },
+            file_system: disk.file_system,
             keep_log: false,
         };
         Ok(Self {
@@ -94,7 +89,7 @@ impl PoweredDisk {
     pub(crate) fn cut(&mut self) -> Result<PowerCutSeen, StoreError> {
         let control = self.device.control();
         if control.cut().map_err(told)?.is_none() {
-            control.freeze(faultfs::CutAt::Now).map_err(told)?;
+            control.freeze(CutAt::Now).map_err(told)?;
         }
         seen(&control)?.ok_or_else(|| StoreError::broken("the disk has power although it was cut"))
     }
@@ -103,13 +98,7 @@ impl PoweredDisk {
     ///
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
-    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), (bool, StoreError)> {
-        let survivors = match survivors {
-            Survivors::None => faultfs::Survivors::None,
-            Survivors::All => faultfs::Survivors::All,
-            Survivors::Random => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: false },
-            Survivors::Torn => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: true },
-        };
+    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {
@@ -117,7 +106,7 @@ impl PoweredDisk {
                 cycled = self.device.power_cycle(&survivors);
             }
         }
-        let is_damaged = matches!(&cycled, Err(FaultError::Io { what, .. }) if what.contains("cannot be mounted as"));
+        let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
         cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
     }
 
@@ -185,11 +174,7 @@ impl PowerSwitch {
     ///
     /// # Errors
     /// As the disk says.
-    pub fn arm(&self, at: CutAt, number: u64) -> Result<(), StoreError> {
-        let at = match at {
-            CutAt::Flush => faultfs::CutAt::Flush(number),
-            CutAt::Write => faultfs::CutAt::Write(number),
-        };
+    pub fn arm(&self, at: CutAt) -> Result<(), StoreError> {
         sync(&self.mount_point)?;
         if self.ignores_flushes {
             self.control.set(Fault::IgnoreFlushes).map_err(told)?;
@@ -250,15 +235,8 @@ impl PowerCutSeen {
     }
 }
 
-// As `map_err` wants it.
-#[allow(clippy::needless_pass_by_value)]
 fn told(error: FaultError) -> StoreError {
-    let kind = match &error {
-        FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
-        FaultError::NotRoot => StoreErrorKind::Permission,
-        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => StoreErrorKind::Missing,
-        FaultError::Underlying(_) => StoreErrorKind::DiskFull,
-        _ => StoreErrorKind::Broken,
-    };
-    StoreError::new(kind, format!("the disk that can lose power: {error}"))
+    let mut error = StoreError::from(error);
+    error.what = format!("the disk that can lose power: {}", error.what);
+    error
 }

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{CutAt, Durability, Mix};
+use plimsoll_core::{CutAt, Durability, Mix, Survivors};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
-use crate::model::{Drive, PhaseKind, PowerCut, Step};
+use crate::model::{Drive, PhaseKind, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -161,7 +161,7 @@ impl Reading<'_> {
             PhaseKind::Cold => plain(Step::Cold),
             PhaseKind::Restart => plain(Step::Restart),
             PhaseKind::Power => {
-                let survivors = self.swept(section, phase, "survivors", Self::named)?;
+                let survivors = self.swept(section, phase, "survivors", Self::survivors)?;
                 let at = move |point: &mut Point<'_>| Step::Power { survivors: survivors.at(point) };
                 StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new() }
             }
@@ -256,14 +256,15 @@ impl Reading<'_> {
         Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named })
     }
 
+    /// A word of the key's.
+    fn survivors(&self, node: &Node<'_>, takes: &Takes) -> Option<Survivors> {
+        Survivors::named(self.one_of(node, takes)?)
+    }
+
     /// `flush 200`, or `write 1000`.
-    fn power_cut(&self, node: &Node<'_>) -> Option<PowerCut> {
+    fn power_cut(&self, node: &Node<'_>) -> Option<CutAt> {
         let text = self.text(node)?;
-        let read = || {
-            let (at, number) = text.trim().split_once(' ')?;
-            let number = number.trim().parse().ok().filter(|number| *number > 0)?;
-            Some(PowerCut { at: CutAt::named(at)?, number })
-        };
+        let read = || text.parse().ok().filter(|at| *at != CutAt::Now);
         let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_core::{
-    Answer, Answered, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series,
-    SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Answered, Call, Catalogue, CutAt, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall,
+    Series, SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{self, Plan, PowerCut};
+use plimsoll_plan::model::{self, Plan};
 use plimsoll_record::data::{Purpose, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
@@ -122,7 +122,7 @@ pub struct Driven {
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
     /// When the disk is to lose power.
-    pub power_cut: Option<PowerCut>,
+    pub power_cut: Option<CutAt>,
 }
 
 impl Driven {

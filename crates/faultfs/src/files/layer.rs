@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{AtFlags, Gid, Mode, RenameFlags, Uid};
 use rustix::io::Errno;
 
-use crate::fault::AtRisk;
+use crate::counters::AtRisk;
 use crate::files::node::Node;
 use crate::files::slots::Slots;
 use crate::files::survival::{Choice, Unit};
@@ -234,7 +234,8 @@ impl Layer {
         let pages = self.files.iter().flat_map(|(ino, unsynced)| {
             unsynced.pages().map(|(seq, number, sectors)| (seq, Unit::Page(*ino, number, sectors)))
         });
-        let mut units: Vec<(u64, Unit)> = self.journal.iter().map(|record| (record.seq, Unit::Change)).chain(pages).collect();
+        let mut units: Vec<(u64, Unit)> =
+            self.journal.iter().map(|record| (record.seq, Unit::Change)).chain(pages).collect();
         units.sort_unstable_by_key(|(seq, _)| *seq);
         units
     }

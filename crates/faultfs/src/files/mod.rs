@@ -5,8 +5,7 @@
 
 mod fuse;
 mod layer;
-#[cfg(test)]
-mod model;
+
 mod node;
 mod slots;
 mod survival;
@@ -25,7 +24,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, On, Survivors};
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::files::layer::{Change, Layer, Place, exchange, set_attributes};
 use crate::files::node::{Node, Nodes, stat_at};
 use crate::files::slots::Slots;
@@ -33,8 +32,10 @@ use crate::files::survival::{Choice, choose};
 use crate::files::unsynced::Unsynced;
 use crate::log::now_ns;
 use crate::power::{Fate, Power};
+use crate::shared::Device;
+use plimsoll_core::fault::{CutAt, Fault, On, Survivors};
 
-pub(crate) use fuse::{is_in_memory, mount};
+pub(crate) use fuse::mount;
 
 /// Who makes something, and with which mode.
 #[derive(Debug, Clone, Copy)]
@@ -105,43 +106,6 @@ impl Tree {
         })
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        Counters { unflushed_sectors: self.unsynced.sectors(), ..self.power.counters }
-    }
-
-    /// Counts from zero.
-    pub(crate) fn count_anew(&mut self) {
-        self.power.counters = Counters::default();
-    }
-
-    /// The cut that has happened.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.power.cut()
-    }
-
-    /// What went wrong with what is underneath, which is no fault that anybody asked for.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// Has the power go as told, or with `freezes` the files freeze; false when it has gone, and cannot go later.
-    pub(crate) fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
-        let can_go = self.power.arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
-            let _ = self.power_off();
-        }
-        can_go
-    }
-
-    pub(crate) fn set(&mut self, fault: Fault) {
-        self.power.set(fault);
-    }
-
-    /// Nothing is wrong any more, and no cut is armed.
-    pub(crate) fn clear(&mut self) {
-        self.power.clear();
-    }
-
     /// How late the next such request is to be answered.
     pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
         self.power.delay(on)
@@ -155,7 +119,7 @@ impl Tree {
         let of = |file: &Unsynced| {
             let path = std::fs::read_link(file.node.path()).unwrap_or_default();
             let path = path.strip_prefix(&self.path).map(Path::to_path_buf).unwrap_or(path);
-            let bytes = file.sectors() * crate::fault::SECTOR_BYTES;
+            let bytes = file.sectors() * SECTOR_BYTES;
             AtRiskFile { path: path.display().to_string(), bytes, since_ns: file.since_ns }
         };
         let mut files: Vec<AtRiskFile> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
@@ -167,22 +131,6 @@ impl Tree {
     fn power_off(&mut self) -> Result<(), Errno> {
         self.at_cut = self.at_risk_files();
         self.power.off(self.unsynced.at_risk())
-    }
-
-    /// After a cut, with nothing mounted: makes the files what it leaves. Faults stay as they are set.
-    ///
-    /// # Errors
-    /// In words, when there was no cut, or what is underneath cannot be written.
-    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
-        let cut = self.cut().ok_or("the power is on: cut it first")?;
-        let restored = self.after.restore(&Choice::default(), &mut self.slots, &self.hidden).and_then(|()| {
-            let choice = choose(&self.unsynced.units(), survivors);
-            self.unsynced.restore(&choice, &mut self.slots, &self.hidden)
-        });
-        self.need(restored).map_err(|_| self.broken.clone().unwrap_or_default())?;
-        self.nodes.clear();
-        self.power.on();
-        Ok(cut.at_risk)
     }
 
     /// Without what is underneath there is no power: what would be said is no answer of a disk's.
@@ -328,12 +276,7 @@ impl Tree {
     }
 
     /// Gives something another name, in place of what has that.
-    pub(crate) fn rename(
-        &mut self,
-        from: (u64, &OsStr),
-        to: (u64, &OsStr),
-        flags: RenameFlags,
-    ) -> Result<(), Errno> {
+    pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
         let place = |tree: &Self, (directory, name): (u64, &OsStr)| {
             Ok::<_, Errno>(Place { directory: tree.node(directory)?, name: name.to_owned() })
         };
@@ -520,7 +463,7 @@ impl Tree {
 
     /// Flips bits of what was read, where that is asked for.
     pub(crate) fn rot(&self, ino: u64, offset: u64, bytes: &mut [u8]) {
-        self.power.rot(ino.rotate_left(32).wrapping_add(offset / crate::fault::SECTOR_BYTES), bytes);
+        self.power.rot(ino.rotate_left(32).wrapping_add(offset / SECTOR_BYTES), bytes);
     }
 
     /// Makes a file or a directory durable. Gives it where what is underneath is to be written to its disk, too.
@@ -569,5 +512,63 @@ impl Tree {
             entries.push((entry.ino(), kind, name));
         }
         Ok(entries)
+    }
+}
+
+impl Device for Tree {
+    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+        let can_go = self.power.arm(at, freezes);
+        if at == CutAt::Now && self.cut().is_none() {
+            let _ = self.power_off();
+        }
+        can_go
+    }
+
+    fn set(&mut self, fault: Fault) {
+        self.power.set(fault);
+    }
+
+    fn clear(&mut self) {
+        self.power.clear();
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { unflushed_sectors: self.unsynced.sectors(), ..self.power.counters }
+    }
+
+    fn count_anew(&mut self) {
+        self.power.counters = Counters::default();
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        self.power.cut()
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
+        let cut = self.cut().ok_or("the power is on: cut it first")?;
+        let restored = self.after.restore(&Choice::default(), &mut self.slots, &self.hidden).and_then(|()| {
+            let choice = choose(&self.unsynced.units(), survivors);
+            self.unsynced.restore(&choice, &mut self.slots, &self.hidden)
+        });
+        self.need(restored).map_err(|_| self.broken.clone().unwrap_or_default())?;
+        self.nodes.clear();
+        self.power.on();
+        Ok(cut.at_risk)
+    }
+
+    fn other(&mut self, command: &str) -> Option<Result<String, String>> {
+        let files = |tree: &Self| {
+            let of = |file: AtRiskFile| format!("{}\t{}\t{}", file.bytes, file.since_ns, file.path.escape_debug());
+            tree.at_risk_files().into_iter().map(of).collect::<Vec<_>>().join("\t")
+        };
+        match command {
+            "sync" => Some(self.sync_all().map(|()| String::new()).map_err(|_| "the power is off".to_owned())),
+            "files" => Some(Ok(files(self))),
+            _ => None,
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::fault::Survivors;
 use crate::random::Random;
 use crate::survivors::surviving;
+use plimsoll_core::fault::Survivors;
 
 /// Something that is not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,13 @@ pub(crate) struct Choice {
 /// Changes survive in their order: none is there without all before it. Pages are there or not, each by itself.
 pub(crate) fn choose(units: &[(u64, Unit)], survivors: Survivors) -> Choice {
     let mut choice = Choice::default();
-    let pages: Vec<(u64, u64, u8)> = units
-        .iter()
-        .filter_map(|(_, unit)| if let Unit::Page(file, number, sectors) = unit { Some((*file, *number, *sectors)) } else { None })
-        .collect();
+    let pages: Vec<(u64, u64, u8)> =
+        units
+            .iter()
+            .filter_map(|(_, unit)| {
+                if let Unit::Page(file, number, sectors) = unit { Some((*file, *number, *sectors)) } else { None }
+            })
+            .collect();
     let changes: Vec<u64> = units.iter().filter(|(_, unit)| *unit == Unit::Change).map(|(seq, _)| *seq).collect();
     let (kept_changes, page_survivors) = match survivors {
         Survivors::None => (0, survivors),
@@ -44,8 +47,10 @@ pub(crate) fn choose(units: &[(u64, Unit)], survivors: Survivors) -> Choice {
         }
         Survivors::Prefix { writes, tear } => {
             let is_before = |at: usize| (at as u64) < writes;
-            let kept = units.iter().enumerate().filter(|(at, (_, unit))| is_before(*at) && *unit == Unit::Change).count();
-            let of_pages = units.iter().enumerate().filter(|(at, (_, unit))| is_before(*at) && *unit != Unit::Change).count();
+            let kept =
+                units.iter().enumerate().filter(|(at, (_, unit))| is_before(*at) && *unit == Unit::Change).count();
+            let of_pages =
+                units.iter().enumerate().filter(|(at, (_, unit))| is_before(*at) && *unit != Unit::Change).count();
             // The next one is torn where it is a page.
             let tear = tear && units.get(writes as usize).is_some_and(|(_, unit)| *unit != Unit::Change);
             (kept, Survivors::Prefix { writes: of_pages as u64, tear })

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::fault::SECTOR_BYTES;
+use crate::counters::SECTOR_BYTES;
 use crate::files::node::Node;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
 
@@ -179,12 +179,7 @@ impl Unsynced {
     }
 
     /// Makes the file what a cut leaves: of its sizes those up to `upto`, and of its pages the sectors that `surviving` says.
-    pub(crate) fn restore(
-        self,
-        upto: u64,
-        surviving: &dyn Fn(u64) -> u8,
-        slots: &mut Slots,
-    ) -> io::Result<()> {
+    pub(crate) fn restore(self, upto: u64, surviving: &dyn Fn(u64) -> u8, slots: &mut Slots) -> io::Result<()> {
         let file = self.node.data()?;
         let now_bytes = file.metadata()?.len();
         let is_as_synced = self.shortened().is_some_and(|(_, last)| last > upto);
