@@ -88,10 +88,10 @@ fn daemon(arguments: &[OsString]) -> bool {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
-    match (arguments, &*words) {
-        ([_, directory], ["--remove", ..]) => remove(Path::new(directory)).is_ok(),
-        ([_, directory, ..], ["--serve", _, size_bytes, file_system, log, ..]) => {
+    let word = |at: usize| arguments.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    match (word(0), arguments) {
+        ("--remove", [_, directory]) => remove(Path::new(directory)).is_ok(),
+        ("--serve", [_, directory, ..]) => {
             let directory = Path::new(directory);
             let Ok(mark) = lock(directory) else { return false };
             // The image is made meanwhile; where its owner dies over that, there is nothing mounted yet.
@@ -101,7 +101,7 @@ fn daemon(arguments: &[OsString]) -> bool {
             }
             let started = match arguments.get(5) {
                 Some(files) => start_files(directory, Path::new(files)),
-                None => start_block(directory, size_bytes, file_system, *log == "keep-log"),
+                None => start_block(directory, word(2), word(3), word(4) == "keep-log"),
             };
             let said = started.as_ref().map_or_else(|error| format!("error {error}"), |_| "ok".into());
             let said = &said.as_bytes()[..said.len().min(READY_BYTES_MAX)];

@@ -68,6 +68,7 @@ impl PoweredDisk {
             size_bytes: disk.size_bytes,
             file_system: disk.file_system,
             keep_log: false,
+            files: None,
         };
         Ok(Self {
             device: FaultDevice::start(&spec).map_err(told)?,

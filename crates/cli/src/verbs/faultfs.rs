@@ -42,6 +42,7 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
         size_bytes: size as u64,
         file_system: args.fs.parse().map_err(TrialError::usage)?,
         keep_log: args.keep_log,
+        files: None,
     };
     let stop = interrupt::of_run();
     let mut device = FaultDevice::start(&spec).map_err(failed)?;

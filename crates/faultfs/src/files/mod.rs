@@ -5,6 +5,8 @@
 
 mod fuse;
 mod layer;
+#[cfg(test)]
+mod model;
 
 mod node;
 mod slots;
@@ -290,6 +292,9 @@ impl Tree {
         if flags == RenameFlags::EXCHANGE {
             let other = other.ok_or(Errno::NOENT)?;
             exchange(&from, &to)?;
+            if node.ino == other.ino {
+                return Ok(());
+            }
             return self.note(&node, Change::Exchanged { other, places: [from, to] });
         }
         let Some(other) = other else {

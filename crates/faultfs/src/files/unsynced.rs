@@ -182,9 +182,10 @@ impl Unsynced {
     pub(crate) fn restore(self, upto: u64, surviving: &dyn Fn(u64) -> u8, slots: &mut Slots) -> io::Result<()> {
         let file = self.node.data()?;
         let now_bytes = file.metadata()?.len();
+        // Pages that were written behind what made it shorter are there with that only.
         let is_as_synced = self.shortened().is_some_and(|(_, last)| last > upto);
-        let floor = if is_as_synced { u64::MAX } else { self.floor(upto) };
-        let sizes = self.sizes.iter().take_while(|size| size.seq <= upto && !is_as_synced);
+        let floor = self.floor(upto);
+        let sizes = self.sizes.iter().take_while(|size| size.seq <= upto);
         let mut size_bytes = sizes.last().map_or(self.durable_bytes, |size| size.size_bytes);
         let mut left = Vec::with_capacity(self.pages.len());
         for (number, page) in &self.pages {

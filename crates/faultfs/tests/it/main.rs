@@ -29,7 +29,8 @@ impl Fixture {
     fn with(file_system: FileSystem, keep_log: bool) -> Self {
         let directory = tempdir();
         let size_bytes = if file_system == FileSystem::Ext4 { 64 << 20 } else { 320 << 20 };
-        let spec = DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log };
+        let spec =
+            DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log, files: None };
         Self { device: FaultDevice::start(&spec).unwrap(), spec, directory }
     }
 
