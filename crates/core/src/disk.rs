@@ -28,7 +28,7 @@ pub(crate) const PARAMS: [ParamSpec; 3] = [
     ParamSpec::one_of(
         DISK,
         &["plain", "ext4", "xfs", "btrfs", "files"],
-        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, which can lose power; files: a directory that can",
+        "plain: the data directory as it is; else one that can lose power: a disk of Plimsoll's own with this file system, or with files a directory",
     )
     .of_private(),
     ParamSpec::bytes(SIZE, "1GiB", "size of that disk; it takes as much room as is written to it").of_private(),
@@ -69,10 +69,10 @@ impl Disk {
 
     /// What it is, as settings of the store.
     pub fn settings(&self) -> Vec<Setting> {
-        let mut settings = vec![
-            Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll"),
-            Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"),
-        ];
+        let mut settings = vec![Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll")];
+        if self.file_system != FileSystem::Files {
+            settings.push(Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"));
+        }
         if self.ignores_flushes {
             settings.push(Setting::new(FLUSHES, IGNORED, Some("honoured"), "plimsoll"));
         }

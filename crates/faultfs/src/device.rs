@@ -35,6 +35,9 @@ pub(crate) const FILES: &str = "files";
 pub(crate) const UNDO: &str = "undo";
 pub(crate) const MARK: &str = "plimsoll-faultfs";
 
+/// Of FUSE (linux/magic.h).
+const FUSE_MAGIC: i64 = 0x6573_5546;
+
 /// How long the daemon may take to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
 /// How long processes may still use a mount that is to be cycled.
@@ -291,6 +294,21 @@ impl Control {
             false => Err(error),
         })?;
         Ok(at_risk)
+    }
+}
+
+/// Makes everything durable that is on a mounted device, or a mount of files.
+///
+/// # Errors
+/// As syncfs(2), and when the daemon does not answer.
+pub fn sync(mount_point: &Path) -> Result<(), FaultError> {
+    let root = File::open(mount_point).map_err(FaultError::at(mount_point))?;
+    rustix::fs::syncfs(&root).map_err(FaultError::at(mount_point))?;
+    // Of FUSE it writes shared mappings back, and tells nobody else.
+    let is_fuse = rustix::fs::fstatfs(&root).map_err(FaultError::at(mount_point))?.f_type == FUSE_MAGIC;
+    match mount_point.parent() {
+        Some(directory) if is_fuse => Control::of_directory(directory).sync(),
+        _ => Ok(()),
     }
 }
 

@@ -118,8 +118,7 @@ impl PoweredDisk {
 
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
-    let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-    synced.map_err(|error| StoreError::io(mount_point.display(), &error))
+    faultfs::sync(mount_point).map_err(told)
 }
 
 /// Removes what a killed run's disk left in `directory`, that of a store's data.

@@ -57,7 +57,7 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
         .run(&["faultfs", "mount", &path("other"), "--size", "1MiB"])
         .expect(2)
         .says("1048576 bytes are too few for ext4\n  → it needs 16777216");
-    place.run(&["faultfs", "mount", &path("other"), "--fs", "zfs"]).expect(2).says("ext4, xfs or btrfs");
+    place.run(&["faultfs", "mount", &path("other"), "--fs", "zfs"]).expect(2).says("ext4, xfs, btrfs or files");
 
     kill_process(Pid::from_child(&mount.0), Signal::INT).unwrap();
     wait_for("the end", LIMIT, || mount.0.try_wait().unwrap().is_some());

@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES, UnsyncedFile};
 use crate::files::layer::{Change, Layer, Place, exchange, set_attributes};
 use crate::files::node::{Node, Nodes, stat_at};
 use crate::files::slots::Slots;
@@ -56,17 +56,6 @@ pub(crate) enum New<'a> {
     Special(FileType, u64),
 }
 
-/// What a cut found not synced of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AtRiskFile {
-    /// As it was called then.
-    pub(crate) path: String,
-    /// Bytes of it in sectors that were written.
-    pub(crate) bytes: u64,
-    /// When the first of the writes was, on CLOCK_MONOTONIC.
-    pub(crate) since_ns: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Nodes,
@@ -81,7 +70,7 @@ pub(crate) struct Tree {
     /// Since a cut that froze it.
     after: Layer,
     power: Power,
-    at_cut: Vec<AtRiskFile>,
+    at_cut: Vec<UnsyncedFile>,
     /// What went wrong with what is underneath; then there is no power.
     broken: Option<String>,
 }
@@ -114,24 +103,25 @@ impl Tree {
     }
 
     /// What is not synced, file by file: now, or at the cut that has happened.
-    pub(crate) fn at_risk_files(&self) -> Vec<AtRiskFile> {
+    fn unsynced_files(&self) -> Vec<UnsyncedFile> {
         if self.cut().is_some() {
             return self.at_cut.clone();
         }
+        let now = now_ns();
         let of = |file: &Unsynced| {
             let path = std::fs::read_link(file.node.path()).unwrap_or_default();
-            let path = path.strip_prefix(&self.path).map(Path::to_path_buf).unwrap_or(path);
-            let bytes = file.sectors() * SECTOR_BYTES;
-            AtRiskFile { path: path.display().to_string(), bytes, since_ns: file.since_ns }
+            let path = path.strip_prefix(&self.path).map_or("(removed)".into(), |path| path.display().to_string());
+            let age = Duration::from_nanos(now.saturating_sub(file.since_ns));
+            UnsyncedFile { path, bytes: file.sectors() * SECTOR_BYTES, age }
         };
-        let mut files: Vec<AtRiskFile> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
+        let mut files: Vec<_> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
         files.sort_by(|one, other| one.path.cmp(&other.path));
         files
     }
 
     /// The cut; what is answered to the request that it comes with.
     fn power_off(&mut self) -> Result<(), Errno> {
-        self.at_cut = self.at_risk_files();
+        self.at_cut = self.unsynced_files();
         self.power.off(self.unsynced.at_risk())
     }
 
@@ -567,8 +557,9 @@ impl Device for Tree {
 
     fn other(&mut self, command: &str) -> Option<Result<String, String>> {
         let files = |tree: &Self| {
-            let of = |file: AtRiskFile| format!("{}\t{}\t{}", file.bytes, file.since_ns, file.path.escape_debug());
-            tree.at_risk_files().into_iter().map(of).collect::<Vec<_>>().join("\t")
+            let of =
+                |file: UnsyncedFile| format!("{}\t{}\t{}", file.bytes, file.age.as_nanos(), file.path.escape_debug());
+            tree.unsynced_files().into_iter().map(of).collect::<Vec<_>>().join("\t")
         };
         match command {
             "sync" => Some(self.sync_all().map(|()| String::new()).map_err(|_| "the power is off".to_owned())),
