@@ -142,7 +142,11 @@ fn what_was_synced_is_there_after_a_cut_and_what_was_not_is_as_it_was() {
 
     let unsynced = fixture.device.control().files().unwrap();
     let of = |name: &str| unsynced.iter().find(|file| file.path == name).map(|file| file.bytes);
-    assert_eq!((of("kept"), of("new/unsynced"), of("mapped")), (Some(PAGE as u64), Some(512), None), "{unsynced:?}");
+    assert_eq!(
+        (of("kept"), of("new/unsynced"), of("mapped")),
+        (Some(PAGE as u64), Some(512), Some(PAGE as u64)),
+        "{unsynced:?}"
+    );
     fixture.device.control().arm(CutAt::Now).unwrap();
     assert_eq!(fs::write(path("late"), b"").unwrap_err().raw_os_error(), Some(libc::EIO));
     drop((kept, mapped));
