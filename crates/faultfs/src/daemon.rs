@@ -22,7 +22,7 @@ use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
-use crate::control::SOCKET;
+use crate::control::{Control, SOCKET};
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT, UNDO, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
@@ -245,13 +245,15 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
-        "arm" | "freeze" => {
+        "arm" | "freeze" | "halt" => {
             let at = rest.parse().map_err(FaultError::Usage)?;
-            if !shared.with(|disk| disk.arm(at, verb == "freeze")) {
+            let is_armed = |disk: &mut D| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
+            if !shared.with(is_armed) {
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
         "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => {
             let fault = rest.parse().map_err(FaultError::Usage)?;
@@ -271,7 +273,8 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
         _ => match shared.with(|device| device.other(line.trim())) {
             Some(answer) => said = answer.map_err(FaultError::Refused)?,
             None => {
-                let known = "arm, freeze, cut, wait, set, clear, status or power-on, and of files sync or files";
+                let known =
+                    "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on, and of files sync or files";
                 return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
             }
         },
@@ -283,6 +286,22 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
         said = status(shared, served.file_system);
     }
     Ok(said)
+}
+
+/// Has `other` freeze when the power of this disk goes, unless that is called off before.
+fn tell<D: Device>(other: Control, shared: &Arc<Shared<D>>) -> Result<(), FaultError> {
+    let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
+    let wait = move || {
+        while shared.with(|disk| disk.power().is_armed() && disk.cut().is_none()) {
+            shared.wait_for_cut(Duration::from_secs(1));
+        }
+        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.power().halts()));
+        if is_cut {
+            // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
+            let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
+        }
+    };
+    std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
 }
 
 fn status<D: Device>(shared: &Shared<D>, file_system: FileSystem) -> String {

@@ -12,10 +12,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::fault::{CutAt, Fault, On, Survivors};
+use plimsoll_core::fault::{On, Survivors};
 use rustix::io::Errno;
 
-use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+use crate::counters::{AtRisk, Counters, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
 use crate::image;
 use crate::log::{Log, LogKind};
@@ -135,14 +135,15 @@ impl Disk {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
-        if self.after.is_some() {
+        if self.after.is_some() && !self.power.halts() {
             return Ok(());
         }
         if self.cut().is_some() {
             return Err(Errno::IO);
         }
         if self.power.count_flush() {
-            return self.power_off();
+            let frozen = self.power_off();
+            return if self.power.halts() { Err(Errno::IO) } else { frozen };
         }
         match self.power.fate(On::Flush) {
             Fate::Failed(errno) => return Err(errno),
@@ -171,21 +172,6 @@ impl Disk {
         Ok(())
     }
 
-    /// The cut; what is answered to the request that it comes with.
-    fn power_off(&mut self) -> Result<(), Errno> {
-        let mut at_risk = AtRisk::default();
-        let mut sectors = Extents::default();
-        for extent in self.unflushed.iter().filter(|extent| extent.data.is_some()) {
-            at_risk.writes += 1;
-            at_risk.bytes += (extent.end - extent.start) * SECTOR_BYTES;
-            sectors.insert(*extent);
-        }
-        at_risk.sectors = sectors.sectors();
-        let done = self.power.off(at_risk);
-        self.after = self.power.is_frozen().then(Extents::default);
-        done
-    }
-
     /// The sectors of a request, if there is power.
     fn sectors(&self, offset: u64, length: u64) -> Result<(u64, u64), Errno> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes).ok_or(Errno::INVAL)?;
@@ -209,32 +195,30 @@ impl Disk {
 }
 
 impl Device for Disk {
-    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
-        let can_go = self.power.arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
-            let _ = self.power_off();
+    fn power(&self) -> &Power {
+        &self.power
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
+    }
+
+    fn power_off(&mut self) -> Result<(), Errno> {
+        let mut at_risk = AtRisk::default();
+        let mut sectors = Extents::default();
+        for extent in self.unflushed.iter().filter(|extent| extent.data.is_some()) {
+            at_risk.writes += 1;
+            at_risk.bytes += (extent.end - extent.start) * SECTOR_BYTES;
+            sectors.insert(*extent);
         }
-        can_go
-    }
-
-    fn set(&mut self, fault: Fault) {
-        self.power.set(fault);
-    }
-
-    fn clear(&mut self) {
-        self.power.clear();
+        at_risk.sectors = sectors.sectors();
+        let done = self.power.off(at_risk);
+        self.after = self.power.is_frozen().then(Extents::default);
+        done
     }
 
     fn counters(&self) -> Counters {
         Counters { unflushed_sectors: self.newest.sectors(), ..self.power.counters }
-    }
-
-    fn count_anew(&mut self) {
-        self.power.counters = Counters::default();
-    }
-
-    fn cut(&self) -> Option<Cut> {
-        self.power.cut()
     }
 
     fn broken(&self) -> Option<&str> {
@@ -268,7 +252,7 @@ pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
-    use plimsoll_core::fault::How;
+    use plimsoll_core::fault::{CutAt, Fault, How};
 
     /// A disk of so many sectors, in files of a directory.
     pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {

@@ -42,6 +42,8 @@ pub(crate) struct Power {
     armed: Option<Armed>,
     cut: Option<Cut>,
     is_frozen: bool,
+    /// When it freezes, or has: flushes fail from then on.
+    halts: bool,
     pub(crate) counters: Counters,
 }
 
@@ -76,6 +78,21 @@ impl Power {
         true
     }
 
+    /// Has flushes fail from the freeze on that comes.
+    pub(crate) fn halt(&mut self) {
+        self.halts |= self.cut.is_none();
+    }
+
+    /// Whether flushes fail when it freezes.
+    pub(crate) fn halts(&self) -> bool {
+        self.halts
+    }
+
+    /// Whether the power is to go.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
     /// The cut; what is answered to the request that it comes with.
     pub(crate) fn off(&mut self, at_risk: AtRisk) -> Result<(), Errno> {
         let armed = self.armed.take();
@@ -87,7 +104,7 @@ impl Power {
 
     /// The end of a cut. Faults stay as they are set.
     pub(crate) fn on(&mut self) {
-        (self.cut, self.is_frozen) = (None, false);
+        (self.cut, self.is_frozen, self.halts) = (None, false, false);
     }
 
     pub(crate) fn set(&mut self, fault: Fault) {
@@ -105,7 +122,7 @@ impl Power {
     /// Nothing is wrong any more, and no cut is armed.
     pub(crate) fn clear(&mut self) {
         self.faults = Faults::default();
-        self.armed = None;
+        (self.armed, self.halts) = (None, false);
     }
 
     /// How late the next such request is to be answered.

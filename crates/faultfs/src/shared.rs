@@ -9,19 +9,18 @@ use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use plimsoll_core::fault::{CutAt, Fault, Survivors};
 
 use crate::counters::{AtRisk, Counters, Cut};
+use crate::power::Power;
 
 /// What can lose power, and be told to do more that is wrong.
 pub(crate) trait Device: Send + 'static {
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
-    fn arm(&mut self, at: CutAt, freezes: bool) -> bool;
-    fn set(&mut self, fault: Fault);
-    /// Nothing is wrong any more, and no cut is armed.
-    fn clear(&mut self);
+    fn power(&self) -> &Power;
+    fn power_mut(&mut self) -> &mut Power;
+    /// Carries out a cut; what is answered to the request that it comes with.
+    ///
+    /// # Errors
+    /// EIO where that is the answer.
+    fn power_off(&mut self) -> Result<(), rustix::io::Errno>;
     fn counters(&self) -> Counters;
-    /// Counts from zero.
-    fn count_anew(&mut self);
-    /// The cut that has happened.
-    fn cut(&self) -> Option<Cut>;
     /// What went wrong with what it keeps its data in, which is no fault that anybody asked for.
     fn broken(&self) -> Option<&str>;
     /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
@@ -29,6 +28,40 @@ pub(crate) trait Device: Send + 'static {
     /// # Errors
     /// In words, when there was no cut, or files cannot be written.
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
+    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
+    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+        let can_go = self.power_mut().arm(at, freezes);
+        if at == CutAt::Now && self.cut().is_none() {
+            let _ = self.power_off();
+        }
+        can_go
+    }
+
+    /// The same with a device that freezes and fails flushes from then on.
+    fn halt(&mut self, at: CutAt) -> bool {
+        self.power_mut().halt();
+        self.arm(at, true)
+    }
+
+    fn set(&mut self, fault: Fault) {
+        self.power_mut().set(fault);
+    }
+
+    /// Nothing is wrong any more, and no cut is armed.
+    fn clear(&mut self) {
+        self.power_mut().clear();
+    }
+
+    /// Counts from zero.
+    fn count_anew(&mut self) {
+        self.power_mut().counters = Counters::default();
+    }
+
+    /// The cut that has happened.
+    fn cut(&self) -> Option<Cut> {
+        self.power().cut()
+    }
+
     /// The answer to a command of its own; none where it has no such.
     fn other(&mut self, _command: &str) -> Option<Result<String, String>> {
         None

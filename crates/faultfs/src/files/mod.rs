@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES, UnsyncedFile};
+use crate::counters::{AtRisk, Counters, SECTOR_BYTES, UnsyncedFile};
 use crate::files::layer::{Change, Layer, Place, exchange, set_attributes};
 use crate::files::node::{Node, Nodes, stat_at};
 use crate::files::slots::Slots;
@@ -35,7 +35,7 @@ use crate::files::unsynced::Unsynced;
 use crate::log::now_ns;
 use crate::power::{Fate, Power};
 use crate::shared::Device;
-use plimsoll_core::fault::{CutAt, Fault, On, Survivors};
+use plimsoll_core::fault::{On, Survivors};
 
 pub(crate) use fuse::mount;
 
@@ -117,12 +117,6 @@ impl Tree {
         let mut files: Vec<_> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
         files.sort_by(|one, other| one.path.cmp(&other.path));
         files
-    }
-
-    /// The cut; what is answered to the request that it comes with.
-    fn power_off(&mut self) -> Result<(), Errno> {
-        self.at_cut = self.unsynced_files();
-        self.power.off(self.unsynced.at_risk())
     }
 
     /// Without what is underneath there is no power: what would be said is no answer of a disk's.
@@ -465,10 +459,11 @@ impl Tree {
     pub(crate) fn sync(&mut self, ino: u64, is_data_only: bool) -> Result<Option<Arc<Node>>, Errno> {
         let node = self.node(ino)?;
         if self.power.is_frozen() {
-            return Ok(None);
+            return if self.power.halts() { Err(Errno::IO) } else { Ok(None) };
         }
         if self.power.count_flush() {
-            return self.power_off().map(|()| None);
+            let frozen = self.power_off();
+            return if self.power.halts() { Err(Errno::IO) } else { frozen.map(|()| None) };
         }
         match self.power.fate(On::Flush) {
             Fate::Failed(errno) => return Err(errno),
@@ -511,32 +506,21 @@ impl Tree {
 }
 
 impl Device for Tree {
-    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
-        let can_go = self.power.arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
-            let _ = self.power_off();
-        }
-        can_go
+    fn power(&self) -> &Power {
+        &self.power
     }
 
-    fn set(&mut self, fault: Fault) {
-        self.power.set(fault);
+    fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
     }
 
-    fn clear(&mut self) {
-        self.power.clear();
+    fn power_off(&mut self) -> Result<(), Errno> {
+        self.at_cut = self.unsynced_files();
+        self.power.off(self.unsynced.at_risk())
     }
 
     fn counters(&self) -> Counters {
         Counters { unflushed_sectors: self.unsynced.sectors(), ..self.power.counters }
-    }
-
-    fn count_anew(&mut self) {
-        self.power.counters = Counters::default();
-    }
-
-    fn cut(&self) -> Option<Cut> {
-        self.power.cut()
     }
 
     fn broken(&self) -> Option<&str> {
