@@ -150,7 +150,7 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs or btrfs"))
+        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs, btrfs or files"))
     }
 }
 

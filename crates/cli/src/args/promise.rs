@@ -28,7 +28,7 @@ pub struct PromiseArgs {
     /// Every store that keeps data and whose programs are installed here.
     #[arg(long)]
     pub all: bool,
-    /// File systems of the disk: ext4, xfs, btrfs.
+    /// File systems of the disk: ext4, xfs, btrfs; or files, of which it is told what was not synced.
     #[arg(long, value_name = "NAME,…", default_value = DISK)]
     pub disk: String,
     /// Size of the disk; of a cluster each machine has one.
