@@ -22,7 +22,7 @@ use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
-use crate::control::SOCKET;
+use crate::control::{Control, SOCKET};
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
@@ -196,7 +196,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem
     }
 }
 
-fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io::Result<()> {
+fn converse(stream: UnixStream, shared: &Arc<Shared>, file_system: FileSystem) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
         let line = match answer(&line?, shared, file_system) {
@@ -208,17 +208,20 @@ fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io:
     Ok(())
 }
 
-fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String, FaultError> {
+fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<String, FaultError> {
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
-        "arm" | "freeze" => {
+        "arm" | "freeze" | "halt" => {
             let at = rest.parse().map_err(FaultError::Usage)?;
-            if !shared.with(|disk| disk.arm(at, verb == "freeze")) {
+            let is_armed =
+                |disk: &mut Disk| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
+            if !shared.with(is_armed) {
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
         "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => {
             let fault = rest.parse().map_err(FaultError::Usage)?;
@@ -235,7 +238,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
         _ => {
-            let known = "arm, freeze, cut, wait, set, clear, status or power-on";
+            let known = "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on";
             return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
         }
     }
@@ -246,6 +249,22 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
         said = status(shared, file_system);
     }
     Ok(said)
+}
+
+/// Has `other` freeze when the power of this disk goes, unless that is called off before.
+fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
+    let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
+    let wait = move || {
+        while shared.with(|disk| disk.is_armed() && disk.cut().is_none()) {
+            shared.wait_for_cut(Duration::from_secs(1));
+        }
+        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.halts()));
+        if is_cut {
+            // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
+            let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
+        }
+    };
+    std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
 }
 
 fn status(shared: &Shared, file_system: FileSystem) -> String {

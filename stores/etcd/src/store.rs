@@ -39,6 +39,8 @@ struct Place {
 pub(crate) struct EtcdStore {
     /// Where sessions of keys go.
     endpoint: Endpoint,
+    /// Sessions read what this member has by itself.
+    copy: Option<usize>,
     /// How many servers an HAProxy is in front of, where there is one.
     proxied: Option<usize>,
     /// Servers of ours sync nothing.
@@ -47,6 +49,7 @@ pub(crate) struct EtcdStore {
     places: Vec<Place>,
     /// Begins every key of ours in an attached cluster.
     prefix: String,
+    waits: Waits,
     /// Keys of ours may be there.
     is_made: bool,
     /// What the layout has of records, with their indexes; `None` where keys are asked for as they are.
@@ -68,7 +71,7 @@ impl EtcdStore {
             Place { control: Link::new(server, move || Control::open(&only, &waits)), node: Some(node) }
         };
         let places = nodes.into_iter().enumerate().map(place).collect();
-        let mut store = Self::over(endpoint, places, String::new());
+        let mut store = Self::over(endpoint, places, String::new(), waits);
         if let Some(proxy) = proxy {
             store.endpoint = server::endpoint(std::iter::once(&*proxy));
             store.proxied = proxied;
@@ -87,7 +90,7 @@ impl EtcdStore {
             Place { control: Link::new(None, move || Control::open(&only, &waits)), node: None }
         };
         let places = (0..endpoint.addresses.len()).map(place).collect();
-        let mut store = Self::over(endpoint.clone(), places, prefix_of(run_id));
+        let mut store = Self::over(endpoint.clone(), places, prefix_of(run_id), waits);
         let left = store.first(|control| {
             control.call(RANGE, |message| {
                 message
@@ -108,13 +111,15 @@ impl EtcdStore {
         Ok(store)
     }
 
-    fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String) -> Self {
+    fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String, waits: &Waits) -> Self {
         Self {
             endpoint,
+            copy: None,
             proxied: None,
             unsynced: false,
             places,
             prefix,
+            waits: waits.clone(),
             is_made: false,
             records: None,
             index: IndexMode::None,
@@ -209,6 +214,20 @@ impl Store for EtcdStore {
         Ok(())
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        // Records are read by the control plane's calls, which ask the cluster.
+        if self.places.len() < 2 || self.records.is_some() {
+            return Ok(Vec::new());
+        }
+        let nodes: Vec<Arc<Node>> = self.places.iter().filter_map(|place| place.node.clone()).collect();
+        server::until_caught_up(&nodes, &self.waits)?;
+        Ok(nodes.into_iter().map(|node| node.number).collect())
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        self.copy = node;
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         if !matches!(durability, Durability::Durable | Durability::AsConfigured) {
             let what = format!("etcd syncs each write, and cannot be `{}`", durability.name());
@@ -222,8 +241,14 @@ impl Store for EtcdStore {
             let session = |number| Box::new(records.session(self.kv(number as usize))) as Box<dyn BlockingSession>;
             return Ok(Sessions::Blocking((0..count).map(session).collect()));
         }
+        let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+        let copy = self.copy.and_then(|number| nodes.into_iter().find(|node| node.number == number).cloned());
         let common = Arc::new(Common {
-            addresses: self.addresses()?,
+            addresses: match copy {
+                Some(node) => vec![node.listens_at(0).into()],
+                None => self.addresses()?,
+            },
+            reads_copy: self.copy.is_some(),
             token: self.first(|control| Ok(control.token.clone()))?,
             prefix: self.prefix_in_use().as_bytes().to_vec(),
             place: self.endpoint.place.clone(),

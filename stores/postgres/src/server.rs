@@ -180,6 +180,14 @@ impl Recipe for PostgresRecipe {
         }
     }
 
+    fn keeps_data(&self, node: usize) -> bool {
+        !self.is_pooler(node)
+    }
+
+    fn has_primary(&self) -> bool {
+        self.nodes > 1
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
         if self.is_alone() { 0 } else { node.number.min(1) }
     }

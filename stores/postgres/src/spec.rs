@@ -228,6 +228,8 @@ fn private(
 ) -> Result<PostgresStore, StoreError> {
     let proxied = recipe.proxied.then_some(recipe.nodes);
     let endpoint = recipe.endpoint(instance.as_ref().unwrap_or(&servers.first()));
+    let is_replica = |node: &&Arc<Node>| recipe.role(node.number) == "replica";
+    let copies = servers.nodes().iter().filter(is_replica).map(|node| (node.number, recipe.endpoint(node))).collect();
     let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
     reads.must_have(replicas.len(), MAKE_REPLICAS)?;
     let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
@@ -239,6 +241,7 @@ fn private(
     store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
     store.instance = instance;
     store.proxied = proxied;
+    store.copies = copies;
     Ok(store)
 }
 

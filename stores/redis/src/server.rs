@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
@@ -183,6 +183,19 @@ impl Recipe for RedisRecipe {
     fn host(&self, node: usize) -> usize {
         // A Sentinel is beside a server, as people have it where they have three machines.
         node.checked_sub(self.shape.servers()).unwrap_or(node)
+    }
+
+    fn has_primary(&self) -> bool {
+        !self.is_cluster() && self.shape.replicas > 0
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        for node in nodes.iter().take(self.shape.servers()) {
+            if Info::read(&mut Control::open(&self.endpoint(node), waits)?)?.text("role") == "master" {
+                return Ok(node.number);
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private Redis is the master just now"))
     }
 
     fn stage(&self, node: Member<'_>) -> usize {

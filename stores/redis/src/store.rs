@@ -65,6 +65,10 @@ pub(crate) struct RedisStore {
     file_is_off: bool,
     /// The attached server knows of this run.
     is_noted: bool,
+    /// Replicas of ours that have caught up, by the numbers of their nodes.
+    copies: Vec<(usize, Endpoint)>,
+    /// Sessions read that one.
+    copy: Option<Endpoint>,
 }
 
 impl RedisStore {
@@ -162,6 +166,8 @@ impl RedisStore {
             run_id: plain(run_id),
             file_is_off: false,
             is_noted: false,
+            copies: Vec::new(),
+            copy: None,
         }
     }
 
@@ -444,6 +450,28 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        let Some((servers, recipe)) = self.ours.clone().filter(|_| self.cluster.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let master = self.first();
+        let control = master.control.get()?;
+        let waits = control.waits().clone();
+        let replicas = readers::of_ours(&*servers, &recipe, &master.endpoint.address);
+        readers::until_follow(master.control.get()?, &replicas, &waits)?;
+        let is_one = |node: &Arc<plimsoll_core::Node>| {
+            replicas.iter().any(|replica| replica.address == recipe.endpoint(node).address)
+        };
+        self.copies =
+            servers.nodes().into_iter().filter(is_one).map(|node| (node.number, recipe.endpoint(&node))).collect();
+        Ok(self.copies.iter().map(|(number, _)| *number).collect())
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        let copy = self.copies.iter().find(|(number, _)| Some(*number) == node);
+        self.copy = copy.map(|(_, endpoint)| endpoint.clone());
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         for member in self.current() {
@@ -470,7 +498,8 @@ impl Store for RedisStore {
             (None, None) => None,
         };
         let replicas = self.replicas()?;
-        let endpoint = &self.members[0].endpoint;
+        let endpoint = self.copy.as_ref().unwrap_or(&self.members[0].endpoint);
+        let whereabouts = whereabouts.filter(|_| self.copy.is_none());
         let (whereabouts, tls) = (whereabouts.as_ref(), tls.as_ref());
         let client = |number: u32| match &members {
             Some(members) => {
