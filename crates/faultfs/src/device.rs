@@ -253,10 +253,7 @@ impl Control {
         };
         let at_risk = self.power_on(survivors)?;
         let file = self.directory().join(FUSE).join(FILE);
-        mount_file(&file, file_system, &mount_point).or_else(|error| match repaired(&file, file_system) {
-            true => mount_file(&file, file_system, &mount_point),
-            false => Err(error),
-        })?;
+        mount_repaired(&file, file_system, &mount_point)?;
         Ok(at_risk)
     }
 }
@@ -332,6 +329,14 @@ impl Mkfs {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(FaultError::Failed { program: self.program, said })
     }
+}
+
+/// Mounts the file system in `file` at `at`; one that cannot be mounted is put right first, if it can be.
+pub(crate) fn mount_repaired(file: &Path, file_system: FileSystem, at: &Path) -> Result<(), FaultError> {
+    mount_file(file, file_system, at).or_else(|error| match repaired(file, file_system) {
+        true => mount_file(file, file_system, at),
+        false => Err(error),
+    })
 }
 
 /// Whether a file system that cannot be mounted was put right, as a machine does it when it starts: a superblock of ext4 that was

@@ -11,11 +11,12 @@
 //! | `fuse`, `loop_device` | how the kernel reaches it |
 //! | `daemon`, `control` | the process that it lives in, and how that is told something |
 //! | `device`, `remove` | a device from its beginning to its end |
-//! | `crash_image` | many crashes from one run |
+//! | `crash_image`, `crash_check` | many crashes from one run; a command that looks at them |
 #![warn(missing_docs)]
 
 mod control;
 mod counters;
+mod crash_check;
 mod crash_image;
 mod daemon;
 mod device;
@@ -34,6 +35,7 @@ mod survivors;
 
 pub use control::{Control, HELP};
 pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
 pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;

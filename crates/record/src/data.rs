@@ -12,7 +12,7 @@ pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-pub use crate::outline::{AbMetric, AbRule, AbSpec, LineSpec, Outline, Purpose};
+pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// What is known when a run starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -50,6 +50,8 @@ pub struct RunContext<'a> {
     pub ledger: Option<Ledger>,
     /// What the next drive is for, where it is a rung of a search.
     pub rung: Option<Purpose>,
+    /// Which of those it is that run trials at once; 0 where there is one.
+    pub job: usize,
 }
 
 impl<'a> RunContext<'a> {

@@ -26,13 +26,14 @@ pub(crate) struct EtcdRecipe {
     program: PathBuf,
     nodes: usize,
     quota_bytes: u64,
+    unsynced: bool,
 }
 
 impl EtcdRecipe {
     /// # Errors
     /// `Missing`, with the line that installs it.
-    pub fn new(nodes: usize, quota_bytes: u64) -> Result<Self, StoreError> {
-        Ok(Self { program: SERVER.find()?, nodes, quota_bytes })
+    pub fn new(nodes: usize, quota_bytes: u64, unsynced: bool) -> Result<Self, StoreError> {
+        Ok(Self { program: SERVER.find()?, nodes, quota_bytes, unsynced })
     }
 }
 
@@ -110,7 +111,8 @@ impl Recipe for EtcdRecipe {
             ("logger", "zap".to_owned()),
             ("log-outputs", "stderr".to_owned()),
         ];
-        let arguments = arguments.into_iter().map(|(name, value)| format!("--{name}={value}"));
+        let unsynced = self.unsynced.then(|| ("unsafe-no-fsync", "true".to_owned()));
+        let arguments = arguments.into_iter().chain(unsynced).map(|(name, value)| format!("--{name}={value}"));
         Ok(Launch::new(SERVER.name, self.program.clone(), arguments))
     }
 

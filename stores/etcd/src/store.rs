@@ -13,11 +13,11 @@ use plimsoll_keyindex::records::Records;
 use plimsoll_lab::proxy::proxy_of;
 use plimsoll_lab::tree_bytes;
 
-use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
+use crate::channel::{COMPACT, DELETE_RANGE, HASH, RANGE};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::kv::EtcdKv;
-use crate::messages::pairs;
+use crate::messages::{number, pairs};
 use crate::server;
 use crate::session::{Common, EtcdSession, end_of};
 
@@ -43,6 +43,8 @@ pub(crate) struct EtcdStore {
     copy: Option<usize>,
     /// How many servers an HAProxy is in front of, where there is one.
     proxied: Option<usize>,
+    /// Servers of ours sync nothing.
+    pub unsynced: bool,
     /// There always is a first.
     places: Vec<Place>,
     /// Begins every key of ours in an attached cluster.
@@ -114,6 +116,7 @@ impl EtcdStore {
             endpoint,
             copy: None,
             proxied: None,
+            unsynced: false,
             places,
             prefix,
             waits: waits.clone(),
@@ -230,6 +233,10 @@ impl Store for EtcdStore {
             let what = format!("etcd syncs each write, and cannot be `{}`", durability.name());
             return Err(StoreError::usage(what).next("use the durability `durable`"));
         }
+        if self.unsynced && durability == Durability::Durable {
+            return Err(StoreError::usage("an etcd that syncs nothing is not `durable`")
+                .next("leave unsafe_no_fsync out, or use the durability `as-configured`"));
+        }
         if let Some(records) = &self.records {
             let session = |number| Box::new(records.session(self.kv(number as usize))) as Box<dyn BlockingSession>;
             return Ok(Sessions::Blocking((0..count).map(session).collect()));
@@ -301,12 +308,20 @@ impl Store for EtcdStore {
         Ok(self.records.as_ref().and_then(|records| records.explain(kind)).map(str::to_owned))
     }
 
-    /// etcd has no check of its own; indexes are held against the records.
+    /// etcd has no check of its own. A private server is asked for the hash of its whole database, for which it reads every page; indexes are held
+    /// against the records.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        match &self.records {
-            Some(records) if self.index == IndexMode::Keyindex => records.check(&mut self.kv(0)).map(Some),
-            _ => Ok(None),
+        let mut said = Vec::new();
+        for place in self.places.iter_mut().filter(|place| place.node.is_some()) {
+            let control = place.control.get()?;
+            let answer = control.long_call(HASH, |_| {})?;
+            said.push(format!("its database reads to the end, and hashes to {:08x}", number(&answer, 2)));
         }
+        if let Some(records) = self.records.as_ref().filter(|_| self.index == IndexMode::Keyindex) {
+            said.push(records.check(&mut self.kv(0))?);
+        }
+        said.dedup();
+        Ok(Some(said.join("; ")).filter(|said| !said.is_empty()))
     }
 
     fn probe(&mut self) -> Option<Probe> {

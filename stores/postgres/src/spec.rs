@@ -27,7 +27,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 22] = with_limits([
+const PARAMS: [ParamSpec; 23] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -45,6 +45,8 @@ const PARAMS: [ParamSpec; 22] = with_limits([
     ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints")
         .of_private(),
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server")
+        .of_private(),
+    ParamSpec::flag("data_checksums", "pages of a private server have checksums (initdb --data-checksums)")
         .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
         .of_private(),
@@ -304,7 +306,8 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
             .next("Ask for nodes = 3, and leave `pgbouncer` out."));
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, proxied, pooled })
+    let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
+    Ok(PostgresRecipe { settings, checksums, nodes, synchronous, instances, proxied, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

@@ -127,6 +127,12 @@ impl RedisRecipe {
         number % self.shape.masters
     }
 
+    /// What a setting is where a durability leaves it as it is configured.
+    pub(crate) fn configured<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        let set = self.settings.iter().rfind(|(known, _)| known == name);
+        set.map_or(default, |(_, value)| value)
+    }
+
     /// Where a node listens, and how to log in: as nobody, or with the password of a cluster's node.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         let is_sentinel = self.role(node.number) == SENTINEL;
@@ -141,9 +147,9 @@ impl RedisRecipe {
         Endpoint { address, tls: None, login }
     }
 
-    /// The program that checks append-only files, where it is installed.
-    pub fn check_program(&self) -> Option<PathBuf> {
-        let name = format!("{}-check-aof", self.make.user());
+    /// The program that checks append-only files (`aof`) or snapshots (`rdb`), where it is installed.
+    pub fn check_program(&self, of: &str) -> Option<PathBuf> {
+        let name = format!("{}-check-{of}", self.make.user());
         Some(self.program.with_file_name(name)).filter(|path| path.is_file())
     }
 }

@@ -1,5 +1,7 @@
 //! `plimsoll faultfs`: a disk that loses power, and more, when it is told to.
 
+mod images;
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -28,6 +30,7 @@ power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
 pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
     match action {
         FaultfsAction::Mount(args) => mount(args),
+        FaultfsAction::Images(args) => images::run(args),
         FaultfsAction::Ctl { socket, command } => ctl(socket, &command.join(" ")),
     }
 }

@@ -5,8 +5,8 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Level, SummaryPart, SummaryView, VerdictState, Warning};
 
 use super::{
-    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, results, series, stages,
-    trials, words,
+    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, promises, results, series,
+    stages, trials, words,
 };
 use crate::cells;
 
@@ -19,7 +19,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     let space = if full { "Trials" } else { "Space" };
     // The order of every report.
     let sections = [
-        (true, "promises", "Promises", main, results::promises(view, full)),
+        (true, "promises", "Promises", main, promises::promises(view, full)),
         (true, "goals", "Goals", main, results::goals(view, full)),
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),
