@@ -125,7 +125,8 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
     // Of what is not known nothing is.
     let known = || counted.iter().filter(|cut| cut.state() != PromiseState::NotKnown);
     let acknowledged = known().map(|cut| cut.acknowledged).sum();
-    let lost = known().map(|cut| cut.lost()).sum();
+    // Where nothing is there any more, that is so of the load, too, which is not counted.
+    let lost = known().map(|cut| cut.lost().min(cut.acknowledged)).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in known().flat_map(|cut| cut.wrong()) {
         *wrong.entry(name.clone()).or_default() += count;
