@@ -30,6 +30,10 @@ impl Cut<'_> {
 
     /// Acknowledged writes that are not there. A state that had been seen and is gone is a loss that somebody has noticed.
     fn lost(&self) -> u64 {
+        if self.ledger.wrong.contains_key(DID_NOT_START) {
+            // With the load, which is not counted.
+            return self.acknowledged;
+        }
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 
@@ -125,8 +129,7 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
     // Of what is not known nothing is.
     let known = || counted.iter().filter(|cut| cut.state() != PromiseState::NotKnown);
     let acknowledged = known().map(|cut| cut.acknowledged).sum();
-    // Where nothing is there any more, that is so of the load, too, which is not counted.
-    let lost = known().map(|cut| cut.lost().min(cut.acknowledged)).sum();
+    let lost = known().map(|cut| cut.lost()).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in known().flat_map(|cut| cut.wrong()) {
         *wrong.entry(name.clone()).or_default() += count;
