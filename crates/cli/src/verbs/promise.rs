@@ -187,6 +187,8 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
         }
     }
     drive::push_stores(catalogue, &mut plan, stores, &of_stores)?;
+    // What never comes back, or is never whole again, is not waited for as long as a load may take.
+    plan.text.push_str("work_timeout = \"5min\"\n");
     // How fast anything is does not matter here.
     plan.text.push_str("samplers = []\nstart = \"fresh\"\n\n[workload]\n");
     plan.line("name", &options::value(name), name);
