@@ -243,7 +243,7 @@ mod tests {
         let (stores, left_out) =
             promise::stores(&catalogue, &args(&words("plimsoll promise nats,sqlite --durability durable"))).unwrap();
         assert_eq!(stores, ["sqlite"]);
-        assert_eq!(left_out, ["nats: it cannot do `durable`"]);
+        assert_eq!(left_out, ["nats cannot do `durable`"]);
         // Alone it is refused as any plan of it would be.
         let alone = promise::stores(&catalogue, &args(&words("plimsoll promise nats --durability durable"))).unwrap();
         assert_eq!(alone, (vec!["nats".to_owned()], Vec::new()));
