@@ -24,6 +24,8 @@ mod bench_keyindex;
 #[cfg(feature = "bench")]
 mod bench_lag;
 #[cfg(feature = "bench")]
+mod bench_ledger;
+#[cfg(feature = "bench")]
 mod child_cost;
 mod labs;
 mod leftovers;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
     let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task, rest));
     let done = match task {
         "test" => setup::test(rest),
+        "test-program" => setup::test_program(rest),
         "tidy" => tidy::tidy(&root()),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),

@@ -30,6 +30,10 @@ impl Cut<'_> {
 
     /// Acknowledged writes that are not there. A state that had been seen and is gone is a loss that somebody has noticed.
     fn lost(&self) -> u64 {
+        if self.ledger.wrong.contains_key(DID_NOT_START) {
+            // With the load, which is not counted.
+            return self.acknowledged;
+        }
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 

@@ -1,6 +1,10 @@
 //! The disk that a store of our own keeps its data on, where that is to be one which can lose power: parameters of every
 //! store that keeps data.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use crate::catalogue::{ParamSpec, Params};
 use crate::store::Setting;
 
@@ -13,6 +17,52 @@ crate::words! {
         Xfs = "xfs",
         /// Btrfs.
         Btrfs = "btrfs",
+        /// None of its own: files in a directory, of each of which it is known what is not synced.
+        Files = "files",
+    }
+}
+
+/// Which nodes of a cluster lose power together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PowerNode {
+    /// All of them.
+    #[default]
+    All,
+    /// The one that takes all writes when the cut is armed.
+    Primary,
+    /// The one with this number, from 1.
+    Number(u32),
+}
+
+impl PowerNode {
+    /// The one with this word or number, as in plans.
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(Self::All),
+            "primary" => Some(Self::Primary),
+            number => number.parse().ok().filter(|number| *number > 0).map(Self::Number),
+        }
+    }
+
+    /// It is all of them.
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
+impl fmt::Display for PowerNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Primary => f.write_str("primary"),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl Serialize for PowerNode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -25,11 +75,11 @@ const IGNORED: &str = "ignored";
 pub(crate) const PARAMS: [ParamSpec; 3] = [
     ParamSpec::one_of(
         DISK,
-        &["plain", "ext4", "xfs", "btrfs"],
-        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, which can lose power",
+        &["plain", "ext4", "xfs", "btrfs", "files"],
+        "plain: the data directory as it is; else one that can lose power, for each node: a disk of Plimsoll's own with this file system, or with files a directory",
     )
     .of_private(),
-    ParamSpec::bytes(SIZE, "1GiB", "size of that disk; it takes as much room as is written to it").of_private(),
+    ParamSpec::bytes(SIZE, "1GiB", "size of that disk, each; it takes as much room as is written to it").of_private(),
     ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: that disk says that a flush is done and does nothing")
         .of_private(),
 ];
@@ -67,10 +117,10 @@ impl Disk {
 
     /// What it is, as settings of the store.
     pub fn settings(&self) -> Vec<Setting> {
-        let mut settings = vec![
-            Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll"),
-            Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"),
-        ];
+        let mut settings = vec![Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll")];
+        if self.file_system != FileSystem::Files {
+            settings.push(Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"));
+        }
         if self.ignores_flushes {
             settings.push(Setting::new(FLUSHES, IGNORED, Some("honoured"), "plimsoll"));
         }

@@ -76,7 +76,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
-pub use disk::{Disk, FileSystem, with_disk};
+pub use disk::{Disk, FileSystem, PowerNode, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use fault::{CutAt, Survivors};
 pub use formula::{Formula, FormulaError, Term};

@@ -118,7 +118,8 @@ impl Deref for Member<'_> {
     }
 }
 
-/// A program to be executed as a node's user in its data directory.
+/// A program to be executed as a node's user in its data directory or, where its data are on a disk of ours, in another of its own: its
+/// arguments name files by their whole paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Its name in messages.
@@ -144,6 +145,24 @@ pub trait Recipe: Send + Sync {
     /// What the node at this position is to the cluster when it is made, in the store's own word: `primary`, `sentinel`.
     fn role(&self, _node: usize) -> &'static str {
         "server"
+    }
+
+    /// Whether a node keeps data that are lost with its disk. A proxy has nothing but its configuration.
+    fn keeps_data(&self, _node: usize) -> bool {
+        true
+    }
+
+    /// Whether one of the nodes takes all writes.
+    fn has_primary(&self) -> bool {
+        false
+    }
+
+    /// The number of the node that takes all writes just now, of a recipe that has one.
+    ///
+    /// # Errors
+    /// When no node says so.
+    fn primary(&self, nodes: &[Arc<Node>], _waits: &Waits) -> Result<usize, StoreError> {
+        Ok(nodes.first().map_or(0, |node| node.number))
     }
 
     /// The ports that it listens on, where it has a host of its own.

@@ -1,34 +1,31 @@
-//! The power of the disk that a store of our own has its data on: when it goes, what goes with it, and what is left.
+//! A disk of ours, on which a store or a node of one has its data, and its power: what goes with it, and what is left.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{CutAt, Disk, Nodes, Servers, StoreError, Survivors};
+use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
-/// What the directory of a disk of ours is called, in that of the store's data.
-pub(crate) const DISK: &str = "disk";
 /// What the name of one elsewhere ends with.
 const ENDING: &str = "disk";
 
 /// A disk of ours, mounted.
+#[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    /// From the arming of a cut on: what was there before is durable.
-    ignores_flushes: bool,
     /// Dropped last, when nothing is in the directory any more.
     _place: DiskPlace,
 }
 
 /// The directory of a disk, or a link to it, if that is elsewhere.
+#[derive(Debug)]
 struct DiskPlace(PathBuf);
 
 impl Drop for DiskPlace {
@@ -68,30 +65,51 @@ impl PoweredDisk {
             size_bytes: disk.size_bytes,
             file_system: disk.file_system,
             keep_log: false,
+            files: None,
         };
-        Ok(Self {
-            device: FaultDevice::start(&spec).map_err(told)?,
-            ignores_flushes: disk.ignores_flushes,
-            _place: place,
-        })
+        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.device.mount_point().to_owned()
     }
 
-    pub(crate) fn switch(&self, servers: Option<Arc<dyn Servers>>) -> PowerSwitch {
-        let (control, mount_point) = (self.device.control(), self.mount_point());
-        PowerSwitch { control, mount_point, ignores_flushes: self.ignores_flushes, servers }
+    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool, others: bool) -> Result<(), StoreError> {
+        if ignores_flushes {
+            self.control().set(Fault::IgnoreFlushes).map_err(told)?;
+        }
+        self.freeze(at, others)
+    }
+
+    fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+        let control = self.control();
+        if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
+    }
+
+    /// Has another disk freeze as soon as this one does, which is armed.
+    pub(crate) fn tell(&self, other: &Control) -> Result<(), StoreError> {
+        self.control().tell(other).map_err(told)
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        self.device.control()
     }
 
     /// The power goes now, if it has not gone.
-    pub(crate) fn cut(&mut self) -> Result<PowerCutSeen, StoreError> {
-        let control = self.device.control();
-        if control.cut().map_err(told)?.is_none() {
-            control.freeze(CutAt::Now).map_err(told)?;
+    pub(crate) fn cut(&self, others: bool) -> Result<PowerCutSeen, StoreError> {
+        if self.seen()?.is_none() {
+            // One that has frozen meanwhile refuses.
+            let frozen = self.freeze(CutAt::Now, others);
+            return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
-        seen(&control)?.ok_or_else(|| StoreError::broken("the disk has power although it was cut"))
+        self.seen()?.ok_or_else(no_cut)
+    }
+
+    /// What was so when its power went; `None` while it has not.
+    pub(crate) fn seen(&self) -> Result<Option<PowerCutSeen>, StoreError> {
+        Ok(self.control().cut().map_err(told)?.map(PowerCutSeen::of))
     }
 
     /// The power is back: what `survivors` says is there, and the file system is mounted again.
@@ -117,19 +135,11 @@ impl PoweredDisk {
 
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
-    let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-    synced.map_err(|error| StoreError::io(mount_point.display(), &error))
-}
-
-/// Removes what a killed run's disk left in `directory`, that of a store's data.
-pub fn sweep_disks(directory: &Path) {
-    faultfs::sweep_orphans();
-    // What is still there is said by whoever removes the run's directory.
-    let _ = remove_place(&directory.join(DISK));
+    faultfs::sync(mount_point).map_err(told)
 }
 
 /// Removes a directory of ours that is empty, or a link to one and that.
-fn remove_place(place: &Path) -> io::Result<()> {
+pub(crate) fn remove_place(place: &Path) -> io::Result<()> {
     let Ok(elsewhere) = fs::read_link(place) else { return fs::remove_dir(place) };
     let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
     if is_ours {
@@ -144,68 +154,21 @@ fn let_through(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o711))
 }
 
-/// What was so when a disk lost power.
+/// What was so when a disk lost power, or several at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCutSeen {
-    /// When, on CLOCK_MONOTONIC.
+    /// When, on CLOCK_MONOTONIC: the first of them.
     pub at_monotonic_ns: u64,
-    /// Writes that had come to the disk since the cut was armed.
+    /// How long after it the last of them did.
+    pub apart_ns: u64,
+    /// Writes that had come to the first since the cut was armed.
     pub writes: u64,
     /// Flushes that had.
     pub flushes: u64,
-    /// Writes that no flush had made durable.
+    /// Writes that no flush had made durable, on all of them.
     pub at_risk_writes: u64,
     /// Bytes of them.
     pub at_risk_bytes: u64,
-}
-
-/// What takes the power from a store's disk, for any thread.
-#[derive(Clone)]
-pub struct PowerSwitch {
-    control: Control,
-    mount_point: PathBuf,
-    ignores_flushes: bool,
-    servers: Option<Arc<dyn Servers>>,
-}
-
-impl PowerSwitch {
-    /// Has the power go before this flush or write from now on becomes durable. What was written before is made durable first. What
-    /// runs on the disk does not notice: what it writes from the cut on is gone when the power is back.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn arm(&self, at: CutAt) -> Result<(), StoreError> {
-        sync(&self.mount_point)?;
-        if self.ignores_flushes {
-            self.control.set(Fault::IgnoreFlushes).map_err(told)?;
-        }
-        self.control.freeze(at).map_err(told)
-    }
-
-    /// What was so when the power went; `None` while it has not.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn cut(&self) -> Result<Option<PowerCutSeen>, StoreError> {
-        seen(&self.control)
-    }
-
-    /// The same, waiting for it until `limit` is over.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<PowerCutSeen>, StoreError> {
-        Ok(self.control.wait_for_cut(limit).map_err(told)?.map(PowerCutSeen::of))
-    }
-
-    /// Kills the servers, where there are some: the power has gone.
-    ///
-    /// # Errors
-    /// When one does not die.
-    pub fn kill_servers(&self) -> Result<(), StoreError> {
-        let running = self.servers.as_ref().filter(|servers| !servers.pids().is_empty());
-        running.map_or(Ok(()), |servers| servers.kill(Nodes::All).map(drop))
-    }
 }
 
 /// How a store came back.
@@ -219,14 +182,27 @@ pub struct PowerOn {
     pub came_back: Result<(), StoreError>,
 }
 
-fn seen(control: &Control) -> Result<Option<PowerCutSeen>, StoreError> {
-    Ok(control.cut().map_err(told)?.map(PowerCutSeen::of))
+fn no_cut() -> StoreError {
+    StoreError::broken("the disk has power although it was cut")
 }
 
 impl PowerCutSeen {
-    fn of(cut: faultfs::Cut) -> Self {
+    /// The same of this and another disk.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (first, last) = if self.at_monotonic_ns <= other.at_monotonic_ns { (self, other) } else { (other, self) };
+        let until_ns = (first.at_monotonic_ns + first.apart_ns).max(last.at_monotonic_ns + last.apart_ns);
+        Self {
+            apart_ns: until_ns - first.at_monotonic_ns,
+            at_risk_writes: first.at_risk_writes + last.at_risk_writes,
+            at_risk_bytes: first.at_risk_bytes + last.at_risk_bytes,
+            ..first
+        }
+    }
+
+    pub(crate) fn of(cut: faultfs::Cut) -> Self {
         Self {
             at_monotonic_ns: cut.at_ns,
+            apart_ns: 0,
             writes: cut.writes_seen,
             flushes: cut.flushes_seen,
             at_risk_writes: cut.at_risk.writes,
@@ -235,7 +211,7 @@ impl PowerCutSeen {
     }
 }
 
-fn told(error: FaultError) -> StoreError {
+pub(crate) fn told(error: FaultError) -> StoreError {
     let mut error = StoreError::from(error);
     error.what = format!("the disk that can lose power: {}", error.what);
     error

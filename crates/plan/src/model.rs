@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::catalogue::LAB;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{CutAt, Described, Durability, Mix, Params, Script, Survivors};
+use plimsoll_core::{CutAt, Described, Durability, Mix, Params, PowerNode, Script, Survivors};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -300,6 +300,9 @@ pub struct Drive {
     /// When the disk loses power, which ends the phase; counted from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cut: Option<CutAt>,
+    /// Whose power goes then, of the nodes of a cluster.
+    #[serde(skip_serializing_if = "PowerNode::is_all")]
+    pub power_node: PowerNode,
 }
 
 /// Something that is done to servers of our own while they are driven.

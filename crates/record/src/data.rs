@@ -270,6 +270,8 @@ plimsoll_core::words! {
         AtRiskWrites = "at_risk_writes",
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
+        /// Of a power cut: seconds between the first disk that lost power and the last.
+        CutApart = "cut_apart_s",
     }
 }
 

@@ -22,6 +22,7 @@ mod actions;
 mod at_once;
 mod cells;
 mod check;
+mod copies;
 mod data;
 mod drive_spec;
 mod durability;

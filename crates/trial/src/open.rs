@@ -71,12 +71,13 @@ pub fn announce(
             continue;
         }
         if trial.store.server.is_some() {
+            precheck::power_node(trial, None)?;
             continue;
         }
         if trial.store.url.is_none() {
             // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
             kind.installed()?;
-            kind.recipe(&trial.store.params)?;
+            precheck::power_node(trial, kind.recipe(&trial.store.params)?.as_deref())?;
             continue;
         }
         let mut lines = kind.announce(&options(&trial.store, directory, run_id(&trial.store.label), spec))?;

@@ -93,7 +93,8 @@ pub(crate) fn recover(
         return Err(StoreError::new(StoreErrorKind::Broken, what).next("make it anew: plimsoll lab down, lab up"));
     };
     let mark = format!("s/^seqno:.*/seqno: {applied}/; s/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/");
-    run(node, &Launch::new("sed", "/bin/sed".into(), ["-i", &mark, "db/grastate.dat"]))
+    let state = node.data_dir.join("db/grastate.dat").display().to_string();
+    run(node, &Launch::new("sed", "/bin/sed".into(), ["-i", &mark, &state]))
 }
 
 /// The transaction up to which a node has applied all, of what `--wsrep-recover` says; `None` where it was in no cluster.
@@ -152,6 +153,21 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
             let is_whole = size == nodes.len().to_string();
             let number = node.number + 1;
             Ok(if is_whole { Ok(()) } else { Err(format!("node {number} knows {size} of {} nodes", nodes.len())) })
+        })
+    })
+}
+
+/// Waits until every node has applied what any of them has.
+pub(crate) fn until_applied(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    let applied = |node: &Arc<Node>| -> Result<i64, StoreError> {
+        Ok(status(&mut recipe.open(node, &looks)?, "wsrep_last_committed")?.parse().unwrap_or(-1))
+    };
+    let most = nodes.iter().map(applied).collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or(0);
+    nodes.iter().try_for_each(|node| {
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let number = node.number + 1;
+            Ok(if applied(node)? >= most { Ok(()) } else { Err(format!("node {number} has not applied all")) })
         })
     })
 }

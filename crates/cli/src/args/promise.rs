@@ -12,6 +12,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll promise postgres,mariadb --disk ext4,xfs --survivors none,random,torn --cuts 10
   plimsoll promise sqlite --set sqlite.journal_mode=delete,wal --set sqlite.synchronous=normal,full
   plimsoll promise redis --lying
+  plimsoll promise postgres-replicas,redis-sentinel --nodes all,primary,2
   plimsoll promise --all --jobs 4
   plimsoll promise --resume last
 
@@ -27,12 +28,15 @@ pub struct PromiseArgs {
     /// Every store that keeps data and whose programs are installed here.
     #[arg(long)]
     pub all: bool,
-    /// File systems of the disk: ext4, xfs, btrfs.
+    /// File systems of the disk: ext4, xfs, btrfs; or files, of which it is told what was not synced.
     #[arg(long, value_name = "NAME,…", default_value = DISK)]
     pub disk: String,
-    /// Size of the disk.
+    /// Size of the disk; of a cluster each machine has one.
     #[arg(long, value_name = "SIZE", default_value = DISK_SIZE)]
     pub disk_size: String,
+    /// Whose power goes, of the nodes of a cluster: all, primary (the one that takes all writes), or a node's number.
+    #[arg(long, value_name = "NODE,…", default_value = "all")]
+    pub nodes: String,
     /// Tries a disk, too, that says that flushes are done and does nothing: no store can prevent losses on it.
     #[arg(long)]
     pub lying: bool,

@@ -186,6 +186,8 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
         }
     }
     drive::push_stores(catalogue, &mut plan, stores, &of_stores)?;
+    // What never comes back, or is never whole again, is not waited for as long as a load may take.
+    plan.text.push_str("work_timeout = \"5min\"\n");
     // How fast anything is does not matter here.
     plan.text.push_str("samplers = []\nstart = \"fresh\"\n\n[workload]\n");
     plan.line("name", &options::value(name), name);
@@ -213,6 +215,10 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     };
     let cuts: Vec<String> = cuts.iter().map(|cut| quoted(cut)).collect();
     plan.line("power_cut", &format!("[{}]", cuts.join(", ")), "--cut");
+    // "all" is what a plan says with nothing.
+    if args.nodes != "all" {
+        plan.line("power_node", &options::list(&args.nodes), &format!("--nodes {}", args.nodes));
+    }
     plan.text.push_str("\n[[phase]]\ndo = \"power\"\n");
     let survivors = args.survivors.as_deref().unwrap_or("none,torn");
     plan.line("survivors", &options::list(survivors), &format!("--survivors {survivors}"));

@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, Survivors};
+use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params};
 use plimsoll_plan::model::{Plan, Step, Trial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -69,9 +69,7 @@ fn moment(trial: &Trial) -> String {
 
 fn survivors(trial: &Trial) -> &'static str {
     let found = trial.phases.iter().find_map(|phase| match phase.step {
-        Step::Power { survivors } => {
-            ["none", "all", "random", "torn"].into_iter().find(|word| Survivors::named(word) == Some(survivors))
-        }
+        Step::Power { survivors } => Some(survivors.word()),
         _ => None,
     });
     found.unwrap_or("none")
