@@ -47,6 +47,13 @@ fn sqlite_keeps_what_it_syncs_and_loses_what_it_does_not() {
 }
 
 #[test]
+fn sqlite_keeps_in_files_that_lose_power_what_it_syncs_and_loses_what_it_does_not() {
+    let args = ["sqlite", "--disk", "files", "--durability", "durable,at-end", "--survivors", "none", "--cuts", "1"];
+    let found = expect(&args, 1, &[("durability=durable", "kept"), ("durability=at-end", "lost")]);
+    assert!(found[0]["at_risk_writes"].as_f64().unwrap() >= 1.0, "{}", found[0]);
+}
+
+#[test]
 fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
     let args = [
         "sqlite",

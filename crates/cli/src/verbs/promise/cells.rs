@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, CutAt, Disk, ParamSpec, ParamType, ParamValue, Params};
+use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params};
 use plimsoll_plan::model::{Plan, Step, Trial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -64,12 +64,12 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
 /// When the power of `trial` goes, as `--cut` has it.
 fn moment(trial: &Trial) -> String {
     let cut = trial.drives().find_map(|(_, drive)| drive.power_cut);
-    cut.map_or_else(String::new, |cut| format!("{} {}", CutAt::name(cut.at), cut.number))
+    cut.map_or_else(String::new, |cut| cut.to_string())
 }
 
 fn survivors(trial: &Trial) -> &'static str {
     let found = trial.phases.iter().find_map(|phase| match phase.step {
-        Step::Power { survivors } => Some(survivors.name()),
+        Step::Power { survivors } => Some(survivors.word()),
         _ => None,
     });
     found.unwrap_or("none")
@@ -243,7 +243,7 @@ mod tests {
         let (stores, left_out) =
             promise::stores(&catalogue, &args(&words("plimsoll promise nats,sqlite --durability durable"))).unwrap();
         assert_eq!(stores, ["sqlite"]);
-        assert_eq!(left_out, ["nats: it cannot do `durable`"]);
+        assert_eq!(left_out, ["nats cannot do `durable`"]);
         // Alone it is refused as any plan of it would be.
         let alone = promise::stores(&catalogue, &args(&words("plimsoll promise nats --durability durable"))).unwrap();
         assert_eq!(alone, (vec!["nats".to_owned()], Vec::new()));
