@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
-use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError};
+use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError, On};
 
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
@@ -23,8 +23,9 @@ const SURVIVING_SHARE: f64 = 0.5;
 /// A disk of ours, mounted.
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    /// From the arming of a cut on: what was there before is durable.
+    /// From the first drive on: what was there before is durable.
     ignores_flushes: bool,
+    flush_time: Duration,
     /// Dropped last, when nothing is in the directory any more.
     _place: DiskPlace,
 }
@@ -77,8 +78,17 @@ impl PoweredDisk {
         Ok(Self {
             device: FaultDevice::start(&spec).map_err(told)?,
             ignores_flushes: disk.ignores_flushes,
+            flush_time: disk.flush_time,
             _place: place,
         })
+    }
+
+    /// Has flushes take as long as they are to take from now on.
+    pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
+        if self.flush_time.is_zero() {
+            return Ok(());
+        }
+        self.device.control().set(slow(self.flush_time)).map_err(told)
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
@@ -118,7 +128,8 @@ impl PoweredDisk {
             }
         }
         let is_damaged = matches!(&cycled, Err(FaultError::Io { what, .. }) if what.contains("cannot be mounted as"));
-        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
+        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))?;
+        self.slow_down().map_err(|error| (false, error))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
@@ -130,6 +141,11 @@ impl PoweredDisk {
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
     let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
     synced.map_err(|error| StoreError::io(mount_point.display(), &error))
+}
+
+/// Flushes that are answered after this time.
+fn slow(flush_time: Duration) -> Fault {
+    Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
 /// Removes what a killed run's disk left in `directory`, that of a store's data.
@@ -180,6 +196,19 @@ pub struct PowerSwitch {
 }
 
 impl PowerSwitch {
+    /// What was written before is durable, and from here on the disk is as it was asked for: one that ignores flushes does, and
+    /// answers them at once.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn drive(&self) -> Result<(), StoreError> {
+        sync(&self.mount_point)?;
+        if !self.ignores_flushes {
+            return Ok(());
+        }
+        self.control.set(slow(Duration::ZERO)).and_then(|()| self.control.set(Fault::IgnoreFlushes)).map_err(told)
+    }
+
     /// Has the power go before this flush or write from now on becomes durable. What was written before is made durable first. What
     /// runs on the disk does not notice: what it writes from the cut on is gone when the power is back.
     ///
@@ -190,10 +219,7 @@ impl PowerSwitch {
             CutAt::Flush => faultfs::CutAt::Flush(number),
             CutAt::Write => faultfs::CutAt::Write(number),
         };
-        sync(&self.mount_point)?;
-        if self.ignores_flushes {
-            self.control.set(Fault::IgnoreFlushes).map_err(told)?;
-        }
+        self.drive()?;
         self.control.freeze(at).map_err(told)
     }
 

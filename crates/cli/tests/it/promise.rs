@@ -143,7 +143,7 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly behind it");
     let power = "[[phase]]\ndo = \"power\"\n";
     let unsaid = plan("disk = \"ext4\", disk_flushes = \"ignored\"", &format!("{power}{check}"));
-    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the arming of a cut on");
+    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");
     let nowhere = plan("cache_size = \"1MiB\"", &format!("{cut}{power}{check}"));
     place.run(&["run", &nowhere]).expect(2).says("the disk of sqlite cannot lose power");
     assert_eq!(place.all_runs().iter().filter(|run| run.join("data").exists()).count(), 0);
