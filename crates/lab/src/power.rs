@@ -209,6 +209,11 @@ impl PowerSwitch {
         self.control.set(slow(Duration::ZERO)).and_then(|()| self.control.set(Fault::IgnoreFlushes)).map_err(told)
     }
 
+    /// Bytes that have come to the disk; `None` where it does not answer.
+    pub fn written_bytes(&self) -> Option<u64> {
+        self.control.counters().ok().map(|seen| seen.bytes)
+    }
+
     /// Has the power go before this flush or write from now on becomes durable. What was written before is made durable first. What
     /// runs on the disk does not notice: what it writes from the cut on is gone when the power is back.
     ///
