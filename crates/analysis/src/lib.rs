@@ -110,7 +110,7 @@ pub fn view(run: &data::Run) -> RunView {
         format: view::FORMAT,
         summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises),
         verdict,
-        run: trial::run_facts(run, end_ns),
+        run: trial::run_facts(run, figure::answer(&run.header.answer, &figures), end_ns),
         goals,
         stores: run.stores(),
         headlines: figure::headlines(&figures),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::fault::Fault;
+use plimsoll_core::fault::{Fault, On};
 use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
@@ -20,6 +20,7 @@ const ENDING: &str = "disk";
 #[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
+    flush_time: Duration,
     /// Dropped last, when nothing is in the directory any more.
     _place: DiskPlace,
 }
@@ -67,23 +68,36 @@ impl PoweredDisk {
             keep_log: false,
             files: None,
         };
-        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
+        let device = FaultDevice::start(&spec).map_err(told)?;
+        Ok(Self { device, flush_time: disk.flush_time, _place: place })
+    }
+
+    /// Has flushes take as long as they are to take from now on.
+    pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
+        if self.flush_time.is_zero() {
+            return Ok(());
+        }
+        self.device.control().set(slow(self.flush_time)).map_err(told)
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.device.mount_point().to_owned()
     }
 
-    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
-    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool, others: bool) -> Result<(), StoreError> {
-        if ignores_flushes {
-            self.control().set(Fault::IgnoreFlushes).map_err(told)?;
-        }
-        self.freeze(at, others)
+    /// Has flushes answered at once, and do nothing, from now on.
+    pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
+        let control = self.control();
+        control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
     }
 
-    fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+    /// Bytes that have come to it; `None` where it does not answer.
+    pub(crate) fn written_bytes(&self) -> Option<u64> {
+        self.control().counters().ok().map(|seen| seen.bytes)
+    }
+
+    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
         let control = self.control();
         if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
@@ -125,7 +139,8 @@ impl PoweredDisk {
             }
         }
         let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
-        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
+        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))?;
+        self.slow_down().map_err(|error| (false, error))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
@@ -136,6 +151,11 @@ impl PoweredDisk {
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
     faultfs::sync(mount_point).map_err(told)
+}
+
+/// Flushes that are answered after this time.
+fn slow(flush_time: Duration) -> Fault {
+    Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
 /// Removes a directory of ours that is empty, or a link to one and that.

@@ -61,7 +61,7 @@ fn verdict(view: &RunView) -> Verdict {
         tone,
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
-        sentence: view.verdict.sentence.clone(),
+        sentence: format!("{} {}", run.answer, view.verdict.sentence).trim_start().to_owned(),
         reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }
