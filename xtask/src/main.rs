@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task, rest));
     let done = match task {
         "test" => setup::test(rest),
+        "test-program" => setup::test_program(rest),
         "tidy" => tidy::tidy(&root()),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),

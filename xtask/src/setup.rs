@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything tests need, then all tests. Nothing is skipped: what cannot be installed stops it.
 
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,7 +16,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
@@ -30,6 +31,11 @@ const NEEDS: [Need; 5] = [
         any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
         package: "e2fsprogs",
         why: "fault devices have ext4, and flushes are counted on it",
+    },
+    Need {
+        any_of: &["/usr/bin/sqlite3"],
+        package: "sqlite3",
+        why: "crash images are looked at by a program of others",
     },
     Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
     Need {
@@ -63,7 +69,24 @@ const PEERS: [Need; 5] = [
 pub fn test(arguments: &[String]) -> Result {
     have(&NEEDS)?;
     crate::leftovers::sweep();
-    run(cargo().args(["test", "--workspace"]).args(arguments))
+    // Each test program is run by `test_program`.
+    let own = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
+    run(cargo().args(["--config", &runner, "test", "--workspace"]).args(arguments))
+}
+
+/// The package whose tests wait for other programs most of the time, so that more of them go at once than there are processors.
+const WAITS: &str = "plimsoll";
+
+/// Becomes the test program that `arguments` begin with: of the package that cargo says, with as many tests at once as suit it.
+pub fn test_program(arguments: &[String]) -> Result {
+    let (program, arguments) = arguments.split_first().ok_or("which test program?")?;
+    let mut command = Command::new(program);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package == WAITS) {
+        command.env("RUST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
+    }
+    Err(format!("{program}: {}", command.args(arguments).exec()))
 }
 
 /// MySQL as npm has it: the one real server of it in any registry that has no account or licence in front.

@@ -4,14 +4,15 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
+use plimsoll_record::data::{LedgerCheck, Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
 
 use crate::slices::{self, SliceRow};
 
 /// Time before a trial of which readings are kept: what others did to the machine just before reaches into it.
 const BEFORE_NS: u64 = 120_000_000_000;
 
-/// What is known of a run so far. Of a trial that is its phases; not when it ended, its answers and its ledger.
+/// What is known of a run so far. Of a trial that is its phases and its ledger; not when it
+/// ended, and its answers.
 #[derive(Debug, Default)]
 pub struct Fold {
     keeps: bool,
@@ -43,6 +44,13 @@ impl Fold {
     pub fn end_phase(&mut self, end: PhaseEnd) {
         if let Some(phase) = self.phase() {
             phase.end = end;
+        }
+    }
+
+    /// The ledger's verdict.
+    pub fn ledger(&mut self, check: LedgerCheck) {
+        if let Some(trial) = &mut self.trial {
+            trial.ledgers.push(check);
         }
     }
 

@@ -58,7 +58,7 @@ mod nodes;
 pub mod number;
 mod pauses;
 mod phase;
-mod promise;
+pub mod promise;
 pub mod size;
 pub mod slices;
 mod stages;

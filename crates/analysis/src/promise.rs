@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use plimsoll_record::data::{DID_NOT_START, LedgerCheck, Phase, PhaseKind, RESURRECTED, ResultName, Run, Trial};
+use plimsoll_record::data::{Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, RESURRECTED, ResultName, Run, Trial};
 
 use crate::name;
 use crate::number;
@@ -15,6 +15,7 @@ const MOMENT: &str = "power_cut";
 
 /// One cut.
 struct Cut<'r> {
+    trial: u32,
     power: &'r Phase,
     ledger: &'r LedgerCheck,
     /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
@@ -56,8 +57,16 @@ impl Cut<'_> {
     }
 }
 
-/// Each store with its settings whose disk lost power in `run`; none where no disk did.
+/// Whether something was seen to be broken: lost, damaged, or not started again.
+pub fn is_broken(ledger: &LedgerCheck) -> bool {
+    ledger.lost > 0 || ledger.wrong.values().any(|count| *count > 0)
+}
+
+/// Each store with its settings whose disk lost power in `run`, or was to; none where no disk did.
 pub fn promises(run: &Run) -> Vec<PromiseView> {
+    if !run.header.outline.cells.is_empty() {
+        return run.header.outline.cells.iter().map(|cell| of_cell(run, cell)).collect();
+    }
     let mut cells: IndexMap<String, Vec<Cut<'_>>> = IndexMap::new();
     for trial in &run.trials {
         let name = name::trial_without(&trial.header, &[MOMENT, name::REPEAT]);
@@ -67,6 +76,25 @@ pub fn promises(run: &Run) -> Vec<PromiseView> {
         }
     }
     cells.into_iter().map(|(name, cuts)| one(name, &cuts)).collect()
+}
+
+/// What became of a cell.
+fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
+    let is_its = |trial: &&Trial| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial.header.ordinal);
+    let cuts: Vec<Cut<'_>> = run.trials.iter().filter(is_its).flat_map(cuts).collect();
+    let view = one(cell.name.clone(), &cuts);
+    let is_broken = view.state >= PromiseState::Lost;
+    let all: Vec<u32> = cell.cuts.iter().map(|(trial, _)| *trial).collect();
+    let breaking = cuts.iter().find(|cut| cut.state() >= PromiseState::Lost).map(|cut| vec![cut.trial]);
+    PromiseView {
+        store: cell.store.clone(),
+        fault: cell.fault.clone(),
+        state: if cuts.is_empty() { PromiseState::NotTried } else { view.state },
+        sentence: if cuts.is_empty() { format!("{}: not tried.", cell.name) } else { view.sentence },
+        cuts_not_needed: if is_broken { (all.len() as u64).saturating_sub(view.cuts) } else { 0 },
+        repeat: cell.repeat(breaking.as_ref().unwrap_or(&all)),
+        ..view
+    }
 }
 
 /// Each cut of a trial, with the check that follows it.
@@ -83,7 +111,7 @@ fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
         let cut_s = begun_s + power.end.result(ResultName::CutSeconds)?.value;
         let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
         let acknowledged = ledger.acknowledged.saturating_sub(trial.header.record_count);
-        Some(Cut { power, ledger, acknowledged, window_s })
+        Some(Cut { trial: trial.header.ordinal, power, ledger, acknowledged, window_s })
     };
     powers().filter_map(cut).collect()
 }
@@ -112,6 +140,10 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
     let borne_out: f64 = counted.iter().filter_map(|cut| borne_out(&cut)).sum();
     let lost_window_s = counted.iter().filter_map(|cut| cut.window_s).reduce(f64::max);
     let mut view = PromiseView {
+        store: name.clone(),
+        fault: String::new(),
+        cuts_not_needed: 0,
+        repeat: String::new(),
         name,
         state,
         cuts: cuts.len() as u64,
@@ -150,6 +182,7 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             view.name,
             number::plural(view.cuts, "power cut", "power cuts")
         ),
+        PromiseState::NotTried => format!("{}: not tried.", view.name),
         PromiseState::NotKnown => {
             let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
             format!("{}: what was kept is not known of {} of {cuts}.", view.name, number::count(gone))

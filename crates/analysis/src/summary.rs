@@ -19,6 +19,9 @@ use crate::view::{AbView, LineView, PercentileView, PromiseState, PromiseView, R
 /// Most lines with a driven phase each; of more there is one for each store.
 const LINES_MAX: usize = 6;
 
+/// Most promises that have a line each; of more, a matrix has each at a glance.
+pub const PROMISES_MAX: usize = 4;
+
 /// The percentiles that a summary has.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
@@ -49,27 +52,50 @@ pub fn summary(
     }
 }
 
-/// What became of promises, the worst of them first.
+/// What became of promises, the worst of them first; of many how many came to what.
 fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
-    let mut all: Vec<&PromiseView> = promises.iter().collect();
+    if promises.len() > PROMISES_MAX {
+        return vec![promises_together(promises)];
+    }
+    let mut all: Vec<&PromiseView> = promises.iter().filter(|one| one.state != PromiseState::NotTried).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.state));
     let of = |one: &PromiseView| {
-        let part = |name: &str, value: String, bad: bool| {
-            let text = format!("{value} {name}").trim().to_owned();
-            SummaryPart { name: name.to_owned(), value, bad, text }
-        };
         let is_broken = one.state >= PromiseState::Lost;
-        let lost = format!("{} of {}", number::count(one.lost), number::count(one.acknowledged));
-        let mut parts = vec![part("", one.state.name().to_owned(), is_broken)];
+        let of = format!("of {} writes lost", number::count(one.acknowledged));
+        let state = one.state.name().to_owned();
+        let mut parts =
+            vec![SummaryPart { name: "promise".to_owned(), value: state.clone(), bad: is_broken, text: state }];
         if one.state != PromiseState::NothingAtRisk {
-            parts.push(part("writes lost", lost, one.lost > 0));
+            parts.push(counted(&of, number::count(one.lost), one.lost > 0));
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
-        parts.push(part(cuts, number::count(one.cuts), false));
+        parts.push(counted(cuts, number::count(one.cuts), false));
         let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
         SummaryView { place: one.name.clone(), lost: Some(one.lost), parts, text, ..SummaryView::default() }
     };
-    all.into_iter().take(2 * LINES_MAX).map(of).collect()
+    all.into_iter().map(of).collect()
+}
+
+/// A number with what it counts behind it.
+fn counted(name: &str, value: String, bad: bool) -> SummaryPart {
+    SummaryPart { text: format!("{value} {name}"), name: name.to_owned(), value, bad }
+}
+
+/// How many promises came to what, the worst first.
+fn promises_together(promises: &[PromiseView]) -> SummaryView {
+    let mut states: Vec<PromiseState> = promises.iter().map(|one| one.state).collect();
+    states.sort_by_key(|state| std::cmp::Reverse(*state));
+    let mut parts: Vec<SummaryPart> = states
+        .chunk_by(PartialEq::eq)
+        .filter_map(|same| {
+            let state = *same.first()?;
+            Some(counted(state.name(), number::count(same.len() as u64), state >= PromiseState::Lost))
+        })
+        .collect();
+    parts.push(counted("power cuts", number::count(promises.iter().map(|one| one.cuts).sum()), false));
+    let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+    let lost = Some(promises.iter().map(|one| one.lost).sum());
+    SummaryView { lost, parts, text, ..SummaryView::default() }
 }
 
 /// All repeats of one driven phase at one point of the sweep.

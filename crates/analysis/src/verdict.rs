@@ -10,6 +10,7 @@ use crate::line;
 use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
+use crate::summary::PROMISES_MAX;
 use crate::view::{
     AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState, PromiseView,
     TrialView, Verdict, VerdictState,
@@ -31,7 +32,7 @@ pub fn verdict(
     promises: &[PromiseView],
 ) -> Verdict {
     let broken = broken(run, goals, trials, promises);
-    let unseen = unseen(run, goals, lines);
+    let unseen = unseen(run, goals, lines, promises);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
@@ -40,7 +41,11 @@ pub fn verdict(
                 format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
             }
         };
-        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&broken, &unseen, lines) };
+        // Of many promises the report has each at a glance.
+        let is_said =
+            |sentence: &&String| promises.len() <= PROMISES_MAX || !promises.iter().any(|one| said(one) == **sentence);
+        let reasons: Vec<String> = broken.iter().filter(is_said).cloned().collect();
+        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&reasons, &unseen, lines) };
     }
     if let Some(first) = unseen.first() {
         // A search sets out to see goals break: what it came to says more.
@@ -263,11 +268,12 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
 }
 
 /// What was not seen: the run's own end, trials that failed, goals without a measurement.
-fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
+fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[PromiseView]) -> Vec<String> {
     let in_turn = run.header.outline.ab.is_some();
     let is_planned = lines.is_empty() && !in_turn;
     let mut unseen = Vec::new();
-    let planned = (run.header.outline.trials as usize).max(run.trials.len());
+    let not_needed = promises.iter().map(|one| one.cuts_not_needed as usize).sum();
+    let planned = (run.header.outline.trials as usize).saturating_sub(not_needed).max(run.trials.len());
     let how = match &run.state {
         RunState::Complete => None,
         RunState::Unfinished => Some("killed".to_string()),
@@ -276,6 +282,11 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView]) -> Vec<String> {
     };
     if let Some(how) = how {
         let place = match run.trials.last() {
+            // Of several at once none is the last.
+            Some(_) if !run.header.outline.cells.is_empty() => {
+                let ended = run.trials.iter().filter(|trial| trial.end_ns.is_some()).count();
+                format!("after {ended} of {} power cuts", number::count(planned as u64))
+            }
             None => "before the first trial".to_string(),
             Some(trial) => {
                 // How many rungs a search takes, or pairs a comparison, is not planned.

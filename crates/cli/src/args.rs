@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use faultfs::{FaultfsAction, FaultfsMount};
+pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use promise::PromiseArgs;
 pub use sync::SyncArgs;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_record::data::PhaseKind;
-use plimsoll_trial::{Sink, Told};
+use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
 
 /// How often a line is written where nobody said and there is no terminal.
@@ -72,6 +72,18 @@ impl Sink for Progress {
                 let mut shown = self.shown();
                 shown.add(row);
                 self.show(&mut shown);
+            }
+            Told::Cells(cells) => {
+                let mut shown = self.shown();
+                shown.trial = cells_line(cells);
+                match self.mode {
+                    Mode::Rewritten => rewrite(&shown.trial),
+                    Mode::Lines(every) if shown.told.elapsed() >= every => {
+                        shown.told = Instant::now();
+                        crate::say(&shown.trial);
+                    }
+                    _ => {}
+                }
             }
             Told::Note(text) => self.note(text),
             Told::Remark(text) if self.mode != Mode::Quiet => self.say(text),
@@ -155,6 +167,11 @@ impl Progress {
             Told::Event(event) => json!({
                 "type": "event", "at_s": event.from_ns as f64 / 1e9, "level": event.level.name(), "text": event.text,
             }),
+            Told::Cells(cells) => json!({
+                "type": "cells", "done": cells.done, "of": cells.of, "broken": cells.broken,
+                "left_s": cells.left.map(|left| left.as_secs_f64()),
+                "now": cells.now.iter().map(|(name, step)| json!({"name": name, "step": step})).collect::<Vec<_>>(),
+            }),
             Told::Remark(text) | Told::Notice(text) => json!({"type": "note", "text": text}),
             _ => return,
         };
@@ -217,6 +234,25 @@ impl Shown {
             parts.extend((since.errors > 0).then(|| format!("{} errors", number::count(since.errors))));
         }
         parts.join(" · ")
+    }
+}
+
+/// How far cells are: `12/36 · 2 broken · 4 min left · postgres: drive | sqlite: check`.
+fn cells_line(cells: &CellsSoFar) -> String {
+    let mut parts = vec![format!("{}/{} cuts", cells.done, cells.of)];
+    parts.extend((cells.broken > 0).then(|| format!("{} broken", cells.broken)));
+    parts.extend(cells.left.map(|left| format!("{} left", length(left))));
+    let now: Vec<String> = cells.now.iter().map(|(name, step)| format!("{name}: {step}")).collect();
+    parts.push(now.join(" | "));
+    parts.join(" · ")
+}
+
+/// A length of time that nobody needs to know to the second.
+pub fn length(time: Duration) -> String {
+    match time.as_secs_f64() {
+        s if s < 90.0 => format!("{:.0} s", s.ceil()),
+        s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3_600.0),
     }
 }
 

@@ -1,7 +1,10 @@
 //! The disk that a store of our own keeps its data on, where that is to be one which can lose power: parameters of every
 //! store that keeps data.
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Serialize, Serializer};
 
 use crate::catalogue::{ParamSpec, Params};
 use crate::store::Setting;
@@ -18,27 +21,47 @@ crate::words! {
     }
 }
 
-crate::words! {
-    /// What becomes of writes that were not flushed when the power goes.
-    pub enum Survivors {
-        /// None of them is on the disk.
-        None = "none",
-        /// All of them are: the disk's cache had a battery.
-        All = "all",
-        /// Each of them is, or is not, by lot.
-        Random = "random",
-        /// The same of each sector of 512 bytes: writes are torn.
-        Torn = "torn",
+/// Which nodes of a cluster lose power together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PowerNode {
+    /// All of them.
+    #[default]
+    All,
+    /// The one that takes all writes when the cut is armed.
+    Primary,
+    /// The one with this number, from 1.
+    Number(u32),
+}
+
+impl PowerNode {
+    /// The one with this word or number, as in plans.
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(Self::All),
+            "primary" => Some(Self::Primary),
+            number => number.parse().ok().filter(|number| *number > 0).map(Self::Number),
+        }
+    }
+
+    /// It is all of them.
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
     }
 }
 
-crate::words! {
-    /// When the power goes: before something becomes durable.
-    pub enum CutAt {
-        /// A flush of the disk.
-        Flush = "flush",
-        /// A write to the disk.
-        Write = "write",
+impl fmt::Display for PowerNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Primary => f.write_str("primary"),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl Serialize for PowerNode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -53,10 +76,10 @@ pub(crate) const PARAMS: [ParamSpec; 4] = [
     ParamSpec::one_of(
         DISK,
         &["plain", "ext4", "xfs", "btrfs"],
-        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, which can lose power",
+        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, for each node, which can lose power",
     )
     .of_private(),
-    ParamSpec::bytes(SIZE, "1GiB", "size of that disk; it takes as much room as is written to it").of_private(),
+    ParamSpec::bytes(SIZE, "1GiB", "size of that disk, each; it takes as much room as is written to it").of_private(),
     ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: that disk says that a flush is done and does nothing")
         .of_private(),
     ParamSpec::duration(

@@ -33,6 +33,7 @@
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
 //! | `words` | enums whose values have one word each |
+//! | [`fault`] | what such a disk can be asked to do wrong, and its words |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
 mod calendar;
@@ -40,6 +41,7 @@ pub mod catalogue;
 pub mod command;
 pub mod disk;
 pub mod error;
+pub mod fault;
 pub mod formula;
 pub mod http;
 pub mod kv;
@@ -74,8 +76,9 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
-pub use disk::{CutAt, Disk, FileSystem, Survivors, with_disk};
+pub use disk::{Disk, FileSystem, PowerNode, with_disk};
 pub use error::{StoreError, StoreErrorKind};
+pub use fault::{CutAt, Survivors};
 pub use formula::{Formula, FormulaError, Term};
 pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Template};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};

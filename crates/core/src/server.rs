@@ -146,6 +146,24 @@ pub trait Recipe: Send + Sync {
         "server"
     }
 
+    /// Whether a node keeps data that are lost with its disk. A proxy has nothing but its configuration.
+    fn keeps_data(&self, _node: usize) -> bool {
+        true
+    }
+
+    /// Whether one of the nodes takes all writes.
+    fn has_primary(&self) -> bool {
+        false
+    }
+
+    /// The number of the node that takes all writes just now, of a recipe that has one.
+    ///
+    /// # Errors
+    /// When no node says so.
+    fn primary(&self, nodes: &[Arc<Node>], _waits: &Waits) -> Result<usize, StoreError> {
+        Ok(nodes.first().map_or(0, |node| node.number))
+    }
+
     /// The ports that it listens on, where it has a host of its own.
     fn ports(&self, _node: usize) -> &'static [u16] {
         self.spec().ports

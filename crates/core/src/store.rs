@@ -459,6 +459,18 @@ pub trait Store: Send {
         Ok(None)
     }
 
+    /// The numbers of the nodes that have a copy of everything each, waiting until each has caught up with what the cluster has now;
+    /// none where there is one copy, or each node has some of the keys.
+    ///
+    /// # Errors
+    /// When one does not catch up.
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Has sessions opened from now on only read, and what the node with this number has by itself; `None`: as they are otherwise.
+    fn read_copy(&mut self, _node: Option<usize>) {}
+
     /// Makes everything acknowledged so far survive power loss: the one sync of `at-end`.
     fn sync(&mut self) -> Result<(), StoreError>;
 

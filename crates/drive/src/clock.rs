@@ -16,7 +16,9 @@ const RATE_BASE_NS: u64 = 5_000_000;
 /// Time since the run's start. Copies share the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
+    /// The moment at which it was started, on CLOCK_MONOTONIC, and what it said then.
     origin_ns: u64,
+    start_ns: u64,
     /// The counter at a moment near the origin; `None` where the kernel does not trust it.
     counter: Option<Pair>,
 }
@@ -31,23 +33,28 @@ struct Pair {
 impl Clock {
     /// Starts the run's clock. Takes about 5 ms where it has a counter to calibrate.
     pub fn start() -> Clock {
+        Self::start_at(0)
+    }
+
+    /// The same for a run that goes on `start_ns` after its start, whose clock has gone with its process.
+    pub fn start_at(start_ns: u64) -> Clock {
         let origin_ns = monotonic_ns();
-        let mut clock = Clock { origin_ns, counter: None };
+        let mut clock = Clock { origin_ns, start_ns, counter: None };
         if kernel_trusts_counter() {
             clock.counter = clock.pair();
-            clock.sleep_until(RATE_BASE_NS);
+            clock.sleep_until(start_ns.saturating_add(RATE_BASE_NS));
         }
         clock
     }
 
     /// Nanoseconds since the run's start.
     pub fn now_ns(&self) -> u64 {
-        monotonic_ns() - self.origin_ns
+        monotonic_ns() - self.origin_ns + self.start_ns
     }
 
-    /// A moment on CLOCK_MONOTONIC as this clock has it; 0 for one before the run's start.
+    /// A moment on CLOCK_MONOTONIC as this clock has it; the clock's start for one before that.
     pub fn of_monotonic(&self, monotonic_ns: u64) -> u64 {
-        monotonic_ns.saturating_sub(self.origin_ns)
+        monotonic_ns.saturating_sub(self.origin_ns) + self.start_ns
     }
 
     /// Sleeps until `at_ns`, without rounding. Woken early by a signal.
@@ -58,7 +65,7 @@ impl Clock {
 
     /// `at_ns` as the kernel says it, on CLOCK_MONOTONIC.
     pub(crate) fn timespec(&self, at_ns: u64) -> Timespec {
-        let ns = self.origin_ns.saturating_add(at_ns);
+        let ns = self.origin_ns.saturating_add(at_ns.saturating_sub(self.start_ns));
         Timespec { tv_sec: (ns / SECOND_NS) as i64, tv_nsec: (ns % SECOND_NS) as _ }
     }
 

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::{CutAt, Fault, Survivors};
 use rustix::fs::{Mode, OFlags};
 
+use crate::counters::{AtRisk, Counters, Cut};
 use crate::error::{FaultError, UNDERLYING};
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, Survivors};
 
 /// The socket's name in the device's directory.
 pub(crate) const SOCKET: &str = "control";
@@ -28,6 +30,9 @@ arm now|flush N|write N            cut the power at the Nth flush or write from 
 freeze now|flush N|write N         the same, but what runs on the device does not notice: what it writes from then
                                    on is gone after the power is on again
 cut                                cut it now
+halt now|flush N|write N           the same, but flushes fail from then on: nobody is promised anything more
+tell DIRECTORY                     have the device in this directory freeze, or halt, too, as soon as this one does; said
+                                   after it was told to, and forgotten at clear
 wait MILLISECONDS                  wait for the cut; the answer is as that to status
 set ignore-flushes                 answer flushes, and make nothing durable
 set eio write|flush|read once|always|silent N
@@ -88,6 +93,24 @@ impl Control {
         self.ask(&format!("freeze {cut}"), ANSWER_LIMIT).map(drop)
     }
 
+    /// The same with flushes that fail from then on: for a machine that others listen to. What it said after a flush that did nothing
+    /// would be a lie to them, which they remember when it has power again.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn halt(&self, cut: CutAt) -> Result<(), FaultError> {
+        self.ask(&format!("halt {cut}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Has `other` freeze or halt, too, as soon as this device does: both are on one circuit. To be said after this one was armed; forgotten when the cut is over, or cleared. The daemons do it among themselves, in a fraction of a
+    /// millisecond: [`Cut::at_ns`] of both says how far they are apart.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn tell(&self, other: &Control) -> Result<(), FaultError> {
+        self.ask(&format!("tell {}", other.directory().display()), ANSWER_LIMIT).map(drop)
+    }
+
     /// The cut, if it has happened.
     ///
     /// # Errors
@@ -139,7 +162,8 @@ impl Control {
         let status = self.ask("status", ANSWER_LIMIT)?;
         let value = |name: &str| status.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         let (file_system, open) = value("file_system").zip(value("open")).ok_or_else(|| self.strange(&status))?;
-        Ok((file_system.parse()?, open.parse().map_err(|_| self.strange(&status))?))
+        let file_system = file_system.parse().map_err(FaultError::Usage)?;
+        Ok((file_system, open.parse().map_err(|_| self.strange(&status))?))
     }
 
     /// Keeps what survives, and has the device work again.

@@ -4,14 +4,16 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::Survivors;
 use rustix::mount::UnmountFlags;
 
+use crate::device::{mount_repaired, private};
 use crate::error::FaultError;
 use crate::extents::Extent;
-use crate::fault::{FileSystem, Survivors};
 use crate::image;
 use crate::log::{LogEntry, LogKind, log_entries};
-use crate::loop_device::{mount_file, unmount};
+use crate::loop_device::unmount;
 use crate::survivors::surviving;
 
 /// How long somebody may still use a mounted image that is dropped, before it is taken away under him.
@@ -32,39 +34,68 @@ pub struct CrashPoint {
 /// # Errors
 /// Where the log is shorter than a point says, or the disk is full.
 pub fn crash_images(log: &Path, base: &Path, points: &[CrashPoint], into: &Path) -> Result<Vec<PathBuf>, FaultError> {
-    let entries = log_entries(log)?;
-    let log_file = File::open(log).map_err(FaultError::at(log))?;
     let name = |index: usize| into.join(format!("{index:06}.img"));
     let durable_path = into.join("durable");
-    image::copy(base, &durable_path).map_err(FaultError::at(&durable_path))?;
-    let durable = File::options().write(true).open(&durable_path).map_err(FaultError::at(&durable_path))?;
+    let mut replay = Replay::new(
+        log,
+        base,
+        private().create(true).truncate(true).open(&durable_path).map_err(FaultError::at(&durable_path))?,
+    )?;
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|index| points[*index].entries);
-    let (mut unflushed, mut done) = (Vec::new(), 0);
     for index in order {
-        let CrashPoint { entries: until, survivors } = points[index];
-        let Some(new) = entries.get(done..until) else {
-            let what = format!("{}: it has {} records, and not {until}", log.display(), entries.len());
-            return Err(FaultError::Usage(what));
-        };
-        for entry in new {
-            replay(*entry, &mut unflushed, &log_file, &durable).map_err(FaultError::at(&durable_path))?;
-        }
-        done = until;
         let path = name(index);
-        let made = image::copy(&durable_path, &path).and_then(|()| {
-            let image = File::options().write(true).open(&path)?;
-            let operations = unflushed.iter().map(|extent: &Extent| (extent.end - extent.start, extent.data.is_some()));
-            surviving(operations, survivors).into_iter().try_for_each(|piece| {
-                let whole = unflushed[piece.operation];
-                let first = whole.start + piece.first;
-                image::apply(&log_file, &image, whole.part(first, first + piece.sectors))
-            })
-        });
-        made.map_err(FaultError::at(&path))?;
+        let image = private().create(true).truncate(true).open(&path).map_err(FaultError::at(&path))?;
+        replay.image(&points[index], &image)?;
     }
     fs::remove_file(&durable_path).map_err(FaultError::at(&durable_path))?;
     Ok((0..points.len()).map(name).collect())
+}
+
+/// A log that is gone through once, from its beginning: images are made in its order.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    /// For what goes wrong.
+    path: PathBuf,
+    log: File,
+    entries: Vec<LogEntry>,
+    /// What is durable after the first `done` of them, and what is not.
+    durable: File,
+    unflushed: Vec<Extent>,
+    done: usize,
+}
+
+impl Replay {
+    /// Begins with `base`, which is copied into `durable`, an empty file.
+    pub(crate) fn new(log: &Path, base: &Path, durable: File) -> Result<Self, FaultError> {
+        let entries = log_entries(log)?;
+        let base_file = File::open(base).map_err(FaultError::at(base))?;
+        image::copy_into(&base_file, &durable).map_err(FaultError::at(base))?;
+        let log_file = File::open(log).map_err(FaultError::at(log))?;
+        Ok(Self { path: log.to_owned(), log: log_file, entries, durable, unflushed: Vec::new(), done: 0 })
+    }
+
+    /// Makes of `image`, an empty file, what a cut at `point` leaves, which is at or behind the one before. Says how many writes were at risk
+    /// there.
+    pub(crate) fn image(&mut self, point: &CrashPoint, image: &File) -> Result<u64, FaultError> {
+        let Some(new) = self.entries.get(self.done..point.entries) else {
+            let (path, there, wanted) = (self.path.display(), self.entries.len(), point.entries);
+            return Err(FaultError::Usage(format!("{path}: it has {there} records, and not {wanted}")));
+        };
+        let made = new.iter().try_for_each(|entry| replay(*entry, &mut self.unflushed, &self.log, &self.durable));
+        let made = made.and_then(|()| {
+            self.done = point.entries;
+            image::copy_into(&self.durable, image)?;
+            let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
+            surviving(operations, point.survivors).into_iter().try_for_each(|piece| {
+                let whole = self.unflushed[piece.operation];
+                let first = whole.start + piece.first;
+                image::apply(&self.log, image, whole.part(first, first + piece.sectors))
+            })
+        });
+        made.map_err(FaultError::at(&self.path))?;
+        Ok(self.unflushed.iter().filter(|extent| extent.data.is_some()).count() as u64)
+    }
 }
 
 fn replay(entry: LogEntry, unflushed: &mut Vec<Extent>, log: &File, durable: &File) -> std::io::Result<()> {
@@ -82,13 +113,13 @@ fn replay(entry: LogEntry, unflushed: &mut Vec<Extent>, log: &File, durable: &Fi
 pub struct ImageMount(PathBuf);
 
 impl ImageMount {
-    /// Makes the directory `at`, and mounts the image there; that has the file system recover.
+    /// Makes the directory `at`, and mounts the image there; that has the file system recover. An ext4 that cannot be mounted is repaired first.
     ///
     /// # Errors
     /// When the file system cannot be mounted, which after a crash is a finding.
     pub fn new(image: &Path, file_system: FileSystem, at: &Path) -> Result<Self, FaultError> {
         fs::create_dir(at).map_err(FaultError::at(at))?;
-        let mounted = mount_file(image, file_system, at);
+        let mounted = mount_repaired(image, file_system, at);
         if mounted.is_err() {
             let _ = fs::remove_dir(at);
         }

@@ -16,15 +16,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::CutAt;
 use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
-use crate::control::SOCKET;
+use crate::control::{Control, SOCKET};
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
-use crate::fault::{CutAt, FileSystem, number};
 use crate::fuse::{self, Shared};
 use crate::log::Log;
 use crate::remove::remove;
@@ -135,7 +136,7 @@ fn start(
         let path = directory.join(name);
         private().create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
     };
-    let file_system: FileSystem = file_system.parse()?;
+    let file_system: FileSystem = file_system.parse().map_err(FaultError::Usage)?;
     // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
     // as any FUSE daemon.
     let _ = rustix::process::configure_io_flusher_behavior(true);
@@ -195,7 +196,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem
     }
 }
 
-fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io::Result<()> {
+fn converse(stream: UnixStream, shared: &Arc<Shared>, file_system: FileSystem) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
         let line = match answer(&line?, shared, file_system) {
@@ -207,30 +208,39 @@ fn converse(stream: UnixStream, shared: &Shared, file_system: FileSystem) -> io:
     Ok(())
 }
 
-fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String, FaultError> {
+fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<String, FaultError> {
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
-        "arm" | "freeze" => {
-            let at = rest.parse()?;
-            if !shared.with(|disk| disk.arm(at, verb == "freeze")) {
+        "arm" | "freeze" | "halt" => {
+            let at = rest.parse().map_err(FaultError::Usage)?;
+            let is_armed =
+                |disk: &mut Disk| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
+            if !shared.with(is_armed) {
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
         "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
-        "set" => rest.parse().map(|fault| shared.with(|disk| disk.set(fault)))?,
+        "set" => {
+            let fault = rest.parse().map_err(FaultError::Usage)?;
+            shared.with(|disk| disk.set(fault));
+        }
         "clear" => shared.with(Disk::clear),
         "count-anew" => shared.with(Disk::count_anew),
         "status" => {}
         "power-on" => {
-            let survivors = rest.parse()?;
+            let survivors = rest.parse().map_err(FaultError::Usage)?;
             if shared.open() > 0 {
                 return Err(FaultError::Refused("the device is still in use: unmount it first".into()));
             }
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
-        _ => return Err(crate::fault::unknown(line, "arm, freeze, cut, wait, set, clear, status or power-on")),
+        _ => {
+            let known = "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on";
+            return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
+        }
     }
     if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
         return Err(FaultError::Refused(format!("{UNDERLYING}{broken}")));
@@ -241,9 +251,29 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
     Ok(said)
 }
 
+/// Has `other` freeze when the power of this disk goes, unless that is called off before.
+fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
+    let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
+    let wait = move || {
+        while shared.with(|disk| disk.is_armed() && disk.cut().is_none()) {
+            shared.wait_for_cut(Duration::from_secs(1));
+        }
+        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.halts()));
+        if is_cut {
+            // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
+            let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
+        }
+    };
+    std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
+}
+
 fn status(shared: &Shared, file_system: FileSystem) -> String {
     let (counters, cut) = shared.with(|disk| (disk.counters(), disk.cut()));
     let power = if cut.is_some() { "off" } else { "on" };
     let cut = cut.map(|cut| format!(" {cut}")).unwrap_or_default();
     format!("power={power} file_system={file_system} open={} {counters}{cut}", shared.open())
+}
+
+fn number(text: &str) -> Result<u64, FaultError> {
+    text.parse().map_err(|_| FaultError::Usage(format!("{text:?} is no whole number")))
 }

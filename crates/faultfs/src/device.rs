@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::{CutAt, Survivors};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 use crate::control::Control;
+use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::daemon::{GO, READY_BYTES_MAX, execute};
 use crate::error::FaultError;
-use crate::fault::{AtRisk, CutAt, FileSystem, SECTOR_BYTES, Survivors};
 use crate::fuse::FILE;
 use crate::image;
 use crate::loop_device::{LOOK_INTERVAL, mount_file, unmount};
@@ -72,7 +74,7 @@ impl FaultDevice {
             return Err(FaultError::NotRoot);
         }
         File::options().read(true).write(true).open("/dev/fuse").map_err(FaultError::NoFuse)?;
-        let least_bytes = spec.file_system.least_bytes();
+        let least_bytes = least_bytes(spec.file_system);
         if spec.size_bytes < least_bytes {
             return Err(FaultError::TooSmall {
                 size_bytes: spec.size_bytes,
@@ -251,10 +253,7 @@ impl Control {
         };
         let at_risk = self.power_on(survivors)?;
         let file = self.directory().join(FUSE).join(FILE);
-        mount_file(&file, file_system, &mount_point).or_else(|error| match repaired(&file, file_system) {
-            true => mount_file(&file, file_system, &mount_point),
-            false => Err(error),
-        })?;
+        mount_repaired(&file, file_system, &mount_point)?;
         Ok(at_risk)
     }
 }
@@ -332,6 +331,14 @@ impl Mkfs {
     }
 }
 
+/// Mounts the file system in `file` at `at`; one that cannot be mounted is put right first, if it can be.
+pub(crate) fn mount_repaired(file: &Path, file_system: FileSystem, at: &Path) -> Result<(), FaultError> {
+    mount_file(file, file_system, at).or_else(|error| match repaired(file, file_system) {
+        true => mount_file(file, file_system, at),
+        false => Err(error),
+    })
+}
+
 /// Whether a file system that cannot be mounted was put right, as a machine does it when it starts: a superblock of ext4 that was
 /// torn is replaced by a copy of it. The others have nothing that does so unasked.
 fn repaired(file: &Path, file_system: FileSystem) -> bool {
@@ -345,13 +352,11 @@ fn repaired(file: &Path, file_system: FileSystem) -> bool {
     program.and_then(|program| run(program).ok()).and_then(|status| status.code()).is_some_and(|code| code <= 1)
 }
 
-impl FileSystem {
-    /// The smallest device that its mkfs takes, or that has a journal.
-    fn least_bytes(self) -> u64 {
-        match self {
-            Self::Ext4 => 16 << 20,
-            Self::Xfs => 300 << 20,
-            Self::Btrfs => 128 << 20,
-        }
+/// The smallest device that its mkfs takes, or that has a journal.
+fn least_bytes(file_system: FileSystem) -> u64 {
+    match file_system {
+        FileSystem::Ext4 => 16 << 20,
+        FileSystem::Xfs => 300 << 20,
+        FileSystem::Btrfs => 128 << 20,
     }
 }

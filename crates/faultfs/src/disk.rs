@@ -12,10 +12,11 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
 use rustix::io::Errno;
 
+use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
-use crate::fault::{AtRisk, Counters, Cut, CutAt, Fault, How, On, SECTOR_BYTES, Survivors};
 use crate::image;
 use crate::log::{Log, LogKind, now_ns};
 use crate::random::Random;
@@ -62,6 +63,8 @@ pub(crate) struct Disk {
     cut: Option<Cut>,
     /// Since a cut that froze the device: what the machine above goes on to see.
     after: Option<Extents>,
+    /// Of one that froze, or is to freeze: flushes fail from then on.
+    halts: bool,
     counters: Counters,
     /// What went wrong with the files of ours; then there is no power.
     broken: Option<String>,
@@ -78,6 +81,7 @@ impl Disk {
             newest: Extents::default(),
             faults: Faults::default(),
             armed: None,
+            halts: false,
             cut: None,
             after: None,
             counters: Counters::default(),
@@ -103,6 +107,11 @@ impl Disk {
         self.cut
     }
 
+    /// Whether the power is to go, or has gone.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
     /// What went wrong with the files under the device, which is no fault that anybody asked for.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
@@ -125,6 +134,17 @@ impl Disk {
         true
     }
 
+    /// The same with a device that freezes and fails flushes from then on.
+    pub(crate) fn halt(&mut self, at: CutAt) -> bool {
+        self.halts |= self.cut.is_none();
+        self.arm(at, true)
+    }
+
+    /// Whether flushes fail when it freezes.
+    pub(crate) fn halts(&self) -> bool {
+        self.halts
+    }
+
     pub(crate) fn set(&mut self, fault: Fault) {
         match fault {
             Fault::IgnoreFlushes => self.faults.ignores_flushes = true,
@@ -140,7 +160,7 @@ impl Disk {
     /// Nothing is wrong any more, and no cut is armed.
     pub(crate) fn clear(&mut self) {
         self.faults = Faults::default();
-        self.armed = None;
+        (self.armed, self.halts) = (None, false);
     }
 
     /// How late the next such request is to be answered.
@@ -237,7 +257,7 @@ impl Disk {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
-        if self.after.is_some() {
+        if self.after.is_some() && !self.halts {
             return Ok(());
         }
         if self.cut.is_some() {
@@ -247,7 +267,8 @@ impl Disk {
         if let Some(armed) = &mut self.armed {
             armed.flushes += 1;
             if armed.at == CutAt::Flush(armed.flushes) {
-                return self.power_off();
+                let frozen = self.power_off();
+                return if self.halts { Err(Errno::IO) } else { frozen };
             }
         }
         match self.fate(On::Flush) {
@@ -284,7 +305,7 @@ impl Disk {
         self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
         self.unflushed.clear();
         self.newest.clear();
-        (self.cut, self.after) = (None, None);
+        (self.cut, self.after, self.halts) = (None, None, false);
         Ok(cut.at_risk)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::fault::FileSystem;
+use plimsoll_core::{FileSystem, StoreError, StoreErrorKind};
 
 /// How the daemon says that it is [`FaultError::Underlying`].
 pub(crate) const UNDERLYING: &str = "the disk under the device failed: ";
@@ -63,6 +63,18 @@ pub enum FaultError {
         /// What is enough.
         least_bytes: u64,
     },
+    /// What is on the device is no file system any more, or none that the kernel takes.
+    #[error("{} cannot be mounted as {file_system} at {}: {source}; dmesg says why", device.display(), at.display())]
+    NotMountable {
+        /// The file that the loop device is on.
+        device: PathBuf,
+        /// What it should be.
+        file_system: FileSystem,
+        /// Where it was to be mounted.
+        at: PathBuf,
+        /// As the kernel says.
+        source: io::Error,
+    },
     /// A program failed.
     #[error("{program} failed: {said}")]
     Failed {
@@ -99,5 +111,30 @@ impl FaultError {
     /// For `map_err` where a path is what matters.
     pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
         move |source| Self::Io { what: path.display().to_string(), source: source.into() }
+    }
+}
+
+impl From<FaultError> for StoreError {
+    fn from(error: FaultError) -> Self {
+        use StoreErrorKind as Kind;
+        let kind = match &error {
+            FaultError::Usage(_)
+            | FaultError::TooSmall { .. }
+            | FaultError::NotEmpty(_)
+            | FaultError::InUse(_)
+            | FaultError::Refused(_) => Kind::Usage,
+            FaultError::NotRoot => Kind::Permission,
+            FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => Kind::Missing,
+            FaultError::Gone { .. } => Kind::Unreachable,
+            FaultError::Underlying(_) => Kind::DiskFull,
+            FaultError::Busy { .. } | FaultError::Failed { .. } | FaultError::NotMountable { .. } => Kind::Broken,
+            FaultError::Io { what, source } => return Self::io(what, source),
+        };
+        // What to do next stands behind the last semicolon.
+        let text = error.to_string();
+        match text.rsplit_once("; ") {
+            Some((what, next)) => Self::new(kind, what).next(next),
+            None => Self::new(kind, text),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fault::SECTOR_BYTES;
+use crate::counters::SECTOR_BYTES;
 
 /// Sectors that follow one another and have one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

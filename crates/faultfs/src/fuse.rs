@@ -11,9 +11,9 @@ use fuser::{
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
 };
+use plimsoll_core::fault::On;
 
 use crate::disk::Disk;
-use crate::fault::On;
 
 /// The file's name.
 pub(crate) const FILE: &str = "device";

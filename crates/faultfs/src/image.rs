@@ -5,12 +5,14 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use plimsoll_core::FileSystem;
 use rustix::fs::{FallocateFlags, SeekFrom as Find};
 use rustix::io::Errno;
 
+use crate::counters::SECTOR_BYTES;
 use crate::device::private;
+use crate::error::FaultError;
 use crate::extents::Extent;
-use crate::fault::SECTOR_BYTES;
 
 /// How much is copied at once.
 const COPY_BYTES: u64 = 1 << 20;
@@ -35,22 +37,42 @@ pub(crate) fn apply(log: &File, image: &File, extent: Extent) -> io::Result<()> 
 
 /// Copies a file with its holes.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, mut target) = (File::open(from)?, private().create(true).truncate(true).open(to)?);
+    copy_into(&File::open(from)?, &private().create(true).truncate(true).open(to)?)
+}
+
+/// The same into a file that is empty.
+pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> {
     let length = source.metadata()?.len();
     target.set_len(length)?;
     let mut at = 0;
     while at < length {
-        let data = match rustix::fs::seek(&source, Find::Data(at)) {
+        let data = match rustix::fs::seek(source, Find::Data(at)) {
             Ok(data) => data,
             // Nothing but a hole is left.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
-        let end = rustix::fs::seek(&source, Find::Hole(data))?;
+        let end = rustix::fs::seek(source, Find::Hole(data))?;
         source.seek(SeekFrom::Start(data))?;
         target.seek(SeekFrom::Start(data))?;
-        io::copy(&mut io::Read::take(&mut source, end - data), &mut target)?;
+        io::copy(&mut io::Read::take(source, end - data), &mut target)?;
         at = end;
     }
     Ok(())
+}
+
+/// Which file system is in an image, by the magic number of its superblock (fs/ext4/ext4.h, fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
+pub(crate) fn file_system(image: &Path) -> Result<FileSystem, FaultError> {
+    let file = File::open(image).map_err(FaultError::at(image))?;
+    let magic: [(FileSystem, u64, &[u8]); 3] = [
+        (FileSystem::Ext4, 0x438, b"\x53\xef"),
+        (FileSystem::Xfs, 0, b"XFSB"),
+        (FileSystem::Btrfs, 0x1_0040, b"_BHRfS_M"),
+    ];
+    let is_there = |(_, at, magic): &(FileSystem, u64, &[u8])| {
+        let mut found = vec![0; magic.len()];
+        file.read_exact_at(&mut found, *at).is_ok() && found == *magic
+    };
+    let found = magic.into_iter().find(is_there).map(|(file_system, ..)| file_system);
+    found.ok_or_else(|| FaultError::Usage(format!("{}: this is no ext4, XFS or Btrfs", image.display())))
 }

@@ -4,23 +4,25 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `fault` | what can be asked, and its words on the control socket |
+//! | [`plimsoll_core::fault`] | what can be asked, and its words on the control socket |
+//! | `counters` | what arrived, and what a cut lost |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
 //! | `fuse`, `loop_device` | how the kernel reaches it |
 //! | `daemon`, `control` | the process that it lives in, and how that is told something |
 //! | `device`, `remove` | a device from its beginning to its end |
-//! | `crash_image` | many crashes from one run |
+//! | `crash_image`, `crash_check` | many crashes from one run; a command that looks at them |
 #![warn(missing_docs)]
 
 mod control;
+mod counters;
+mod crash_check;
 mod crash_image;
 mod daemon;
 mod device;
 mod disk;
 mod error;
 mod extents;
-mod fault;
 mod fuse;
 mod image;
 mod log;
@@ -32,9 +34,12 @@ mod remove;
 mod survivors;
 
 pub use control::{Control, HELP};
+pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
 pub use device::{DeviceSpec, FaultDevice};
 pub use error::FaultError;
-pub use fault::{AtRisk, Counters, Cut, CutAt, Fault, FileSystem, How, On, SECTOR_BYTES, Survivors};
 pub use log::{LogEntry, LogKind, log_entries};
+pub use plimsoll_core::FileSystem;
+pub use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
 pub use remove::sweep_orphans;

@@ -8,8 +8,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::counters::SECTOR_BYTES;
 use crate::error::FaultError;
-use crate::fault::SECTOR_BYTES;
 
 const HEADER_BYTES: u64 = 32;
 /// What a log that is not kept may take of the disk when nothing is un-flushed.

@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::FileSystem;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::FaultError;
-use crate::fault::FileSystem;
 
 /// linux/loop.h
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
@@ -59,12 +59,12 @@ pub(crate) fn mount_file(file: &Path, file_system: FileSystem, at: &Path) -> Res
         FileSystem::Ext4 | FileSystem::Btrfs => None,
     };
     let mounted = rustix::mount::mount(&device, at, file_system.name(), MountFlags::empty(), options);
-    mounted.map_err(|error| FaultError::Io {
-        what: match error {
-            Errno::NODEV => format!("this kernel has no {file_system} (modprobe {file_system})"),
-            _ => format!("{} cannot be mounted as {file_system} at {}; dmesg says why", file.display(), at.display()),
+    mounted.map_err(|error| match error {
+        Errno::NODEV => FaultError::Io {
+            what: format!("this kernel has no {file_system} (modprobe {file_system})"),
+            source: error.into(),
         },
-        source: error.into(),
+        _ => FaultError::NotMountable { device: file.to_owned(), file_system, at: at.to_owned(), source: error.into() },
     })
 }
 

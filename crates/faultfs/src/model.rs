@@ -4,12 +4,14 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use plimsoll_core::FileSystem;
+use plimsoll_core::fault::{CutAt, Fault, Survivors};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::disk::Disk;
-use crate::fault::{AtRisk, CutAt, Fault, FileSystem, SECTOR_BYTES, Survivors};
 use crate::random::Random;
 use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};

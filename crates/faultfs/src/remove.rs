@@ -56,7 +56,7 @@ pub fn sweep_orphans() -> Vec<PathBuf> {
 }
 
 /// Where something is mounted, in order, of what `is_meant` by its source and place (proc_pid_mountinfo(5)).
-fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBuf> {
+pub(crate) fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let parsed = table.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;

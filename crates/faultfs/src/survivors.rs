@@ -1,6 +1,7 @@
 //! Which parts of the un-flushed writes a cut leaves, as a pure function of their order and lengths.
 
-use crate::fault::Survivors;
+use plimsoll_core::fault::Survivors;
+
 use crate::random::Random;
 
 /// Sectors of one un-flushed operation that are there after the cut.

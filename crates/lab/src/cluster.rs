@@ -15,6 +15,7 @@ use plimsoll_core::{
     StoreErrorKind, Waits,
 };
 
+use crate::disks::Disks;
 use crate::ending::Ending;
 use crate::hosts::{Entered, Host, Link, Network};
 use crate::limits;
@@ -41,17 +42,17 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 pub struct Cluster(ClusterHandle);
 
 /// Where servers may have their directories.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Bases {
     /// Best first: the first is taken that the servers' user can get to.
     pub places: Vec<PathBuf>,
-    /// Where their data are, if that is elsewhere: on a disk that can lose power.
-    pub data: Option<PathBuf>,
+    /// Where their data are, if that is elsewhere: on disks that can lose power.
+    pub(crate) disks: Option<Arc<Disks>>,
 }
 
 impl<T: AsRef<[PathBuf]> + ?Sized> From<&T> for Bases {
     fn from(places: &T) -> Self {
-        Self { places: places.as_ref().to_owned(), data: None }
+        Self { places: places.as_ref().to_owned(), disks: None }
     }
 }
 
@@ -144,6 +145,10 @@ impl Cluster {
             spec,
         });
         let ports = if spec.hosts == 0 { provisions::free_ports(spec.nodes * spec.ports.len())? } else { Vec::new() };
+        if let Some(disks) = &running.bases.disks {
+            progress(&format!("making disks with {}", disks.file_system().name()));
+            disks.make((0..spec.nodes).filter_map(|number| running.machine(number)), Some(&running.user))?;
+        }
         for number in 0..spec.nodes {
             running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
@@ -178,6 +183,23 @@ impl ClusterHandle {
     /// What a node was to the cluster when it was made.
     pub fn role(&self, number: usize) -> &'static str {
         self.0.recipe.role(number)
+    }
+
+    /// The number of the node that takes all writes just now.
+    ///
+    /// # Errors
+    /// `Usage` where none does; when no node says so.
+    pub(crate) fn primary(&self) -> Result<usize, StoreError> {
+        let _there = self.0.enter()?;
+        self.0.recipe.primary(&self.0.nodes(), &self.0.waits)
+    }
+
+    /// Which of the machines a node is in, each with a disk of its own; `None` where it keeps no data.
+    ///
+    /// # Errors
+    /// `Usage` where there is no such node.
+    pub(crate) fn machine(&self, number: usize) -> Result<Option<usize>, StoreError> {
+        self.0.find(number).map(|_| self.0.machine(number))
     }
 
     /// Where a node's log is, and the directory that all its files are in.
@@ -292,6 +314,11 @@ impl Running {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Nodes of one host are in one machine.
+    fn machine(&self, number: usize) -> Option<usize> {
+        self.recipe.keeps_data(number).then(|| self.recipe.host(number))
+    }
+
     fn enter(&self) -> Result<Option<Entered>, StoreError> {
         self.network.as_ref().map(|network| network.enter()).transpose()
     }
@@ -320,8 +347,8 @@ impl Running {
             &self.log_dir,
             &self.waits,
         )?;
-        if let Some(data) = &self.bases.data {
-            server.keep_data_in(data)?;
+        if let Some((disks, machine)) = self.bases.disks.as_ref().zip(self.machine(number)) {
+            server.keep_data_in(&disks.mount_point(machine, Some(&self.user))?)?;
         }
         limits::apply(&self.limits, server.root_dir())?;
         let host = match &self.network {

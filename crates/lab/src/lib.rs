@@ -17,7 +17,8 @@
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
 //! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
-//! | `power` | [`PowerSwitch`]: the power of a disk that a store has its data on |
+//! | `disks` | [`PowerSwitch`]: the disks that a store has its data on, one for each of its machines, and whose power goes |
+//! | `power` | one such disk, and its power |
 //! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
 //! | `place` | where those directories may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
@@ -28,6 +29,7 @@
 
 pub mod cluster;
 pub mod described;
+mod disks;
 pub mod ending;
 pub mod holders;
 pub mod hosts;
@@ -46,13 +48,14 @@ mod tree;
 pub mod user;
 
 pub use cluster::{Bases, Cluster, ClusterHandle};
+pub use disks::{PowerSwitch, sweep_disks};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
-pub use power::{PowerCutSeen, PowerOn, PowerSwitch, sweep_disks};
+pub use power::{PowerCutSeen, PowerOn};
 pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};

@@ -12,13 +12,13 @@ use plimsoll_core::{
 
 use crate::cluster::{Bases, Cluster};
 use crate::described::{self, DescribedServer};
+use crate::disks::{OwnDisks, PowerSwitch};
 use crate::hosts::Entered;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
-use crate::power::{self, DISK, PowerOn, PowerSwitch, PoweredDisk};
+use crate::power::PowerOn;
 use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
-use crate::user::ServerUser;
 
 /// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
 /// has ended.
@@ -33,8 +33,8 @@ pub struct OpenStore {
     spec: StoreSpec,
     is_closed: bool,
     is_dead: bool,
-    // Dropped last: what is on it has to have ended.
-    disk: Option<(Disk, PoweredDisk)>,
+    // Dropped last: what is on them has to have ended.
+    disks: Option<OwnDisks>,
 }
 
 /// Where a store is.
@@ -66,23 +66,17 @@ pub fn open(
     mut options: OpenOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<OpenStore, StoreError> {
-    let is_described = matches!(options.target, Target::Described { .. });
-    let disk = match (Disk::of(&options.params), &mut options.target) {
+    let disks = match (Disk::of(&options.params), &options.target) {
         (Some(disk), Target::Private { data_dir, .. } | Target::Described { data_dir, .. }) => {
-            progress(&format!("making a disk with {}", disk.file_system.name()));
-            // A store inside this process is this process's user's.
-            let recipe = if is_described { None } else { kind.recipe(&options.params)? };
-            let user = recipe.map(|recipe| ServerUser::caller_or(recipe.spec().user, recipe.spec().package));
-            let user = if is_described { Some(ServerUser::caller()) } else { user.transpose()? };
-            Some((disk, PoweredDisk::start(&disk, &data_dir.join(DISK), user.as_ref())?))
+            Some(OwnDisks::new(disk, data_dir))
         }
         _ => None,
     };
-    let data = disk.as_ref().map(|(_, disk)| disk.mount_point());
+    let of_servers = || disks.as_ref().map(|disks| Arc::clone(&disks.0));
     let place = match &mut options.target {
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
-                let bases = Bases { places: bases(data_dir, *said), data };
+                let bases = Bases { places: bases(data_dir, *said), disks: of_servers() };
                 let limits = Limits::of(&options.params)?;
                 let supervisor = Supervisor::start()?;
                 let cluster =
@@ -91,12 +85,16 @@ pub fn open(
                 Place::Cluster { _there: cluster.handle().enter()?, cluster }
             }
             None => {
-                *data_dir = data.unwrap_or(std::mem::take(data_dir));
+                if let Some(disks) = &disks {
+                    progress(&format!("making a disk with {}", disks.0.file_system().name()));
+                    // A store inside this process is this process's user's.
+                    *data_dir = disks.0.mount_point(0, None)?;
+                }
                 Place::Embedded(data_dir.clone())
             }
         },
         Target::Described { server, data_dir, log_dir } => {
-            let bases = Bases { places: bases(data_dir, false), data };
+            let bases = Bases { places: bases(data_dir, false), disks: of_servers() };
             let recipe = Box::new(DescribedServer(server.clone()));
             let limits = Limits::of(&options.params)?;
             let supervisor = Supervisor::start()?;
@@ -126,13 +124,13 @@ pub fn open(
         _ => Place::Attached,
     };
     let (spec, store) = (kind.spec().clone(), kind.open(options, progress)?);
-    if let Some((_, disk)) = &disk {
+    if let Some(disks) = &disks {
         // Files that Plimsoll itself has written are not to be the store's loss.
-        power::sync(&disk.mount_point())?;
+        disks.0.sync()?;
         // To make a server takes many flushes that nobody asks about.
-        disk.slow_down()?;
+        disks.0.slow_down()?;
     }
-    Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disk })
+    Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disks })
 }
 
 /// Stops servers and starts them, with something done to each one's files in between.
@@ -212,17 +210,17 @@ impl OpenStore {
             Place::Lab { servers, .. } => servers.settings(),
             _ => Vec::new(),
         };
-        settings.extend(self.disk.iter().flat_map(|(disk, _)| disk.settings()));
+        settings.extend(self.disks.iter().flat_map(|disks| disks.0.settings()));
         settings
     }
 
-    /// What takes the power from its disk; `None` where that is none of ours.
+    /// What takes the power from its disks; `None` where those are none of ours.
     pub fn power_switch(&self) -> Option<PowerSwitch> {
-        let servers: Option<Arc<dyn Servers>> = match &self.place {
-            Place::Cluster { cluster, .. } => Some(cluster.handle().servers()),
+        let cluster = match &self.place {
+            Place::Cluster { cluster, .. } => Some(cluster.handle()),
             _ => None,
         };
-        self.disk.as_ref().map(|(_, disk)| disk.switch(servers))
+        self.disks.as_ref().map(|disks| PowerSwitch::new(disks, cluster))
     }
 
     /// Whether it did not come back after a power cut.
@@ -230,22 +228,21 @@ impl OpenStore {
         self.is_dead
     }
 
-    /// Takes the power from its disk, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
-    /// by lot with `seed`; servers are started on that.
+    /// Takes the power that is to go, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
+    /// and servers are started on that, and waited for until their cluster is whole.
     ///
     /// # Errors
     /// `Usage` where the disk is none of ours; what the disk fails with.
-    pub fn power_cycle(&mut self, survivors: Survivors, seed: u64) -> Result<PowerOn, StoreError> {
-        let switch = self.power_switch();
-        let Some((_, disk)) = &mut self.disk else {
+    pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerOn, StoreError> {
+        let Some(switch) = self.power_switch() else {
             return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
         };
-        let cut = disk.cut()?;
-        switch.map_or(Ok(()), |switch| switch.kill_servers())?;
+        let cut = switch.cut_now()?;
+        switch.kill_servers()?;
         // Whatever it says: it has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
-        let mounted = match disk.power_on(survivors, seed) {
+        let mounted = match switch.power_on(survivors) {
             Ok(()) => Ok(()),
             // That is an answer, too.
             Err((true, error)) => Err(error),
@@ -255,6 +252,7 @@ impl OpenStore {
             }
         };
         let started = mounted.and_then(|()| match &self.place {
+            // Those that do not run.
             Place::Cluster { cluster, .. } => cluster.start(Nodes::All).map(drop),
             _ => Ok(()),
         });
@@ -346,10 +344,10 @@ impl OpenStore {
             // A lab's network is left when that is done.
             _place => self.store.close(),
         };
-        let disk = self.disk.take();
+        let disks = self.disks.take();
         // Its files are still open there.
         drop(self);
-        closed.and(disk.map_or(Ok(()), |(_, disk)| disk.close()))
+        closed.and(disks.map_or(Ok(()), |disks| disks.0.close()))
     }
 }
 

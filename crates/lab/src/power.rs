@@ -1,36 +1,31 @@
-//! The power of the disk that a store of our own has its data on: when it goes, what goes with it, and what is left.
+//! A disk of ours, on which a store or a node of one has its data, and its power: what goes with it, and what is left.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{CutAt, Disk, FileSystem, Nodes, Servers, StoreError, StoreErrorKind, Survivors};
-use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, Fault, FaultDevice, FaultError, On};
+use plimsoll_core::fault::{Fault, On};
+use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
+use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
-/// What the directory of a disk of ours is called, in that of the store's data.
-pub(crate) const DISK: &str = "disk";
 /// What the name of one elsewhere ends with.
 const ENDING: &str = "disk";
-/// Of writes that may survive by lot, this share does.
-const SURVIVING_SHARE: f64 = 0.5;
 
 /// A disk of ours, mounted.
+#[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    /// From the first drive on: what was there before is durable.
-    ignores_flushes: bool,
-    flush_time: Duration,
     /// Dropped last, when nothing is in the directory any more.
     _place: DiskPlace,
 }
 
 /// The directory of a disk, or a link to it, if that is elsewhere.
+#[derive(Debug)]
 struct DiskPlace(PathBuf);
 
 impl Drop for DiskPlace {
@@ -68,58 +63,63 @@ impl PoweredDisk {
         let spec = DeviceSpec {
             directory: directory.to_owned(),
             size_bytes: disk.size_bytes,
-            file_system: match disk.file_system {
-                FileSystem::Ext4 => faultfs::FileSystem::Ext4,
-                FileSystem::Xfs => faultfs::FileSystem::Xfs,
-                FileSystem::Btrfs => faultfs::FileSystem::Btrfs,
-            },
+            file_system: disk.file_system,
             keep_log: false,
         };
-        Ok(Self {
-            device: FaultDevice::start(&spec).map_err(told)?,
-            ignores_flushes: disk.ignores_flushes,
-            flush_time: disk.flush_time,
-            _place: place,
-        })
-    }
-
-    /// Has flushes take as long as they are to take from now on.
-    pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
-        if self.flush_time.is_zero() {
-            return Ok(());
-        }
-        self.device.control().set(slow(self.flush_time)).map_err(told)
+        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.device.mount_point().to_owned()
     }
 
-    pub(crate) fn switch(&self, servers: Option<Arc<dyn Servers>>) -> PowerSwitch {
-        let (control, mount_point) = (self.device.control(), self.mount_point());
-        PowerSwitch { control, mount_point, ignores_flushes: self.ignores_flushes, servers }
+    /// Has a flush take this time at least from now on.
+    pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
+        if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
+    }
+
+    /// Has flushes be ignored from now on, and answered at once.
+    pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
+        let control = self.control();
+        control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
+    }
+
+    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+        let control = self.control();
+        if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
+    }
+
+    /// Has another disk freeze as soon as this one does, which is armed.
+    pub(crate) fn tell(&self, other: &Control) -> Result<(), StoreError> {
+        self.control().tell(other).map_err(told)
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        self.device.control()
     }
 
     /// The power goes now, if it has not gone.
-    pub(crate) fn cut(&mut self) -> Result<PowerCutSeen, StoreError> {
-        let control = self.device.control();
-        if control.cut().map_err(told)?.is_none() {
-            control.freeze(faultfs::CutAt::Now).map_err(told)?;
+    pub(crate) fn cut(&self, others: bool) -> Result<PowerCutSeen, StoreError> {
+        if self.seen()?.is_none() {
+            // One that has frozen meanwhile refuses.
+            let frozen = self.freeze(CutAt::Now, others);
+            return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
-        seen(&control)?.ok_or_else(|| StoreError::broken("the disk has power although it was cut"))
+        self.seen()?.ok_or_else(no_cut)
+    }
+
+    /// What was so when its power went; `None` while it has not.
+    pub(crate) fn seen(&self) -> Result<Option<PowerCutSeen>, StoreError> {
+        Ok(self.control().cut().map_err(told)?.map(PowerCutSeen::of))
     }
 
     /// The power is back: what `survivors` says is there, and the file system is mounted again.
     ///
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
-    pub(crate) fn power_on(&mut self, survivors: Survivors, seed: u64) -> Result<(), (bool, StoreError)> {
-        let survivors = match survivors {
-            Survivors::None => faultfs::Survivors::None,
-            Survivors::All => faultfs::Survivors::All,
-            Survivors::Random => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: false },
-            Survivors::Torn => faultfs::Survivors::Random { seed, share: SURVIVING_SHARE, tear: true },
-        };
+    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {
@@ -127,9 +127,8 @@ impl PoweredDisk {
                 cycled = self.device.power_cycle(&survivors);
             }
         }
-        let is_damaged = matches!(&cycled, Err(FaultError::Io { what, .. }) if what.contains("cannot be mounted as"));
-        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))?;
-        self.slow_down().map_err(|error| (false, error))
+        let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
+        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
@@ -148,15 +147,8 @@ fn slow(flush_time: Duration) -> Fault {
     Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
-/// Removes what a killed run's disk left in `directory`, that of a store's data.
-pub fn sweep_disks(directory: &Path) {
-    faultfs::sweep_orphans();
-    // What is still there is said by whoever removes the run's directory.
-    let _ = remove_place(&directory.join(DISK));
-}
-
 /// Removes a directory of ours that is empty, or a link to one and that.
-fn remove_place(place: &Path) -> io::Result<()> {
+pub(crate) fn remove_place(place: &Path) -> io::Result<()> {
     let Ok(elsewhere) = fs::read_link(place) else { return fs::remove_dir(place) };
     let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
     if is_ours {
@@ -171,87 +163,21 @@ fn let_through(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o711))
 }
 
-/// What was so when a disk lost power.
+/// What was so when a disk lost power, or several at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCutSeen {
-    /// When, on CLOCK_MONOTONIC.
+    /// When, on CLOCK_MONOTONIC: the first of them.
     pub at_monotonic_ns: u64,
-    /// Writes that had come to the disk since the cut was armed.
+    /// How long after it the last of them did.
+    pub apart_ns: u64,
+    /// Writes that had come to the first since the cut was armed.
     pub writes: u64,
     /// Flushes that had.
     pub flushes: u64,
-    /// Writes that no flush had made durable.
+    /// Writes that no flush had made durable, on all of them.
     pub at_risk_writes: u64,
     /// Bytes of them.
     pub at_risk_bytes: u64,
-}
-
-/// What takes the power from a store's disk, for any thread.
-#[derive(Clone)]
-pub struct PowerSwitch {
-    control: Control,
-    mount_point: PathBuf,
-    ignores_flushes: bool,
-    servers: Option<Arc<dyn Servers>>,
-}
-
-impl PowerSwitch {
-    /// What was written before is durable, and from here on the disk is as it was asked for: one that ignores flushes does, and
-    /// answers them at once.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn drive(&self) -> Result<(), StoreError> {
-        sync(&self.mount_point)?;
-        if !self.ignores_flushes {
-            return Ok(());
-        }
-        self.control.set(slow(Duration::ZERO)).and_then(|()| self.control.set(Fault::IgnoreFlushes)).map_err(told)
-    }
-
-    /// Bytes that have come to the disk; `None` where it does not answer.
-    pub fn written_bytes(&self) -> Option<u64> {
-        self.control.counters().ok().map(|seen| seen.bytes)
-    }
-
-    /// Has the power go before this flush or write from now on becomes durable. What was written before is made durable first. What
-    /// runs on the disk does not notice: what it writes from the cut on is gone when the power is back.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn arm(&self, at: CutAt, number: u64) -> Result<(), StoreError> {
-        let at = match at {
-            CutAt::Flush => faultfs::CutAt::Flush(number),
-            CutAt::Write => faultfs::CutAt::Write(number),
-        };
-        self.drive()?;
-        self.control.freeze(at).map_err(told)
-    }
-
-    /// What was so when the power went; `None` while it has not.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn cut(&self) -> Result<Option<PowerCutSeen>, StoreError> {
-        seen(&self.control)
-    }
-
-    /// The same, waiting for it until `limit` is over.
-    ///
-    /// # Errors
-    /// As the disk says.
-    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<PowerCutSeen>, StoreError> {
-        Ok(self.control.wait_for_cut(limit).map_err(told)?.map(PowerCutSeen::of))
-    }
-
-    /// Kills the servers, where there are some: the power has gone.
-    ///
-    /// # Errors
-    /// When one does not die.
-    pub fn kill_servers(&self) -> Result<(), StoreError> {
-        let running = self.servers.as_ref().filter(|servers| !servers.pids().is_empty());
-        running.map_or(Ok(()), |servers| servers.kill(Nodes::All).map(drop))
-    }
 }
 
 /// How a store came back.
@@ -265,14 +191,27 @@ pub struct PowerOn {
     pub came_back: Result<(), StoreError>,
 }
 
-fn seen(control: &Control) -> Result<Option<PowerCutSeen>, StoreError> {
-    Ok(control.cut().map_err(told)?.map(PowerCutSeen::of))
+fn no_cut() -> StoreError {
+    StoreError::broken("the disk has power although it was cut")
 }
 
 impl PowerCutSeen {
-    fn of(cut: faultfs::Cut) -> Self {
+    /// The same of this and another disk.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (first, last) = if self.at_monotonic_ns <= other.at_monotonic_ns { (self, other) } else { (other, self) };
+        let until_ns = (first.at_monotonic_ns + first.apart_ns).max(last.at_monotonic_ns + last.apart_ns);
+        Self {
+            apart_ns: until_ns - first.at_monotonic_ns,
+            at_risk_writes: first.at_risk_writes + last.at_risk_writes,
+            at_risk_bytes: first.at_risk_bytes + last.at_risk_bytes,
+            ..first
+        }
+    }
+
+    pub(crate) fn of(cut: faultfs::Cut) -> Self {
         Self {
             at_monotonic_ns: cut.at_ns,
+            apart_ns: 0,
             writes: cut.writes_seen,
             flushes: cut.flushes_seen,
             at_risk_writes: cut.at_risk.writes,
@@ -281,15 +220,8 @@ impl PowerCutSeen {
     }
 }
 
-// As `map_err` wants it.
-#[allow(clippy::needless_pass_by_value)]
-fn told(error: FaultError) -> StoreError {
-    let kind = match &error {
-        FaultError::Usage(_) | FaultError::TooSmall { .. } => StoreErrorKind::Usage,
-        FaultError::NotRoot => StoreErrorKind::Permission,
-        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => StoreErrorKind::Missing,
-        FaultError::Underlying(_) => StoreErrorKind::DiskFull,
-        _ => StoreErrorKind::Broken,
-    };
-    StoreError::new(kind, format!("the disk that can lose power: {error}"))
+pub(crate) fn told(error: FaultError) -> StoreError {
+    let mut error = StoreError::from(error);
+    error.what = format!("the disk that can lose power: {}", error.what);
+    error
 }

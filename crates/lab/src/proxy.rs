@@ -115,6 +115,18 @@ impl Recipe for Proxied {
         if self.is_it(node) { HAPROXY.name } else { self.inner.role(node) }
     }
 
+    fn keeps_data(&self, node: usize) -> bool {
+        !self.is_it(node) && self.inner.keeps_data(node)
+    }
+
+    fn has_primary(&self) -> bool {
+        self.inner.has_primary()
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        self.inner.primary(&self.behind(nodes), waits)
+    }
+
     fn ports(&self, node: usize) -> &'static [u16] {
         if self.is_it(node) { &PORTS } else { self.inner.ports(node) }
     }

@@ -67,6 +67,8 @@ pub enum Takes {
     Codes,
     /// When a disk loses power.
     Cut,
+    /// Whose power goes: a word, or a node's number.
+    PowerNode,
     /// Names of samplers.
     Samplers,
     /// Stores: names, URLs or tables.
@@ -101,8 +103,9 @@ pub enum Unless {
 }
 
 use Takes::{
-    Codes, Cut, Flag, Headers, Kind, Labels, Mix, Number, Phases, Processors, Rate, RateShape, Samplers, Share, Size,
-    Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup, Whole, Word, Workload,
+    Codes, Cut, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors, Rate, RateShape, Samplers,
+    Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup, Whole,
+    Word, Workload,
 };
 use Unless::{Else, Is, Needed};
 
@@ -364,6 +367,8 @@ keys! {
         op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
         power_cut: Cut, NONE, "The disk loses power before this flush or write of the phase, which ends it: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";
+        power_node: PowerNode, Is("\"all\""), "Whose power goes then: that of all nodes of a cluster, of its primary, or of the node with this number; the others go on",
+            swept, see = "promises.md#clusters";
     }
 
     /// Keys of a phase that does `power`.
@@ -472,6 +477,7 @@ impl Takes {
             Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
             Codes => "table of shares".to_owned(),
             Cut => "`flush N` or `write N`".to_owned(),
+            PowerNode => "`all`, `primary`, or a node's number".to_owned(),
             Samplers | SweptKeys => "names".to_owned(),
             Stores => "names, URLs, tables".to_owned(),
             Phases | Tables(_) => "tables".to_owned(),

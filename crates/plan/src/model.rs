@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::catalogue::LAB;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{CutAt, Described, Durability, Mix, Params, Script, Survivors};
+use plimsoll_core::{CutAt, Described, Durability, Mix, Params, PowerNode, Script, Survivors};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -224,7 +224,7 @@ pub enum Step {
     /// The disk loses power where it has not done so already, and has it again: servers are killed, and started on what is
     /// left.
     Power {
-        /// What is left of writes that were not flushed.
+        /// What is left of writes that were not flushed; those that go by lot have no seed yet.
         survivors: Survivors,
     },
     /// Reads everything back and holds it against the ledger; runs the store's own integrity check.
@@ -299,18 +299,12 @@ pub struct Drive {
     pub durability: Durability,
     /// Longest an operation may take, in nanoseconds.
     pub op_timeout_ns: u64,
-    /// When the disk loses power, which ends the phase.
+    /// When the disk loses power, which ends the phase; counted from its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_cut: Option<PowerCut>,
-}
-
-/// When a disk loses power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct PowerCut {
-    /// Before which sort of thing it does.
-    pub at: CutAt,
-    /// Before which of them, counted from the beginning of the phase.
-    pub number: u64,
+    pub power_cut: Option<CutAt>,
+    /// Whose power goes then, of the nodes of a cluster.
+    #[serde(skip_serializing_if = "PowerNode::is_all")]
+    pub power_node: PowerNode,
 }
 
 /// Something that is done to servers of our own while they are driven.

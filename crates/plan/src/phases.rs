@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{CutAt, Durability, Mix};
+use plimsoll_core::{CutAt, Durability, Mix, PowerNode, Survivors};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
-use crate::model::{Drive, PhaseKind, PowerCut, Step};
+use crate::model::{Drive, PhaseKind, Step};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -161,7 +161,7 @@ impl Reading<'_> {
             PhaseKind::Cold => plain(Step::Cold),
             PhaseKind::Restart => plain(Step::Restart),
             PhaseKind::Power => {
-                let survivors = self.swept(section, phase, "survivors", Self::named)?;
+                let survivors = self.swept(section, phase, "survivors", Self::survivors)?;
                 let at = move |point: &mut Point<'_>| Step::Power { survivors: survivors.at(point) };
                 StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new() }
             }
@@ -181,6 +181,10 @@ impl Reading<'_> {
         let power_cut = match section.get("power_cut") {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
+        };
+        let power_node = match section.get("power_node") {
+            Some(node) => self.choices(phase, &node, |node| self.power_node(node)),
+            None => Some(Choices::fixed(PowerNode::All, section.span.clone())),
         };
         let (scenarios, actions) = (self.scenarios(section, workload), self.actions(section));
         let mix = match (section.get("mix"), default_mix(workload)) {
@@ -210,7 +214,11 @@ impl Reading<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
-        let (scenarios, actions, power_cut) = (scenarios?, actions?, power_cut?);
+        let (scenarios, actions, power_cut, power_node) = (scenarios?, actions?, power_cut?, power_node?);
+        if power_cut.is_none() && section.get("power_node").is_some() {
+            let help = Some("say when it goes: power_cut = \"flush 200\"".to_owned());
+            return self.refuse(section.key_span("power_node"), "nobody loses power in this phase", help);
+        }
         if power_cut.is_some() && !actions.is_empty() {
             let what = "a power cut ends the phase, whatever an `action` has begun";
             let help = Some("leave one of them out, or put them into two phases".to_owned());
@@ -251,21 +259,34 @@ impl Reading<'_> {
                 durability: durability.at(point),
                 op_timeout_ns: op_timeout_ns.at(point),
                 power_cut: power_cut.as_ref().map(|cut| cut.at(point)),
+                power_node: power_node.at(point),
             })
         };
         Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named })
     }
 
+    /// A word of the key's.
+    fn survivors(&self, node: &Node<'_>, takes: &Takes) -> Option<Survivors> {
+        Survivors::named(self.one_of(node, takes)?)
+    }
+
     /// `flush 200`, or `write 1000`.
-    fn power_cut(&self, node: &Node<'_>) -> Option<PowerCut> {
+    fn power_cut(&self, node: &Node<'_>) -> Option<CutAt> {
         let text = self.text(node)?;
-        let read = || {
-            let (at, number) = text.trim().split_once(' ')?;
-            let number = number.trim().parse().ok().filter(|number| *number > 0)?;
-            Some(PowerCut { at: CutAt::named(at)?, number })
-        };
+        let read = || text.parse().ok().filter(|at| *at != CutAt::Now);
         let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
+    }
+
+    /// `all`, `primary`, or a node's number.
+    fn power_node(&self, node: &Node<'_>) -> Option<PowerNode> {
+        let written = match node.kind {
+            Kind::Int(number) => number.to_string(),
+            _ => self.text(node)?.to_owned(),
+        };
+        let help = || Some("write \"all\", \"primary\", or the number of a node, from 1".to_owned());
+        let wrong = || format!("`{}` is not a valid power_node", short(&written));
+        PowerNode::named(&written).or_else(|| self.refuse(node.span.clone(), wrong(), help()))
     }
 
     /// A time, or `auto`: then it is found in the slices.

@@ -80,6 +80,9 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
         Takes::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
         Takes::Think => json!({ "type": "string" }),
         Takes::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
+        Takes::PowerNode => {
+            json!({ "anyOf": [{ "enum": ["all", "primary"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
+        }
         Takes::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })

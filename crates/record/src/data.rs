@@ -12,7 +12,7 @@ pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-pub use crate::outline::{AbMetric, AbRule, AbSpec, LineSpec, Outline, Purpose};
+pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// What is known when a run starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -273,6 +273,8 @@ plimsoll_core::words! {
         AtRiskWrites = "at_risk_writes",
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
+        /// Of a power cut: seconds between the first disk that lost power and the last.
+        CutApart = "cut_apart_s",
     }
 }
 

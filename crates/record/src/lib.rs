@@ -9,7 +9,7 @@
 //! | [`Distribution`] | a histogram without its empty places, as it is read back |
 //! | [`schema`] | the tables, and the numbers by which a file is known to be a recording |
 //! | [`Recorder`] | writes a recording while a run goes on |
-//! | `reader` | [`data::Run::load`]: reads finished, killed and growing ones |
+//! | `reader` | [`data::Run::load`]: reads finished, killed and growing ones; [`glance`], without what was measured |
 //! | `runs` | names of runs, where they are kept, [`list`], [`ids`], [`find`], [`remove`] |
 //! | [`RecordError`] | what can go wrong, where, and what to do |
 
@@ -25,5 +25,6 @@ mod writer;
 
 pub use distribution::{Distribution, packed};
 pub use error::RecordError;
+pub use reader::{Glance, glance};
 pub use runs::{Listed, RunSummary, default_runs_dir, find, ids, is_live, list, remove, run_id};
 pub use writer::Recorder;

@@ -14,6 +14,34 @@ pub struct Outline {
     pub line: Option<LineSpec>,
     /// Two sides are compared in turn.
     pub ab: Option<AbSpec>,
+    /// The promises that are tried, where each is a cell for itself; else none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<Cell>,
+}
+
+/// A promise that is tried: a store with its settings, on a disk whose power goes at one moment, and at another, until
+/// something was seen to be lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cell {
+    /// How reports call it: `sqlite · durability=durable, survivors=torn`.
+    pub name: String,
+    /// The store and what of it was swept: `sqlite · durability=durable`.
+    pub store: String,
+    /// What becomes of its disk: `ext4 · torn`.
+    pub fault: String,
+    /// The moments, each with the position of its trial: `flush 123`.
+    pub cuts: Vec<(u32, String)>,
+    /// The command that tries the same again, but for the moments.
+    pub command: String,
+}
+
+impl Cell {
+    /// The command that tries the moments of `trials` again.
+    pub fn repeat(&self, trials: &[u32]) -> String {
+        let moments: Vec<&str> =
+            self.cuts.iter().filter(|(trial, _)| trials.contains(trial)).map(|(_, moment)| moment.as_str()).collect();
+        format!("{} --cut '{}'", self.command, moments.join(","))
+    }
 }
 
 /// A search for the load line: what is searched for, and within which bounds.

@@ -43,6 +43,38 @@ impl Run {
     }
 }
 
+/// What can be seen of a recording without reading what was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    /// The plan's name.
+    pub plan_name: String,
+    /// The plan as it was expanded.
+    pub plan_json: String,
+    /// The run ended as planned.
+    pub is_complete: bool,
+    /// The trials that ended: the store, as reports call it, and how long each took, in nanoseconds.
+    pub trials: Vec<(String, u64)>,
+}
+
+/// A look at the recording at `path`, the file or the directory of its run.
+///
+/// # Errors
+/// As [`Run::load`], but for what is not looked at.
+pub fn glance(path: &Path) -> Result<Glance, RecordError> {
+    let Recording { path, connection, _copy } = Recording::open(path)?;
+    let read = || -> rusqlite::Result<Glance> {
+        let sql = "SELECT header ->> 'plan_name', plan, coalesce(ended ->> 'state', '') = 'complete' FROM run";
+        let (plan_name, plan_json, is_complete) =
+            connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let sql = "SELECT store_label, end_ns - (header ->> 'start_ns') FROM trial WHERE end_ns IS NOT NULL";
+        let mut statement = connection.prepare(sql)?;
+        let trials = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        let trials = trials.collect::<rusqlite::Result<_>>()?;
+        Ok(Glance { plan_name, plan_json, is_complete, trials })
+    };
+    read().map_err(|error| RecordError::reading(&path, &error))
+}
+
 /// Why a query gave nothing usable.
 enum Fault {
     Sql(rusqlite::Error),

@@ -40,6 +40,17 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
     insert(connection, "run", params![json(header)?, header.plan_json, Null, 0])
 }
 
+/// Has a run that ended, or whose program died, be one that goes on: of its trials those `kept`.
+pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
+    let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    // Rows that refer to others first.
+    for table in ["pause", "histogram", "slice", "result", "answers", "ledger", "phase", "event"] {
+        put(connection, &format!("DELETE FROM {table} WHERE trial NOT NULL AND trial NOT IN ({kept})"), &[])?;
+    }
+    put(connection, &format!("DELETE FROM trial WHERE ordinal NOT IN ({kept})"), &[])?;
+    put(connection, "UPDATE run SET ended = NULL", &[])
+}
+
 pub(crate) fn series(connection: &Connection, ordinal: u32, series: &Series) -> Written {
     let Series { source, subject, name, unit, kind } = series;
     insert(connection, "series", params![ordinal, source, subject, name, unit, kind.name()])

@@ -4,7 +4,7 @@
 //! one who hands over does not wait for a disk: `synchronous` is off, so a commit is a copy into the page
 //! cache, which survives the death of this process. Checkpoints happen between trials only.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -83,16 +83,47 @@ impl Recorder {
         let lock = File::open(&directory)
             .and_then(|held| held.lock().map(|()| held))
             .map_err(|error| RecordError::writing(&directory, &error))?;
+        // Made above, and of no use to anybody where it cannot be written.
+        Self::start(directory.clone(), lock, Vec::new(), {
+            let header = header.clone();
+            move |directory| open(directory, &header)
+        })
+        .inspect_err(|_| drop(std::fs::remove_dir_all(&directory)))
+    }
+
+    /// Goes on with the recording in `directory`, whose program does not run any more. Of its trials those `kept` stay, with what
+    /// was not of any trial.
+    ///
+    /// # Errors
+    /// It is still being written, cannot be written any more, or is damaged.
+    pub fn resume(directory: &Path, kept: &[u32], series: Vec<Series>) -> Result<Recorder, RecordError> {
+        let lock = File::open(directory).map_err(|error| RecordError::writing(directory, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(RecordError::Live(directory.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(RecordError::writing(directory, &error)),
+        }
+        let kept = kept.to_vec();
+        Self::start(directory.to_owned(), lock, series, move |directory| reopen(directory, &kept))
+    }
+
+    /// Starts the thread that writes what `opened` gives. The directory is locked as long as it does.
+    fn start(
+        directory: PathBuf,
+        lock: File,
+        series: Vec<Series>,
+        opened: impl FnOnce(&Path) -> Result<Connection, RecordError> + Send + 'static,
+    ) -> Result<Recorder, RecordError> {
         let (messages, inbox) = sync_channel(QUEUE);
         let (ready, started) = channel();
         let error = Kept::default();
         let thread = std::thread::Builder::new()
             .name("recorder".into())
             .spawn({
-                let (directory, header, kept) = (directory.clone(), header.clone(), error.clone());
+                let (directory, kept) = (directory.clone(), error.clone());
                 move || {
                     let io = File::open("/proc/thread-self/io").ok();
-                    let opened = open(&directory, &header);
+                    let opened = opened(&directory);
                     let shared = io.as_ref().and_then(|file| file.try_clone().ok());
                     match opened {
                         Ok(connection) => {
@@ -109,11 +140,8 @@ impl Recorder {
             })
             .map_err(|error| RecordError::writing(&directory, &error))?;
         let gone = || RecordError::Write { path: directory.clone(), what: "the recorder's thread died".into() };
-        let io = started.recv().unwrap_or_else(|_| Err(gone())).inspect_err(|_| {
-            // Made above, and of no use to anybody.
-            let _ = std::fs::remove_dir_all(&directory);
-        })?;
-        let series = Mutex::default();
+        let io = started.recv().unwrap_or_else(|_| Err(gone()))?;
+        let series = Mutex::new(series);
         Ok(Recorder { directory, messages: Some(messages), thread: Some(thread), error, series, io })
     }
 
@@ -295,20 +323,34 @@ fn open(directory: &Path, header: &RunHeader) -> Result<Connection, RecordError>
         .mode(0o600)
         .open(&path)
         .map_err(|error| RecordError::writing(&path, &error))?;
+    prepared(directory, |first| {
+        first.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"))?;
+        first.execute_batch(DDL)?;
+        rows::run(first, header)
+    })
+}
+
+/// The file that is there, without trials other than those `kept`.
+fn reopen(directory: &Path, kept: &[u32]) -> Result<Connection, RecordError> {
+    prepared(directory, |first| rows::go_on(first, kept))
+}
+
+/// The file in `directory`, to be written to after a `first` transaction.
+fn prepared(
+    directory: &Path,
+    first: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> Result<Connection, RecordError> {
+    let path = directory.join(FILE_NAME);
     reserve(directory);
     // The log and its index get the permissions of the file.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let prepared = Connection::open_with_flags(&path, flags).and_then(|mut connection| {
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(64);
-        connection.execute_batch(&format!(
-            "PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;
-             PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
-        ))?;
-        let first = connection.transaction()?;
-        first.execute_batch(DDL)?;
-        rows::run(&first, header)?;
-        first.commit()?;
+        connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;")?;
+        let transaction = connection.transaction()?;
+        first(&transaction)?;
+        transaction.commit()?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         Ok(connection)

@@ -12,6 +12,7 @@ use plimsoll_plan::model::Step;
 use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
+use crate::copies;
 use crate::error::TrialError;
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
@@ -24,7 +25,9 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     let started = Instant::now();
     let mut check = None;
     if trial.ledger.is_some() {
-        check = match read_back(trial, ordinal) {
+        let read = read_back(trial, ordinal)
+            .and_then(|check| check.map_or(Ok(None), |check| read_copies(trial, ordinal, check)));
+        check = match read {
             Ok(None) => return Ok(()),
             Ok(check) => check,
             Err(error) if error.is_interrupt() => return Err(error),
@@ -82,6 +85,30 @@ fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Ledger
         return Ok(None);
     }
     Ok(verdict(trial, ordinal, |ledger| found.unwrap_or_else(|| ledger.found(ordinal as u16))))
+}
+
+/// Holds what each node has by itself against the ledger, too, where the store has lost power: what clients see may be one node's doing.
+/// `None` when the user wanted an end meanwhile.
+fn read_copies(
+    trial: &mut TrialRun<'_, '_>,
+    ordinal: u32,
+    mut check: LedgerCheck,
+) -> Result<Option<LedgerCheck>, TrialError> {
+    let copies = if trial.was_cut { trial.store.copies()? } else { Vec::new() };
+    let mut whole = Vec::new();
+    for node in copies {
+        let name = format!("node {}", node + 1);
+        trial.store.read_copy(Some(node));
+        let read = read_back(trial, ordinal);
+        trial.store.read_copy(None);
+        let read = read.map_err(|error| TrialError { what: format!("{name}: {}", error.what), ..error })?;
+        let Some(copy) = read else { return Ok(None) };
+        if copies::add(&mut check, &name, copy) {
+            whole.push((node + 1).to_string());
+        }
+    }
+    check.sentence.push_str(&copies::whole(&whole));
+    Ok(Some(check))
 }
 
 /// What the ledger says of what was found.

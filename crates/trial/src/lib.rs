@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `run`, `open` | a run from its first word to its last; stores: what is said and refused beforehand, opened, left |
 //! | `sink` | what is told of a run, and to whom: the recording and a [`Sink`] |
+//! | `cells` | trials that are each for themselves: several at once, over after a loss, and gone on with |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
 //! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
@@ -19,7 +20,9 @@
 mod ab;
 mod actions;
 mod at_once;
+mod cells;
 mod check;
+mod copies;
 mod data;
 mod drive_spec;
 mod durability;
@@ -43,9 +46,10 @@ mod watch;
 mod writes;
 mod written;
 
+pub use cells::{Cells, kept};
 pub use data::data_elsewhere;
 pub use error::{ErrorKind, TrialError};
 pub use needs::{Needs, bound_sessions, needs};
 pub use run::{Ended, RunSpec, run};
-pub use sink::{Sink, Told};
+pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;

@@ -202,6 +202,7 @@ mod tests {
             durability: plimsoll_core::Durability::Buffered,
             op_timeout_ns: 1,
             power_cut: None,
+            power_node: Default::default(),
         };
         let context = DriveSpec::default();
         assert_eq!(drive_spec::of(&drive, 1, &context).undisturbed, None, "nobody asked for it");

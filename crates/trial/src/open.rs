@@ -35,6 +35,13 @@ pub struct Open {
     waits: Waits,
 }
 
+impl Open {
+    /// Whether it is what `store_use` means, and can go on.
+    pub fn is_of(&self, store_use: &StoreUse) -> bool {
+        self.store_use == *store_use && !self.store.is_dead()
+    }
+}
+
 /// Says what will be done to attached stores, before anything is; refuses what can be known to go wrong.
 ///
 /// # Errors
@@ -64,12 +71,13 @@ pub fn announce(
             continue;
         }
         if trial.store.server.is_some() {
+            precheck::power_node(trial, None)?;
             continue;
         }
         if trial.store.url.is_none() {
             // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
             kind.installed()?;
-            kind.recipe(&trial.store.params)?;
+            precheck::power_node(trial, kind.recipe(&trial.store.params)?.as_deref())?;
             continue;
         }
         let mut lines = kind.announce(&options(&trial.store, directory, run_id(&trial.store.label), spec))?;
@@ -100,7 +108,14 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     let limits = context.plan.timeouts;
     let (setup, work) = (Duration::from_nanos(limits.setup_ns), Duration::from_nanos(limits.work_ns));
     let waits = Waits::new(setup, work, Arc::clone(context.spec.stop));
-    let options = OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
+    let mut options =
+        OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
+    // Several of the same label are open at once where trials run at once.
+    if let (Target::Private { data_dir, .. } | Target::Described { data_dir, .. }, 1..) =
+        (&mut options.target, context.job)
+    {
+        data_dir.set_file_name(format!("{}-{}", store_use.label, context.job));
+    }
     if let Target::Private { data_dir, .. } | Target::Described { data_dir, .. } = &options.target {
         std::fs::create_dir_all(data_dir)
             .and_then(|()| data::let_others_through(data_dir))
@@ -108,6 +123,29 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     }
     let store = plimsoll_lab::open(kind, options, &mut |text| context.sinks.show(&Told::Note(text.to_owned())))?;
     Ok(Open { store_use: store_use.clone(), store, waits })
+}
+
+/// Has `open` be the store that `store_use` means, and gives it: the one that is open, or a new one.
+///
+/// # Errors
+/// As [`open_store`] and [`leave`].
+pub fn reach<'o>(
+    context: &mut RunContext<'_>,
+    open: &'o mut Option<Open>,
+    store_use: &StoreUse,
+) -> Result<&'o mut Open, TrialError> {
+    if let Some(before) = open.take_if(|open| !open.is_of(store_use)) {
+        let is_dead = before.store.is_dead();
+        leave(context, before, is_dead)?;
+    }
+    match open {
+        Some(open) => Ok(open),
+        None => {
+            context.sinks.show(&Told::Note(format!("opening {}", store_use.label)));
+            context.ledger = None;
+            Ok(open.insert(open_store(context, store_use, run_id_of(context.directory()))?))
+        }
+    }
 }
 
 /// The id of the run that is recorded in `directory`.

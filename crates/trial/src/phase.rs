@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_core::{
-    Answer, Answered, Call, Catalogue, Durability, KvCall, Observer, Op, OpKind, Outcome, Probe, RecordsCall, Series,
-    SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Answered, Call, Catalogue, CutAt, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe,
+    RecordsCall, Series, SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{self, Plan, PowerCut};
+use plimsoll_plan::model::{self, Plan};
 use plimsoll_record::data::{Purpose, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
@@ -50,6 +50,8 @@ pub struct RunContext<'a> {
     pub ledger: Option<Ledger>,
     /// What the next drive is for, where it is a rung of a search.
     pub rung: Option<Purpose>,
+    /// Which of those it is that run trials at once; 0 where there is one.
+    pub job: usize,
 }
 
 impl<'a> RunContext<'a> {
@@ -99,6 +101,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) driven_from_ns: u64,
     /// The store did not start again after a power cut; there is nothing more to ask it.
     pub(crate) is_dead: bool,
+    /// It has lost power, and is back: whatever a node has a copy of is to be looked at.
+    pub(crate) was_cut: bool,
 }
 
 /// What is to be driven.
@@ -121,8 +125,8 @@ pub struct Driven {
     pub actions: Vec<model::Action>,
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
-    /// When the disk is to lose power.
-    pub power_cut: Option<PowerCut>,
+    /// When disks are to lose power, and whose.
+    pub power_cut: Option<(CutAt, PowerNode)>,
 }
 
 impl Driven {
@@ -202,7 +206,7 @@ impl TrialRun<'_, '_> {
             }
         };
         let power = match driven.power_cut {
-            Some(at) => Some(Power::armed(store, at, context.spec.stop)?),
+            Some(cut) => Some(Power::armed(store, cut, context.spec.stop)?),
             None => None,
         };
         let drive = Drive {

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::{CutAt, PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
-use plimsoll_plan::model::PowerCut;
 use plimsoll_record::data::{About, DID_NOT_START, EventClass, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
@@ -38,9 +37,13 @@ impl<'a> Power<'a> {
     ///
     /// # Errors
     /// `Usage` where the store's disk is none of ours.
-    pub(crate) fn armed(store: &OpenStore, cut: PowerCut, user_stop: &'a AtomicBool) -> Result<Self, TrialError> {
+    pub(crate) fn armed(
+        store: &OpenStore,
+        (cut, node): (CutAt, PowerNode),
+        user_stop: &'a AtomicBool,
+    ) -> Result<Self, TrialError> {
         let switch = store.power_switch().ok_or_else(|| TrialError::usage("this store's disk cannot lose power"))?;
-        switch.arm(cut.at, cut.number)?;
+        switch.arm(cut, node)?;
         Ok(Self { switch, stop: Arc::default(), user_stop })
     }
 
@@ -106,7 +109,7 @@ impl TrialRun<'_, '_> {
     /// failure of the run.
     pub(crate) fn power(&mut self, ordinal: u32, survivors: Survivors, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let seed = self.trial.seed ^ (u64::from(self.trial.repeat) << 32);
-        let cycled = self.store.power_cycle(survivors, seed);
+        let cycled = self.store.power_cycle(survivors.with_seed(seed));
         // Without a disk there is nothing to ask.
         self.is_dead = cycled.is_err();
         let on = cycled?;
@@ -121,6 +124,8 @@ impl TrialRun<'_, '_> {
         end.push(ResultName::Flushes, on.cut.flushes as f64);
         end.push(ResultName::AtRiskWrites, on.cut.at_risk_writes as f64);
         end.push(ResultName::AtRiskBytes, on.cut.at_risk_bytes as f64);
+        end.push(ResultName::CutApart, on.cut.apart_ns as f64 / 1e9);
+        self.was_cut = true;
         match on.came_back {
             Ok(()) => self.server_is_new(),
             Err(_) if self.context.is_stopped() => Ok(()),

@@ -1,6 +1,6 @@
 //! What can be known to go wrong before anything is started or filled.
 
-use plimsoll_core::{Disk, SessionShape, StoreSpec, Workload};
+use plimsoll_core::{Disk, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{Plan, PlannedPhase, Start, Step, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -110,6 +110,40 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
         true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.name),
         false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
     }))
+}
+
+/// Refuses the power of nodes that there are not, of servers as `recipe` makes them; `None`: the store has none, or one that a plan
+/// describes.
+///
+/// # Errors
+/// Which it is, and which there are.
+pub fn power_node(trial: &Trial, recipe: Option<&dyn Recipe>) -> Result<(), TrialError> {
+    let nodes = recipe.map_or(1, |recipe| recipe.spec().nodes);
+    let with_data = |number: &usize| recipe.is_some_and(|recipe| recipe.keeps_data(*number));
+    for (phase, drive) in trial.drives() {
+        let what = match drive.power_node {
+            PowerNode::All => continue,
+            _ if nodes < 2 => format!("{} has no nodes", trial.store.label),
+            PowerNode::Primary if !recipe.is_some_and(Recipe::has_primary) => {
+                format!("{} has no primary: more than one node takes writes", trial.store.label)
+            }
+            PowerNode::Number(number) if !(0..nodes).any(|at| at + 1 == number as usize) => {
+                format!("{} has no node {number}", trial.store.label)
+            }
+            PowerNode::Number(number) if !with_data(&(number as usize - 1)) => {
+                format!("node {number} of {} keeps no data", trial.store.label)
+            }
+            PowerNode::Primary | PowerNode::Number(_) => continue,
+        };
+        let there: Vec<String> = (0..nodes).filter(with_data).map(|number| (number + 1).to_string()).collect();
+        let next = match nodes {
+            0 | 1 => "leave `power_node` out, or use a store of several nodes".to_owned(),
+            _ => format!("write \"all\", or the number of a node: {}", there.join(", ")),
+        };
+        let what = format!("phase {phase}: power_node = {}: {what}", drive.power_node);
+        return Err(TrialError::usage(what).next(next));
+    }
+    Ok(())
 }
 
 /// Refuses processors that this program may not use.

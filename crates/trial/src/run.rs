@@ -15,10 +15,11 @@ use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 
 use crate::ab;
+use crate::cells::{self, Cells};
 use crate::data;
 use crate::error::TrialError;
 use crate::line;
-use crate::open::{Open, announce, fitted, leave, open_store, run_id_of};
+use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::sink::{Sink, Sinks, Told};
 use crate::sockets;
@@ -33,8 +34,10 @@ pub struct RunSpec<'a> {
     pub runs_dir: &'a Path,
     /// The plan's two trials are sides, to be driven in turn until this is decided.
     pub ab: Option<&'a AbSpec>,
+    /// The plan's trials are each for itself: cells, to be tried at once.
+    pub cells: Option<&'a Cells<'a>>,
     /// The password for a store's URL; `None` leaves it to the store's own places.
-    pub password_of: &'a dyn Fn(&str) -> Option<String>,
+    pub password_of: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// A phase in which the generator was late is void.
     pub strict: bool,
     /// Set when the user wants an end.
@@ -63,18 +66,28 @@ pub struct Ended {
 /// What kept it from being recorded: it was refused before anything was started, or the recording failed.
 pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     sweep(spec.runs_dir, sink);
-    let id = plimsoll_record::run_id(wall_ns(), random());
+    let before = spec.cells.and_then(|cells| cells.before);
+    let id = before.map_or_else(|| plimsoll_record::run_id(wall_ns(), random()), |run| run.header.id.clone());
     announce(plan, catalogue, spec, &spec.runs_dir.join(&id), sink)?;
 
-    let clock = Clock::start();
+    let clock = Clock::start_at(before.map_or(0, cells::goes_on_ns));
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let io = named_io(plan).unwrap_or(Io::Auto);
-    let header = header(plan, spec, id, started_wall_ns, io);
+    let header = before.map_or_else(|| header(plan, spec, id, started_wall_ns, io), |run| run.header.clone());
     let fold = Mutex::new(Fold::new(plan.line.is_some() || spec.ab.is_some()));
-    let sinks = Sinks { clock, recorder: Recorder::create(spec.runs_dir, &header)?, sink, fold };
+    let recorder = match before {
+        Some(run) => Recorder::resume(&spec.runs_dir.join(&header.id), &cells::kept(run), run.series.clone())?,
+        None => Recorder::create(spec.runs_dir, &header)?,
+    };
+    let sinks = Sinks { clock, recorder: &recorder, sink, fold };
     sinks.show(&Told::BeginRun(Box::new(header)));
+    if let Some(run) = before {
+        let text = cells::goes_on_words(run);
+        sinks.show(&Told::Notice(text.clone()));
+        sinks.event(None, Level::Info, EventClass::Drive, "", text)?;
+    }
     let data = data::place(plan, spec);
     if plimsoll_sample::environment::file_system(data).is_some_and(|place| place.volatile) {
         let text = format!("{} keeps nothing through a power cut: durable means nothing there", data.display());
@@ -84,15 +97,26 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     for (name, why) in unavailable {
         sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
     }
-    let witness = match Witness::start(&clock) {
-        Ok(witness) => Some(witness),
+    // Of cells no time matters.
+    let witness = match spec.cells.map_or_else(|| Witness::start(&clock).map(Some), |_| Ok(None)) {
+        Ok(witness) => witness,
         Err(text) => {
             sinks.event(None, Level::Info, EventClass::Witness, "", text)?;
             None
         }
     };
-    let mut context =
-        RunContext { plan, catalogue, spec, sinks: &sinks, server: &server, io, witness, ledger: None, rung: None };
+    let mut context = RunContext {
+        plan,
+        catalogue,
+        spec,
+        sinks: &sinks,
+        server: &server,
+        io,
+        witness,
+        ledger: None,
+        rung: None,
+        job: 0,
+    };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
         let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
@@ -113,8 +137,8 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     };
     let end_ns = clock.now_ns();
     sinks.show(&Told::EndRun(state.clone(), end_ns));
-    let directory = sinks.recorder.directory().to_owned();
-    match (sinks.recorder.finish(state, end_ns), result) {
+    let directory = recorder.directory().to_owned();
+    match (recorder.finish(state, end_ns), result) {
         (Ok(recording), result) => Ok(Ended { recording, result }),
         (Err(error), Ok(())) => Err(error.into()),
         // The first error is the cause; the recording's own comes after.
@@ -126,9 +150,10 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
 fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     let mut open = None;
     let made = data::make(context.directory(), context.plan.dir.as_deref());
-    let mut result = made.and_then(|()| match context.spec.ab {
-        Some(spec) => ab::run(context, spec),
-        None => each_trial(context, &mut open),
+    let mut result = made.and_then(|()| match (context.spec.ab, context.spec.cells) {
+        (Some(spec), _) => ab::run(context, spec),
+        (None, Some(spec)) => cells::run(context, spec),
+        (None, None) => each_trial(context, &mut open),
     });
     if let Some(open) = open {
         let left = leave(context, open, result.is_err());
@@ -151,17 +176,8 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
             break;
         }
         context.sinks.show(&Told::Next(trial_name(plan, trial)));
-        if open.as_ref().is_none_or(|open| open.store_use != trial.store || open.store.is_dead()) {
-            if let Some(before) = open.take() {
-                let is_dead = before.store.is_dead();
-                leave(context, before, is_dead)?;
-            }
-            context.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
-            *open = Some(open_store(context, &trial.store, run_id_of(context.directory()))?);
-            before = None;
-            context.ledger = None;
-        }
-        let Some(Open { store, .. }) = open else { break };
+        before = before.filter(|_| open.as_ref().is_some_and(|open| open.is_of(&trial.store)));
+        let Open { store, .. } = reach(context, open, &trial.store)?;
         let (fitted, workload) = fitted(context, trial, &mut **store)?;
         let planned = trial;
         let trial = fitted.as_ref().unwrap_or(trial);
@@ -223,6 +239,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
             trials: plan.trials.len() as u32,
             line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals)),
             ab: spec.ab.cloned(),
+            cells: spec.cells.map_or_else(Vec::new, |cells| cells.cells.to_vec()),
         },
         command_line: spec.command_line.clone(),
         tag: spec.tag.to_owned(),

@@ -50,12 +50,29 @@ pub enum Told {
     Answers(AnswerCheck),
     /// The ledger's verdict.
     Ledger(LedgerCheck),
+    /// How far the cells of a run are, each a trial for itself, several at once: again with every step of one of them.
+    Cells(CellsSoFar),
     /// What is being done and takes a while, in a few words.
     Note(String),
     /// What was found on the way, in a sentence.
     Remark(String),
     /// What somebody must have read: a warning, or what is done to his data.
     Notice(String),
+}
+
+/// How far cells are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellsSoFar {
+    /// Trials that are done or were not needed.
+    pub done: u32,
+    /// All of them.
+    pub of: u32,
+    /// Cells of which something was seen to be lost.
+    pub broken: u32,
+    /// Time left, by how long those took that are done; `None` while none is.
+    pub left: Option<Duration>,
+    /// What goes on: cells, and what is done there.
+    pub now: Vec<(String, String)>,
 }
 
 /// Looks on at a run.
@@ -70,7 +87,7 @@ pub struct Sinks<'a> {
     /// The run's clock.
     pub clock: Clock,
     /// The recording.
-    pub recorder: Recorder,
+    pub recorder: &'a Recorder,
     /// Who looks on.
     pub sink: &'a dyn Sink,
     /// What is known so far: what a search or a comparison in turn goes by.
@@ -84,7 +101,7 @@ impl Sinks<'_> {
     /// The first thing that went wrong with the recording, now or earlier.
     pub fn tell(&self, told: Told) -> Result<(), RecordError> {
         self.sink.take(&told);
-        let recorder = &self.recorder;
+        let recorder = self.recorder;
         match told {
             Told::BeginTrial(header) => {
                 self.fold().begin_trial(header.clone());
@@ -105,10 +122,15 @@ impl Sinks<'_> {
             }
             Told::Event(event) => recorder.event(event),
             Told::Answers(check) => recorder.answer_check(check),
-            Told::Ledger(check) => recorder.ledger_check(check),
+            Told::Ledger(check) => {
+                self.fold().ledger(check.clone());
+                recorder.ledger_check(check)
+            }
             // The recorder knows of these already, or they are for who looks on.
             Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } => Ok(()),
-            Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) => Ok(()),
+            Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) | Told::Cells(_) => {
+                Ok(())
+            }
         }
     }
 

@@ -203,7 +203,8 @@ impl TrialRun<'_, '_> {
         let cycles = self.cycles()?;
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
         let driven = Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec);
-        let (power_cut, actions) = (drive.power_cut, drive.actions.clone());
+        let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));
+        let actions = drive.actions.clone();
         let result = self.driven(Driven { power_cut, actions, ..driven })?;
         if let Some(seconds) = self.acted.join_s.take() {
             end.push(ResultName::JoinSeconds, seconds);

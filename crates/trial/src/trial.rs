@@ -87,6 +87,7 @@ pub fn run(
         not_cold: None,
         driven_from_ns: 0,
         is_dead: false,
+        was_cut: false,
         found,
         to_settle,
     };

@@ -25,6 +25,7 @@ pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+pub(crate) const HASH: &str = "/etcdserverpb.Maintenance/Hash";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
 /// Why a call came to nothing.

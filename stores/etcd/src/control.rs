@@ -26,6 +26,8 @@ pub(crate) struct Status {
     pub version: String,
     pub db_bytes: u64,
     pub in_use_bytes: u64,
+    /// The member that it is, and the one that leads all.
+    pub member: u64,
     pub leader: u64,
     pub revision: u64,
     pub raft_term: u64,
@@ -37,6 +39,7 @@ impl Status {
         Self {
             version: String::from_utf8_lossy(bytes(message, 2)).into_owned(),
             db_bytes: number(message, 3),
+            member: number(bytes(message, 1), 2),
             leader: number(message, 4),
             raft_term: number(message, 6),
             applied: number(message, 7),

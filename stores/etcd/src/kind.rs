@@ -11,7 +11,7 @@ use crate::endpoint;
 use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: [ParamSpec; 14] = with_limits([
+const PARAMS: [ParamSpec; 15] = with_limits([
     PROXY,
     ParamSpec::int(
         "nodes",
@@ -20,6 +20,7 @@ const PARAMS: [ParamSpec; 14] = with_limits([
         "servers of a private cluster, each on a host of its own; sessions go to them in turn",
     )
     .of_private(),
+    ParamSpec::flag("unsafe_no_fsync", "a private server syncs nothing (unsafe-no-fsync)").of_private(),
     ParamSpec::bytes(
         "quota",
         "8GiB",
@@ -57,7 +58,7 @@ struct Etcd;
 
 fn recipe(params: &Params) -> Result<EtcdRecipe, StoreError> {
     let number = |name: &str| u64::try_from(params.int(name)).unwrap_or(0);
-    EtcdRecipe::new(number("nodes").max(1) as usize, number("quota"))
+    EtcdRecipe::new(number("nodes").max(1) as usize, number("quota"), params.bool("unsafe_no_fsync"))
 }
 
 impl StoreKind for Etcd {
@@ -93,7 +94,11 @@ impl StoreKind for Etcd {
         let OpenOptions { target, params, run_id, waits } = options;
         let nodes = usize::try_from(params.int("nodes")).unwrap_or(1);
         let store = match target {
-            Target::Servers(servers) => EtcdStore::private(&servers, params.bool(PROXY.name).then_some(nodes), &waits),
+            Target::Servers(servers) => {
+                let mut store = EtcdStore::private(&servers, params.bool(PROXY.name).then_some(nodes), &waits);
+                store.unsynced = params.bool("unsafe_no_fsync");
+                store
+            }
             target => {
                 let (url, password) = target.url()?;
                 let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;

@@ -3,8 +3,10 @@
 //! They ask nobody for a password, so whoever is on this machine can reach the one on the loopback interface while it runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
@@ -14,6 +16,8 @@ pub(crate) const SERVER: Program = Program { name: "etcd", directories: &[], pac
 
 /// Largest request that a private server takes: values of a few MiB are refused by its default.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 8 << 20;
+/// Between two looks whether a member has caught up.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Ports of clients and of the cluster's other nodes.
 const PORTS: [u16; 2] = [2379, 2380];
 
@@ -22,13 +26,14 @@ pub(crate) struct EtcdRecipe {
     program: PathBuf,
     nodes: usize,
     quota_bytes: u64,
+    unsynced: bool,
 }
 
 impl EtcdRecipe {
     /// # Errors
     /// `Missing`, with the line that installs it.
-    pub fn new(nodes: usize, quota_bytes: u64) -> Result<Self, StoreError> {
-        Ok(Self { program: SERVER.find()?, nodes, quota_bytes })
+    pub fn new(nodes: usize, quota_bytes: u64, unsynced: bool) -> Result<Self, StoreError> {
+        Ok(Self { program: SERVER.find()?, nodes, quota_bytes, unsynced })
     }
 }
 
@@ -46,6 +51,20 @@ fn url(node: &Node, port: usize) -> String {
     format!("http://{}", node.listens_at(port))
 }
 
+/// Waits until each member has applied what any of them has.
+pub(crate) fn until_caught_up(nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+    let status = |node: &Arc<Node>| Control::open(&endpoint([&**node].into_iter()), waits)?.status();
+    let most = nodes.iter().map(|node| Ok(status(node)?.revision)).collect::<Result<Vec<_>, StoreError>>()?;
+    let most = most.into_iter().max().unwrap_or(0);
+    nodes.iter().try_for_each(|node| {
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let revision = status(node)?.revision;
+            let what = || format!("node {} is at revision {revision} of {most}", node.number + 1);
+            Ok(if revision >= most { Ok(()) } else { Err(what()) })
+        })
+    })
+}
+
 impl Recipe for EtcdRecipe {
     fn spec(&self) -> ServerSpec {
         let spec = ServerSpec::new("etcd", "etcd", "etcd-server");
@@ -55,6 +74,24 @@ impl Recipe for EtcdRecipe {
 
     fn role(&self, _: usize) -> &'static str {
         "member"
+    }
+
+    fn has_primary(&self) -> bool {
+        self.nodes > 1
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        for node in nodes {
+            let status = Control::open(&endpoint([&**node].into_iter()), waits)?.status()?;
+            if status.member == status.leader {
+                return Ok(node.number);
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unreachable, "no member of the private etcd leads just now"))
+    }
+
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        until_caught_up(nodes, waits)
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
@@ -74,14 +111,15 @@ impl Recipe for EtcdRecipe {
             ("logger", "zap".to_owned()),
             ("log-outputs", "stderr".to_owned()),
         ];
-        let arguments = arguments.into_iter().map(|(name, value)| format!("--{name}={value}"));
+        let unsynced = self.unsynced.then(|| ("unsafe-no-fsync", "true".to_owned()));
+        let arguments = arguments.into_iter().chain(unsynced).map(|(name, value)| format!("--{name}={value}"));
         Ok(Launch::new(SERVER.name, self.program.clone(), arguments))
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         let mut control = Control::open(&endpoint([node].into_iter()), waits)?;
         match control.status()?.leader {
-            0 => Err(StoreError::new(plimsoll_core::StoreErrorKind::Unreachable, "it knows of no leader yet")),
+            0 => Err(StoreError::new(StoreErrorKind::Unreachable, "it knows of no leader yet")),
             _ => Ok(()),
         }
     }

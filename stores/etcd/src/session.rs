@@ -19,6 +19,8 @@ use crate::messages::{Writer, number, pairs};
 pub(crate) struct Common {
     /// Where the cluster's servers listen.
     pub addresses: Vec<SocketAddr>,
+    /// Reads ask a member for what it has by itself (`serializable`), and not the cluster.
+    pub reads_copy: bool,
     pub token: Option<HeaderValue>,
     /// Begins every key.
     pub prefix: Vec<u8>,
@@ -107,7 +109,7 @@ impl EtcdSession {
 
     /// Writes what `op` asks.
     fn write(&mut self, op: &Op<'_>) {
-        let (params, prefix) = (op.params, &self.common.prefix[..]);
+        let (params, prefix, reads_copy) = (op.params, &self.common.prefix[..], self.common.reads_copy);
         let mut message = Writer::begin(&mut self.out);
         let mut bytes = |field: u64, value: Value<'_>, prefix: &[u8]| {
             value.with_bytes(|bytes| {
@@ -116,7 +118,14 @@ impl EtcdSession {
         };
         match self.asked[usize::from(op.kind)].what {
             What::Nothing => {}
-            What::Get | What::Delete => bytes(1, params.get(0), prefix),
+            What::Delete => bytes(1, params.get(0), prefix),
+            What::Get => {
+                bytes(1, params.get(0), prefix);
+                if reads_copy {
+                    // RangeRequest.serializable.
+                    message.number(7, 1);
+                }
+            }
             What::Put => {
                 bytes(1, params.get(0), prefix);
                 bytes(2, params.get(1), &[]);

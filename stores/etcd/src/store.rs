@@ -13,11 +13,11 @@ use plimsoll_keyindex::records::Records;
 use plimsoll_lab::proxy::proxy_of;
 use plimsoll_lab::tree_bytes;
 
-use crate::channel::{COMPACT, DELETE_RANGE, RANGE};
+use crate::channel::{COMPACT, DELETE_RANGE, HASH, RANGE};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::kv::EtcdKv;
-use crate::messages::pairs;
+use crate::messages::{number, pairs};
 use crate::server;
 use crate::session::{Common, EtcdSession, end_of};
 
@@ -39,12 +39,17 @@ struct Place {
 pub(crate) struct EtcdStore {
     /// Where sessions of keys go.
     endpoint: Endpoint,
+    /// Sessions read what this member has by itself.
+    copy: Option<usize>,
     /// How many servers an HAProxy is in front of, where there is one.
     proxied: Option<usize>,
+    /// Servers of ours sync nothing.
+    pub unsynced: bool,
     /// There always is a first.
     places: Vec<Place>,
     /// Begins every key of ours in an attached cluster.
     prefix: String,
+    waits: Waits,
     /// Keys of ours may be there.
     is_made: bool,
     /// What the layout has of records, with their indexes; `None` where keys are asked for as they are.
@@ -66,7 +71,7 @@ impl EtcdStore {
             Place { control: Link::new(server, move || Control::open(&only, &waits)), node: Some(node) }
         };
         let places = nodes.into_iter().enumerate().map(place).collect();
-        let mut store = Self::over(endpoint, places, String::new());
+        let mut store = Self::over(endpoint, places, String::new(), waits);
         if let Some(proxy) = proxy {
             store.endpoint = server::endpoint(std::iter::once(&*proxy));
             store.proxied = proxied;
@@ -85,7 +90,7 @@ impl EtcdStore {
             Place { control: Link::new(None, move || Control::open(&only, &waits)), node: None }
         };
         let places = (0..endpoint.addresses.len()).map(place).collect();
-        let mut store = Self::over(endpoint.clone(), places, prefix_of(run_id));
+        let mut store = Self::over(endpoint.clone(), places, prefix_of(run_id), waits);
         let left = store.first(|control| {
             control.call(RANGE, |message| {
                 message
@@ -106,8 +111,19 @@ impl EtcdStore {
         Ok(store)
     }
 
-    fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String) -> Self {
-        Self { endpoint, proxied: None, places, prefix, is_made: false, records: None, index: IndexMode::None }
+    fn over(endpoint: Endpoint, places: Vec<Place>, prefix: String, waits: &Waits) -> Self {
+        Self {
+            endpoint,
+            copy: None,
+            proxied: None,
+            unsynced: false,
+            places,
+            prefix,
+            waits: waits.clone(),
+            is_made: false,
+            records: None,
+            index: IndexMode::None,
+        }
     }
 
     /// Connections of their own for one session, which asks the server at `first` first.
@@ -198,17 +214,41 @@ impl Store for EtcdStore {
         Ok(())
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        // Records are read by the control plane's calls, which ask the cluster.
+        if self.places.len() < 2 || self.records.is_some() {
+            return Ok(Vec::new());
+        }
+        let nodes: Vec<Arc<Node>> = self.places.iter().filter_map(|place| place.node.clone()).collect();
+        server::until_caught_up(&nodes, &self.waits)?;
+        Ok(nodes.into_iter().map(|node| node.number).collect())
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        self.copy = node;
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         if !matches!(durability, Durability::Durable | Durability::AsConfigured) {
             let what = format!("etcd syncs each write, and cannot be `{}`", durability.name());
             return Err(StoreError::usage(what).next("use the durability `durable`"));
         }
+        if self.unsynced && durability == Durability::Durable {
+            return Err(StoreError::usage("an etcd that syncs nothing is not `durable`")
+                .next("leave unsafe_no_fsync out, or use the durability `as-configured`"));
+        }
         if let Some(records) = &self.records {
             let session = |number| Box::new(records.session(self.kv(number as usize))) as Box<dyn BlockingSession>;
             return Ok(Sessions::Blocking((0..count).map(session).collect()));
         }
+        let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+        let copy = self.copy.and_then(|number| nodes.into_iter().find(|node| node.number == number).cloned());
         let common = Arc::new(Common {
-            addresses: self.addresses()?,
+            addresses: match copy {
+                Some(node) => vec![node.listens_at(0).into()],
+                None => self.addresses()?,
+            },
+            reads_copy: self.copy.is_some(),
             token: self.first(|control| Ok(control.token.clone()))?,
             prefix: self.prefix_in_use().as_bytes().to_vec(),
             place: self.endpoint.place.clone(),
@@ -268,12 +308,20 @@ impl Store for EtcdStore {
         Ok(self.records.as_ref().and_then(|records| records.explain(kind)).map(str::to_owned))
     }
 
-    /// etcd has no check of its own; indexes are held against the records.
+    /// etcd has no check of its own. A private server is asked for the hash of its whole database, for which it reads every page; indexes are held
+    /// against the records.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        match &self.records {
-            Some(records) if self.index == IndexMode::Keyindex => records.check(&mut self.kv(0)).map(Some),
-            _ => Ok(None),
+        let mut said = Vec::new();
+        for place in self.places.iter_mut().filter(|place| place.node.is_some()) {
+            let control = place.control.get()?;
+            let answer = control.long_call(HASH, |_| {})?;
+            said.push(format!("its database reads to the end, and hashes to {:08x}", number(&answer, 2)));
         }
+        if let Some(records) = self.records.as_ref().filter(|_| self.index == IndexMode::Keyindex) {
+            said.push(records.check(&mut self.kv(0))?);
+        }
+        said.dedup();
+        Ok(Some(said.join("; ")).filter(|said| !said.is_empty()))
     }
 
     fn probe(&mut self) -> Option<Probe> {

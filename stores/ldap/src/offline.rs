@@ -1,4 +1,4 @@
-//! What is done to a private server's database while the server is stopped.
+//! What programs of slapd's package do to a private server's database: while the server is stopped, or reading beside it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Node, Nodes, Servers, StoreError};
+use plimsoll_core::{Launch, Node, Nodes, Servers, StoreError, StoreErrorKind};
 use plimsoll_lab::remove_tree;
 
-use crate::server::{BASE, LOAD_CONFIGURATION, SLAPADD};
+use crate::server::{BASE, CONFIGURATION, LOAD_CONFIGURATION, SLAPADD, SLAPCAT};
 
 /// How long adding a whole load may take.
 const LOAD_BOUND: Duration = Duration::from_secs(3600);
@@ -60,4 +60,20 @@ pub(crate) fn add(
         File::open(&data).and_then(|file| file.sync_all()).map_err(|error| StoreError::io(data.display(), &error))?;
     }
     servers.start(Nodes::All).map(drop)
+}
+
+/// Has slapcat read every entry of the database, beside the server.
+///
+/// # Errors
+/// `Corrupt` with its words, where it cannot.
+pub(crate) fn read_all(servers: &dyn Servers) -> Result<String, StoreError> {
+    let (program, node) = (SLAPCAT.find()?, servers.first());
+    let configuration = node.data_dir.join(CONFIGURATION).display().to_string();
+    let launch = Launch::new(SLAPCAT.name, program, ["-f", &configuration, "-b", BASE, "-l", "/dev/null"]);
+    let ran = servers.run(node.number, &launch, LOAD_BOUND);
+    ran.map_err(|error| match error.kind {
+        StoreErrorKind::Interrupted | StoreErrorKind::Missing => error,
+        _ => StoreError { kind: StoreErrorKind::Corrupt, ..error },
+    })?;
+    Ok("slapcat reads every entry".to_owned())
 }

@@ -22,6 +22,7 @@ pub const SLAPD: Program = Program {
     directories: &["/usr/lib/openldap", "/usr/libexec", "/usr/local/libexec"],
     package: "slapd",
 };
+pub(crate) const SLAPCAT: Program = Program { name: "slapcat", ..SLAPD };
 pub(crate) const SLAPADD: Program = Program { name: "slapadd", ..SLAPD };
 /// Where schemas and modules are, first Debian's.
 const SCHEMA_DIRS: [&str; 4] =
@@ -29,7 +30,7 @@ const SCHEMA_DIRS: [&str; 4] =
 const MODULE_DIRS: [&str; 4] =
     ["/usr/lib/ldap", "/usr/lib64/openldap", "/usr/lib/openldap", "/usr/local/libexec/openldap"];
 /// The server's configuration, and that of slapadd, in its data directory.
-const CONFIGURATION: &str = "slapd.conf";
+pub(crate) const CONFIGURATION: &str = "slapd.conf";
 pub(crate) const LOAD_CONFIGURATION: &str = "slapadd.conf";
 const SCHEMAS: [&str; 3] = ["core", "cosine", "inetorgperson"];
 

@@ -403,6 +403,10 @@ impl Store for LdapStore {
         Ok(self.own.as_ref().map(|_| CacheSize::PageCache))
     }
 
+    fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
+        self.own.as_ref().map(|(servers, _)| offline::read_all(&**servers)).transpose()
+    }
+
     fn probe(&mut self) -> Option<Probe> {
         self.own.as_ref().map(|_| self.control.probe(read_counters))
     }

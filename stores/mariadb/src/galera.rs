@@ -156,6 +156,21 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
     })
 }
 
+/// Waits until every node has applied what any of them has.
+pub(crate) fn until_applied(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    let applied = |node: &Arc<Node>| -> Result<i64, StoreError> {
+        Ok(status(&mut recipe.open(node, &looks)?, "wsrep_last_committed")?.parse().unwrap_or(-1))
+    };
+    let most = nodes.iter().map(applied).collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or(0);
+    nodes.iter().try_for_each(|node| {
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let number = node.number + 1;
+            Ok(if applied(node)? >= most { Ok(()) } else { Err(format!("node {number} has not applied all")) })
+        })
+    })
+}
+
 /// One of Galera's own status variables; empty where the server has no such one.
 pub(crate) fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
     // With `wsrep_sync_wait` it would wait for the cluster that it is asked about.

@@ -156,6 +156,10 @@ impl Recipe for MariadbRecipe {
         }
     }
 
+    fn has_primary(&self) -> bool {
+        self.topology == Topology::Replicas
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
         match self.topology {
             Topology::Alone => 0,

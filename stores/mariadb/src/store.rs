@@ -17,6 +17,7 @@ use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::galera;
 use crate::plan;
+use crate::replicas;
 use crate::server::{MariadbRecipe, Topology};
 use crate::servers::{Server, SessionPlan, SessionServers, told_apart};
 use crate::sql::{self, Flavor, quoted};
@@ -55,6 +56,8 @@ pub(crate) struct MariadbStore {
     has_database: bool,
     /// Sessions only read, and the server sees to it.
     read_only: bool,
+    /// Sessions go to this server alone, which is one of several with a copy each.
+    copy: Option<SessionServers>,
     layout: Arc<Layout>,
 }
 
@@ -195,6 +198,7 @@ impl MariadbStore {
             database: database_name(run_id),
             has_database: false,
             read_only: false,
+            copy: None,
             layout: Arc::default(),
         };
         store.flavor = Flavor::of_version(&store.control.get()?.value("SELECT VERSION()")?);
@@ -450,6 +454,23 @@ impl Store for MariadbStore {
         self.read_only = read_only;
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        let Some((_, recipe)) = &self.server else { return Ok(Vec::new()) };
+        let (nodes, looks) = (self.nodes(), self.connecting.clone());
+        let numbers = nodes.iter().map(|node| node.number);
+        match recipe.topology {
+            Topology::Alone => Ok(Vec::new()),
+            Topology::Galera => galera::until_applied(recipe, &nodes, &looks).map(|()| numbers.collect()),
+            Topology::Replicas => replicas::until_whole(recipe, &nodes, &looks).map(|()| numbers.skip(1).collect()),
+        }
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        let found = self.nodes().into_iter().find(|one| Some(one.number) == node);
+        let server = found.zip(self.server.as_ref()).map(|(node, (_, recipe))| recipe.address(&node));
+        self.copy = server.map(|address| SessionServers::only(Server { address, login: Arc::clone(&self.login) }));
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         let flavor = self.flavor;
@@ -461,7 +482,7 @@ impl Store for MariadbStore {
             settings: &session_settings(),
             read_only: self.read_only,
         };
-        Ok(Sessions::Wire(self.sessions_at.sessions(count, &plan)?))
+        Ok(Sessions::Wire(self.copy.as_ref().unwrap_or(&self.sessions_at).sessions(count, &plan)?))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

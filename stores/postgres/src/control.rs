@@ -188,22 +188,23 @@ pub(crate) fn check_integrity(
         "SELECT count({home}.bt_index_check(pg_class.oid, true)) FROM pg_class JOIN pg_am ON pg_am.oid = relam \
          WHERE {own} AND relkind = 'i' AND amname = 'btree'"
     );
+    // The server's own words about an index, or a page; anything else (a lost connection) is no finding.
+    let finding = |error: StoreError| match error.kind {
+        StoreErrorKind::Store | StoreErrorKind::Broken => StoreError { kind: StoreErrorKind::Corrupt, ..error },
+        _ => error,
+    };
     let indexes = match connection.value(&indexes) {
-        Ok(count) => count,
         Err(error) if error.kind == StoreErrorKind::Permission => return Ok(None),
-        // The server's own words about an index; anything else (a lost connection) is no finding.
-        Err(error) if matches!(error.kind, StoreErrorKind::Store | StoreErrorKind::Broken) => {
-            return Err(StoreError { kind: StoreErrorKind::Corrupt, ..error });
-        }
-        Err(error) => return Err(error),
+        counted => counted.map_err(finding)?,
     };
     if has_heap_check == "0" {
         return Ok(Some(format!("amcheck: {indexes} B-trees, every table row found in each")));
     }
     let answer = connection.simple(&format!(
-        "SELECT relname, blkno, offnum, msg FROM pg_class, LATERAL {home}.verify_heapam(pg_class.oid) \
-         WHERE {own} AND relkind = 'r' LIMIT 10"
-    ))?;
+        "SELECT relname, blkno, offnum, msg FROM pg_class, \
+         LATERAL {home}.verify_heapam(pg_class.oid, check_toast => true) WHERE {own} AND relkind IN ('r', 'm') LIMIT 10"
+    ));
+    let answer = answer.map_err(finding)?;
     if let Some(row) = answer.row_iter().next() {
         let (table, block, line, what) = (text(row, 0), text(row, 1), text(row, 2), text(row, 3));
         return Err(StoreError::new(

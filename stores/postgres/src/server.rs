@@ -45,6 +45,8 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 pub struct PostgresRecipe {
     /// Its settings, by PostgreSQL's names.
     pub settings: Vec<(String, String)>,
+    /// Pages have checksums.
+    pub checksums: bool,
     /// How many servers there are: the first is the primary.
     pub nodes: usize,
     /// How many replicas a commit waits for.
@@ -59,7 +61,15 @@ pub struct PostgresRecipe {
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, proxied: false, pooled: false }
+        Self {
+            settings: Vec::new(),
+            checksums: false,
+            nodes: 1,
+            synchronous: 0,
+            instances: 1,
+            proxied: false,
+            pooled: false,
+        }
     }
 }
 
@@ -170,6 +180,14 @@ impl Recipe for PostgresRecipe {
         }
     }
 
+    fn keeps_data(&self, node: usize) -> bool {
+        !self.is_pooler(node)
+    }
+
+    fn has_primary(&self) -> bool {
+        self.nodes > 1
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
         if self.is_alone() { 0 } else { node.number.min(1) }
     }
@@ -213,6 +231,7 @@ impl Recipe for PostgresRecipe {
         // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
         let mut arguments =
             ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
+        arguments.extend(self.checksums.then(|| "--data-checksums".to_owned()));
         arguments.extend((!self.is_alone()).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }

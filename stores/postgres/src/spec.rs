@@ -27,7 +27,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 23] = with_limits([
+const PARAMS: [ParamSpec; 24] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -45,6 +45,8 @@ const PARAMS: [ParamSpec; 23] = with_limits([
     ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints")
         .of_private(),
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server")
+        .of_private(),
+    ParamSpec::flag("data_checksums", "pages of a private server have checksums (initdb --data-checksums)")
         .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
         .of_private(),
@@ -226,6 +228,8 @@ fn private(
 ) -> Result<PostgresStore, StoreError> {
     let proxied = recipe.proxied.then_some(recipe.nodes);
     let endpoint = recipe.endpoint(instance.as_ref().unwrap_or(&servers.first()));
+    let is_replica = |node: &&Arc<Node>| recipe.role(node.number) == "replica";
+    let copies = servers.nodes().iter().filter(is_replica).map(|node| (node.number, recipe.endpoint(node))).collect();
     let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
     reads.must_have(replicas.len(), MAKE_REPLICAS)?;
     let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
@@ -237,6 +241,7 @@ fn private(
     store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
     store.instance = instance;
     store.proxied = proxied;
+    store.copies = copies;
     Ok(store)
 }
 
@@ -301,7 +306,8 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
             .next("Ask for nodes = 3, and leave `pgbouncer` out."));
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, proxied, pooled })
+    let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
+    Ok(PostgresRecipe { settings, checksums, nodes, synchronous, instances, proxied, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

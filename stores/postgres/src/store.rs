@@ -73,6 +73,10 @@ pub(crate) struct PostgresStore {
     has_schema: bool,
     /// Sessions only read, and the server sees to it.
     read_only: bool,
+    /// Where each of several servers with a copy listens, by the numbers of their nodes.
+    pub(crate) copies: Vec<(usize, Endpoint)>,
+    /// Sessions read that one.
+    copy: Option<SessionServers>,
     layout: Arc<Layout>,
     /// With [`IndexMode::Keyindex`].
     records: Option<Records>,
@@ -118,6 +122,8 @@ impl PostgresStore {
             run_id,
             has_schema: false,
             read_only: false,
+            copies: Vec::new(),
+            copy: None,
             layout: Arc::default(),
             records: None,
         }
@@ -336,10 +342,23 @@ impl Store for PostgresStore {
         self.read_only = read_only;
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        if !self.copies.is_empty() {
+            let all = SessionServers::new(self.copies.iter().map(|(_, endpoint)| endpoint.clone()).collect());
+            all.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
+        }
+        Ok(self.copies.iter().map(|(number, _)| *number).collect())
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        let endpoint = self.copies.iter().find(|(number, _)| Some(*number) == node);
+        self.copy = endpoint.map(|(_, endpoint)| SessionServers::new(vec![endpoint.clone()]));
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         let settings = self.session_settings(durability)?;
         let Some(records) = &self.records else {
-            if self.sessions_at.are_several() {
+            if self.copy.is_none() && self.sessions_at.are_several() {
                 if self.has_schema {
                     // What was acknowledged without being synced is on its way to replicas when it is.
                     self.sync()?;
@@ -347,10 +366,11 @@ impl Store for PostgresStore {
                 self.sessions_at.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
             }
             let plan = SessionPlan { layout: &self.layout, settings: &settings, protocol: self.protocol };
-            let client = |number: u32| self.sessions_at.session(number as usize, &plan);
+            let sessions_at = self.copy.as_ref().unwrap_or(&self.sessions_at);
+            let client = |number: u32| sessions_at.session(number as usize, &plan);
             return Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?));
         };
-        let endpoint = self.sessions_at.first().clone();
+        let endpoint = self.copy.as_ref().unwrap_or(&self.sessions_at).first().clone();
         let connect = KvConnect { endpoint, settings, waits: self.waits.with_grace(waits::GRACE) };
         let session = |_| {
             let kv = PgKv::open(connect.clone())?;

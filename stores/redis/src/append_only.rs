@@ -21,14 +21,21 @@ use plimsoll_core::{Durability, StoreError, StoreErrorKind};
 
 use crate::control::Control;
 use crate::facts::{Info, config};
+use crate::server::RedisRecipe;
 
 /// Between two looks whether it is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Sets our own server so that writes are as durable as asked; returns when they are.
-pub(crate) fn set(control: &mut Control, durability: Durability) -> Result<(), StoreError> {
+/// Sets our own server, made by `recipe`, so that writes are as durable as asked; returns when they are.
+pub(crate) fn set(control: &mut Control, recipe: &RedisRecipe, durability: Durability) -> Result<(), StoreError> {
     set_fsync(control, durability)?;
-    if durability == Durability::AtEnd {
+    let mut is_off = durability == Durability::AtEnd;
+    if durability == Durability::AsConfigured {
+        let fsync = recipe.configured("appendfsync", "always");
+        control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()])?;
+        is_off = recipe.configured("appendonly", "yes") == "no";
+    }
+    if is_off {
         control.command(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
-const PARAMS: [ParamSpec; 21] = with_limits([
+const PARAMS: [ParamSpec; 22] = with_limits([
     READS,
     ParamSpec::one_of(
         "server",
@@ -43,8 +43,27 @@ const PARAMS: [ParamSpec; 21] = with_limits([
     .of_private(),
     ParamSpec::int("replicas", 0..=5, "0", "replicas of each private master, all on hosts of their own").of_private(),
     ParamSpec::int("sentinels", 0..=31, "0", "Sentinels that watch a private master and its replicas").of_private(),
+    ParamSpec::text(
+        "settings",
+        "",
+        "any other settings of a private server, which `as-configured` leaves: \"appendfsync=everysec save=60,1000\"",
+    )
+    .of_private(),
     ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
 ]);
+
+/// Where a private server is, and how it is found.
+const NOT_TO_BE_SET: &[&str] = &[
+    "port",
+    "unixsocket",
+    "unixsocketperm",
+    "dir",
+    "daemonize",
+    "bind",
+    "cluster-enabled",
+    "cluster-port",
+    "replicaof",
+];
 
 static SPEC: StoreSpec = StoreSpec {
     name: "redis",
@@ -132,6 +151,12 @@ impl StoreKind for Redis {
         let store = match target {
             Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, asked, &waits),
             target => {
+                if !params.text("settings").is_empty() {
+                    return Err(StoreError::usage(
+                        "`settings` are those of a private server, and this one is not ours",
+                    )
+                    .next("Leave them out, or use a private server: --on redis"));
+                }
                 let (url, password) = target.url()?;
                 let found = endpoint::resolve(url, password, Environment::of_process().var)?;
                 RedisStore::attach(found, asked, &run_id, &waits, progress)?
@@ -149,11 +174,11 @@ fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
     };
     let count = |name: &str| usize::try_from(params.int(name)).unwrap_or(0);
     let shape = Shape { masters: count("nodes").max(1), replicas: count("replicas"), sentinels: count("sentinels") };
-    RedisRecipe::new(make, settings(params), shape)
+    RedisRecipe::new(make, settings(params)?, shape)
 }
 
 /// What is set on a private server's command line. What is not given is at the server's own default.
-fn settings(params: &Params) -> Vec<(String, String)> {
+fn settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
     let set = |setting: &str, value: i64, default: i64| {
         Some((setting.to_owned(), value.to_string())).filter(|_| value > default)
     };
@@ -165,5 +190,18 @@ fn settings(params: &Params) -> Vec<(String, String)> {
         given("io_threads", "io-threads", 1),
         given("aof_rewrite_min_size", "auto-aof-rewrite-min-size", 0),
     ];
-    all.into_iter().flatten().collect()
+    let mut all: Vec<_> = all.into_iter().flatten().collect();
+    for word in params.text("settings").split_whitespace() {
+        let wrong =
+            |what: String| StoreError::usage(what).next("Write it as settings = \"appendfsync=everysec save=60,1000\"");
+        let pair = word.split_once('=').filter(|(name, _)| !name.is_empty());
+        let (name, value) = pair
+            .ok_or_else(|| wrong(format!("the store's parameter `settings` has `{word}`, which is no NAME=VALUE")))?;
+        if NOT_TO_BE_SET.contains(&name) {
+            return Err(wrong(format!("`settings` names {name}, which is Plimsoll's business in a private server")));
+        }
+        // Words of a value are parted by blanks in Redis' own file.
+        all.push((name.to_owned(), value.replace(',', " ")));
+    }
+    Ok(all)
 }

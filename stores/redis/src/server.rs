@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
@@ -127,6 +127,12 @@ impl RedisRecipe {
         number % self.shape.masters
     }
 
+    /// What a setting is where a durability leaves it as it is configured.
+    pub(crate) fn configured<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        let set = self.settings.iter().rfind(|(known, _)| known == name);
+        set.map_or(default, |(_, value)| value)
+    }
+
     /// Where a node listens, and how to log in: as nobody, or with the password of a cluster's node.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         let is_sentinel = self.role(node.number) == SENTINEL;
@@ -141,9 +147,9 @@ impl RedisRecipe {
         Endpoint { address, tls: None, login }
     }
 
-    /// The program that checks append-only files, where it is installed.
-    pub fn check_program(&self) -> Option<PathBuf> {
-        let name = format!("{}-check-aof", self.make.user());
+    /// The program that checks append-only files (`aof`) or snapshots (`rdb`), where it is installed.
+    pub fn check_program(&self, of: &str) -> Option<PathBuf> {
+        let name = format!("{}-check-{of}", self.make.user());
         Some(self.program.with_file_name(name)).filter(|path| path.is_file())
     }
 }
@@ -177,6 +183,19 @@ impl Recipe for RedisRecipe {
     fn host(&self, node: usize) -> usize {
         // A Sentinel is beside a server, as people have it where they have three machines.
         node.checked_sub(self.shape.servers()).unwrap_or(node)
+    }
+
+    fn has_primary(&self) -> bool {
+        !self.is_cluster() && self.shape.replicas > 0
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        for node in nodes.iter().take(self.shape.servers()) {
+            if Info::read(&mut Control::open(&self.endpoint(node), waits)?)?.text("role") == "master" {
+                return Ok(node.number);
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private Redis is the master just now"))
     }
 
     fn stage(&self, node: Member<'_>) -> usize {

@@ -47,8 +47,6 @@ pub(crate) struct RedisStore {
     /// One, or all masters of a cluster: there always is a first.
     members: Vec<Member>,
     is_private: bool,
-    /// Checks append-only files of our own, where it is installed.
-    check_program: Option<PathBuf>,
     /// Our own servers that Sentinels watch, the master of which is the only member.
     watched: Option<Watched>,
     /// Somebody's Sentinels, whose master is the only member.
@@ -67,6 +65,10 @@ pub(crate) struct RedisStore {
     file_is_off: bool,
     /// The attached server knows of this run.
     is_noted: bool,
+    /// Replicas of ours that have caught up, by the numbers of their nodes.
+    copies: Vec<(usize, Endpoint)>,
+    /// Sessions read that one.
+    copy: Option<Endpoint>,
 }
 
 impl RedisStore {
@@ -90,7 +92,6 @@ impl RedisStore {
             Member::new(recipe.endpoint(&node), Some((Arc::clone(servers), node)), waits)
         };
         let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, String::new(), "");
-        store.check_program = recipe.check_program();
         store.watched = watched;
         (store.reads, store.ours) = (reads, Some((Arc::clone(servers), recipe.clone())));
         store
@@ -153,7 +154,6 @@ impl RedisStore {
     fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str) -> Self {
         Self {
             is_private: members.iter().any(|member| member.data_dir().is_some()),
-            check_program: None,
             watched: None,
             sentinels: None,
             reads: Reads::Primary,
@@ -166,6 +166,8 @@ impl RedisStore {
             run_id: plain(run_id),
             file_is_off: false,
             is_noted: false,
+            copies: Vec::new(),
+            copy: None,
         }
     }
 
@@ -271,9 +273,9 @@ impl RedisStore {
         if let Some(watched) = self.watched.as_ref().filter(|_| durability != Durability::AtEnd) {
             watched.make_durable(durability, &master)?;
         }
-        for member in self.current() {
-            if member.data_dir().is_some() {
-                append_only::set(member.control.get()?, durability)?;
+        if let Some((_, recipe)) = self.ours.clone() {
+            for member in self.current() {
+                append_only::set(member.control.get()?, &recipe, durability)?;
             }
         }
         self.demand(durability)?;
@@ -448,6 +450,28 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
+        let Some((servers, recipe)) = self.ours.clone().filter(|_| self.cluster.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let master = self.first();
+        let control = master.control.get()?;
+        let waits = control.waits().clone();
+        let replicas = readers::of_ours(&*servers, &recipe, &master.endpoint.address);
+        readers::until_follow(master.control.get()?, &replicas, &waits)?;
+        let is_one = |node: &Arc<plimsoll_core::Node>| {
+            replicas.iter().any(|replica| replica.address == recipe.endpoint(node).address)
+        };
+        self.copies =
+            servers.nodes().into_iter().filter(is_one).map(|node| (node.number, recipe.endpoint(&node))).collect();
+        Ok(self.copies.iter().map(|(number, _)| *number).collect())
+    }
+
+    fn read_copy(&mut self, node: Option<usize>) {
+        let copy = self.copies.iter().find(|(number, _)| Some(*number) == node);
+        self.copy = copy.map(|(_, endpoint)| endpoint.clone());
+    }
+
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
         self.make_durable(durability)?;
         for member in self.current() {
@@ -474,7 +498,8 @@ impl Store for RedisStore {
             (None, None) => None,
         };
         let replicas = self.replicas()?;
-        let endpoint = &self.members[0].endpoint;
+        let endpoint = self.copy.as_ref().unwrap_or(&self.members[0].endpoint);
+        let whereabouts = whereabouts.filter(|_| self.copy.is_none());
         let (whereabouts, tls) = (whereabouts.as_ref(), tls.as_ref());
         let client = |number: u32| match &members {
             Some(members) => {
@@ -546,11 +571,13 @@ impl Store for RedisStore {
     }
 
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        let Some(program) = self.check_program.clone().filter(|_| !self.file_is_off) else { return Ok(None) };
+        let Some((_, recipe)) = self.ours.clone().filter(|_| !self.file_is_off) else { return Ok(None) };
         let mut said = Vec::new();
         for member in self.current() {
             append_only::until_quiet(member.control.get()?)?;
-            let Some(file) = member.data_dir().and_then(append_only_file) else { return Ok(None) };
+            let found = member.data_dir().and_then(data_file);
+            let program = found.as_ref().and_then(|(of, _)| recipe.check_program(of));
+            let (Some((_, file)), Some(program)) = (found, program) else { return Ok(None) };
             said.push(checked(&program, &file)?);
         }
         said.dedup();
@@ -616,12 +643,15 @@ fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
     if checked.status.success() {
         return Ok(format!("{name}: {last}"));
     }
-    Err(StoreError::new(StoreErrorKind::Corrupt, "the append-only file is damaged").detail(format!("{name}: {last}")))
+    Err(StoreError::new(StoreErrorKind::Corrupt, "the append-only file or snapshot is damaged")
+        .detail(format!("{name}: {last}")))
 }
 
-/// What the checking program is to be given: the manifest of Redis 7's parts, or the one file of earlier versions.
-fn append_only_file(data: &Path) -> Option<PathBuf> {
-    [data.join("appendonlydir/appendonly.aof.manifest"), data.join("appendonly.aof")]
+/// What the data are in, and what its checking program is to be given: the manifest of Redis 7's parts, the one file of earlier versions, or a
+/// snapshot.
+fn data_file(data: &Path) -> Option<(&'static str, PathBuf)> {
+    [("aof", "appendonlydir/appendonly.aof.manifest"), ("aof", "appendonly.aof"), ("rdb", "dump.rdb")]
         .into_iter()
-        .find(|path| path.is_file())
+        .map(|(of, name)| (of, data.join(name)))
+        .find(|(_, path)| path.is_file())
 }

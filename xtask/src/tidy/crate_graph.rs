@@ -16,7 +16,7 @@ const EDGES: [(&str, &[&str], &[&str]); 24] = [
     ("plimsoll-drive", &["plimsoll-core"], &[]),
     ("plimsoll-disk", &["plimsoll-core"], &[]),
     ("plimsoll-lab", &["plimsoll-core", "plimsoll-faultfs"], &[]),
-    ("plimsoll-faultfs", &[], &[]),
+    ("plimsoll-faultfs", &["plimsoll-core"], &[]),
     ("plimsoll-tls", &["plimsoll-core"], &["plimsoll-testkit"]),
     ("plimsoll-endpoint", &["plimsoll-core", "plimsoll-tls"], &[]),
     ("plimsoll-verify", &["plimsoll-core"], &["plimsoll-workload"]),

@@ -13,6 +13,8 @@ plimsoll_core::words! {
         NothingAtRisk = "nothing at risk",
         /// What the store holds could not be read, or the ledger has a gap.
         NotKnown = "not known",
+        /// No power was cut: the run ended before.
+        NotTried = "not tried",
         /// Not all of them were.
         Lost = "lost",
         /// What was there was not what had been written.
@@ -27,10 +29,19 @@ plimsoll_core::words! {
 pub struct PromiseView {
     /// The store and what was swept, but for the moment of the cut: `sqlite · durability=durable`.
     pub name: String,
+    /// The row of a matrix in which it stands: the store, and what of it was swept; the name where there is none.
+    pub store: String,
+    /// Its column: what became of the disk, `ext4 · torn`; empty where there is none.
+    pub fault: String,
     /// What became of it, by the worst of its cuts.
     pub state: PromiseState,
     /// How often the power went.
     pub cuts: u64,
+    /// How often it did not go any more, for what had been seen decided already.
+    pub cuts_not_needed: u64,
+    /// The command that tries the same again: at the moment that first broke the promise, or at all of them; empty where the
+    /// run was none of cells.
+    pub repeat: String,
     /// How often that was with nothing at risk and nothing lost: what follows is of the others.
     pub vacuous_cuts: u64,
     /// Writes that were acknowledged between the load and the cut.

@@ -81,7 +81,7 @@ pub fn searched_at(most: f64) -> Run {
     run.trials.clear();
     run.samples.clear();
     run.events.clear();
-    run.header.outline = Outline { trials: 1, line: Some(spec.clone()), ab: None };
+    run.header.outline = Outline { trials: 1, line: Some(spec.clone()), ..Outline::default() };
     run.header.goals = spec.goals.clone();
     run.header.figures.clear();
     run.header.title = "The load line of a queue".into();

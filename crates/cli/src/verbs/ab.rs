@@ -14,6 +14,7 @@ use plimsoll_trial::TrialError;
 use crate::args::{AbArgs, DriveArgs};
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
+use crate::verbs::run::How;
 use crate::verbs::{drive, line, run};
 
 /// Time for all turns, unless said otherwise.
@@ -51,7 +52,8 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     let (a, b) = (read(a)?, read(b)?);
     let spec = spec(args, &a, &b)?;
     let plan = together(args, a.1, &b.1, &spec)?;
-    run::run_plan(catalogue, &plan, &both(&spec.plans), Some(&spec), &passwords, &args.drive.telling, args.drive.strict)
+    let how = How { ab: Some(&spec), ..How::strict(args.drive.strict) };
+    run::run_plan(catalogue, &plan, &both(&spec.plans), &how, &passwords, &args.drive.telling)
 }
 
 /// Options of `drive` that have no place here.

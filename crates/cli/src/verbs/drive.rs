@@ -12,7 +12,7 @@ use crate::habits;
 use crate::options::{self, quoted, value};
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
-use crate::verbs::run;
+use crate::verbs::run::{self, How};
 
 /// Drives what `args` ask for; the exit code says whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, TrialError> {
@@ -33,7 +33,7 @@ pub(super) fn run_text(
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
-    run::run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, args.strict)
+    run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 
 /// The workload of scripts for the first of `stores`: commands where that takes those and no statements.

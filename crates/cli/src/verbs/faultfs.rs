@@ -1,12 +1,14 @@
 //! `plimsoll faultfs`: a disk that loses power, and more, when it is told to.
 
+mod images;
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_core::StoreErrorKind as Kind;
-use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, Survivors};
+use plimsoll_core::{StoreError, StoreErrorKind as Kind, Survivors};
+use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP};
 use plimsoll_plan::Dimension;
 use plimsoll_trial::TrialError;
 
@@ -28,6 +30,7 @@ power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
 pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
     match action {
         FaultfsAction::Mount(args) => mount(args),
+        FaultfsAction::Images(args) => images::run(args),
         FaultfsAction::Ctl { socket, command } => ctl(socket, &command.join(" ")),
     }
 }
@@ -40,7 +43,7 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
     let spec = DeviceSpec {
         directory: args.directory.clone(),
         size_bytes: size as u64,
-        file_system: args.fs.parse().map_err(failed)?,
+        file_system: args.fs.parse().map_err(TrialError::usage)?,
         keep_log: args.keep_log,
     };
     let stop = interrupt::of_run();
@@ -67,7 +70,7 @@ fn ctl(socket: &Path, command: &str) -> Result<u8, TrialError> {
     let control = Control::of_socket(socket).map_err(failed)?;
     let said = match command.split_once(' ') {
         Some(("power-cycle", survivors)) => {
-            let survivors: Survivors = survivors.parse().map_err(failed)?;
+            let survivors: Survivors = survivors.parse().map_err(TrialError::usage)?;
             control.power_cycle(&survivors).map_err(failed)?.to_string()
         }
         waited => {
@@ -96,21 +99,10 @@ impl Drop for Link {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failed(error: FaultError) -> TrialError {
-    let kind = match &error {
-        FaultError::NotRoot => Kind::Permission,
-        FaultError::NoFuse(_) | FaultError::NoLoop { .. } | FaultError::Missing { .. } => Kind::Missing,
-        FaultError::Gone { .. } => Kind::Unreachable,
-        FaultError::Underlying(_) => Kind::DiskFull,
-        FaultError::Busy { .. } | FaultError::Failed { .. } => Kind::Broken,
-        FaultError::Io { what, source } => return TrialError::io(what, source),
-        _ => Kind::Usage,
-    };
-    // What to do next stands behind the last semicolon.
-    let text = error.to_string();
-    match text.rsplit_once("; ") {
-        Some((what, next)) => TrialError::new(kind, what).next(next),
-        None => TrialError::new(kind, text),
+    match error {
+        // A path that somebody gave is his to mend.
+        FaultError::Io { what, source } => TrialError::io(what, &source),
+        error => StoreError::from(error).into(),
     }
 }

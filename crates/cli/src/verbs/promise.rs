@@ -1,14 +1,20 @@
 //! `plimsoll promise`: what stores keep of what they have acknowledged when the power goes. It is written down as a plan:
 //! stores on disks that can lose power, a load, a drive that a cut ends, and a check.
 
-use plimsoll_core::Catalogue;
-use plimsoll_trial::TrialError;
+mod again;
+mod before;
+mod cells;
+
+use plimsoll_core::{Catalogue, Durability, StoreKind, StoreSpec};
+use plimsoll_plan::model::Plan;
+use plimsoll_trial::{Cells, TrialError};
 
 use crate::args::PromiseArgs;
-use crate::error::{self, exit};
+use crate::error::exit;
 use crate::options::{self, quoted};
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
+use crate::verbs::run::How;
 use crate::verbs::{drive, run};
 
 /// Flushes after which the power goes: from this one on, before that one.
@@ -21,46 +27,75 @@ const DURABILITIES: &str = "durable,buffered,at-end";
 const WORKLOADS: [(&str, &str); 3] =
     [("kv", "update=4,insert=1,read=1"), ("coupons", "update=4,read=1"), ("ldap", "modify=4,add=1,search=1")];
 
+/// What the plan is called.
+const NAME: &str = "promise";
+/// What options come to that nobody gave.
+pub const DISK: &str = "ext4";
+/// Size of the disk.
+pub const DISK_SIZE: &str = "1GiB";
+/// Longest that a store is driven.
+pub const LENGTH: &str = "3s";
+/// Clients.
+pub const CLIENTS: u32 = 8;
+
 /// Tries what `args` ask for; the exit code says whether everything was kept.
 pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> {
-    let mut worst = exit::OK;
-    let groups = by_workload(catalogue, args)?;
-    let several = groups.len() > 1;
-    for (workload, stores) in groups {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    let resumed = args.resume.as_deref().map(|wanted| again::find(&runs_dir, wanted)).transpose()?;
+    let of_resumed = resumed.as_ref().filter(|_| args.stores.is_empty() && !args.all);
+    let of_resumed = of_resumed.map(|run| again::options(run, args)).transpose()?;
+    let args = of_resumed.as_ref().unwrap_or(args);
+    let Some((plan, text)) = plan(catalogue, args)? else { return Ok(exit::OK) };
+    if let Some(run) = &resumed {
+        again::must_be(run, &plan)?;
+    }
+    let cells = cells::cells(catalogue, args, &plan)?;
+    let jobs = before::jobs(args.jobs, plan.trials.len());
+    if !args.telling.quiet {
+        let known = before::known(&runs_dir);
+        plan.left_out.iter().for_each(|why| crate::say(&format!("left out: {why}")));
+        crate::say(&before::words(&plan, &cells, &jobs, &known));
+        again::hint(&known, &plan).filter(|_| resumed.is_none()).iter().for_each(|hint| crate::say(hint));
+    }
+    let cells = Cells { cells: &cells, jobs: jobs.0, all_cuts: args.all_cuts, before: resumed.as_ref() };
+    let how = How { cells: Some(&cells), ..How::default() };
+    run::run_plan(catalogue, &plan, &text, &how, &Passwords::default(), &args.telling)
+}
+
+/// The plan of all stores, and its text; `None` where it was only to be printed.
+fn plan(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Option<(Plan, String)>, TrialError> {
+    let (stores, left_out) = stores(catalogue, args)?;
+    let mut all: Option<(Plan, String)> = None;
+    for (workload, stores) in by_workload(catalogue, args, stores) {
         let from = plan_text(catalogue, args, workload, &stores)?;
         if args.print_plan {
             crate::print(&secrets::masked(&from.text))?;
             continue;
         }
-        let mut passwords = Passwords::of_options(None, &[&stores])?;
-        let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut passwords)?;
-        let code = match run::run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, false) {
-            Ok(code) => code,
-            // Of several sorts of stores the others are tried all the same.
-            Err(error) if several => {
-                crate::say(&error::text(&error));
-                error::code(error.kind)
+        let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut Passwords::default())?;
+        match &mut all {
+            None => all = Some((plan, text)),
+            Some((first, texts)) => {
+                *texts = format!("{texts}\n# Of stores that are asked something else:\n\n{text}");
+                first.trials.extend(plan.trials);
+                first.left_out.extend(plan.left_out);
+                first.timed_s += plan.timed_s;
             }
-            Err(error) => return Err(error),
-        };
-        // What was broken says more than what could not be told.
-        if worst == exit::OK || code == exit::GOAL_MISSED {
-            worst = code;
         }
     }
-    Ok(worst)
+    if let Some((plan, _)) = &mut all {
+        plan.left_out.splice(..0, left_out);
+        plan.trials.iter_mut().zip(0..).for_each(|(trial, ordinal)| trial.ordinal = ordinal);
+    }
+    Ok(all)
 }
 
 /// The stores, those together that are driven by one workload.
-fn by_workload<'a>(catalogue: &Catalogue, args: &'a PromiseArgs) -> Result<Vec<(&'a str, Vec<String>)>, TrialError> {
+fn by_workload<'a>(catalogue: &Catalogue, args: &'a PromiseArgs, stores: Vec<String>) -> Vec<(&'a str, Vec<String>)> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
-    for store in stores(catalogue, args)? {
+    for store in stores {
         let spec = catalogue.store_of(&store).map(|kind| kind.spec());
-        let speaks = |name: &str| {
-            let wanted = catalogue.preset(name).map_or(&[][..], |(workload, _)| workload.interfaces);
-            spec.is_some_and(|spec| wanted.iter().all(|interface| spec.interfaces.contains(interface)))
-        };
-        let first = WORKLOADS.iter().map(|(name, _)| *name).find(|name| speaks(name));
+        let first = spec.and_then(|spec| workload_of(catalogue, spec));
         // What no store is, or keeps nothing, is said when the plan is read.
         let workload = args.workload.as_deref().or(first).unwrap_or(WORKLOADS[0].0);
         match groups.iter_mut().find(|(known, _)| *known == workload) {
@@ -68,42 +103,71 @@ fn by_workload<'a>(catalogue: &Catalogue, args: &'a PromiseArgs) -> Result<Vec<(
             None => groups.push((workload, vec![store])),
         }
     }
-    Ok(groups)
+    groups
 }
 
-/// The stores that are named, or all that can lose power here.
-fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Vec<String>, TrialError> {
-    if !args.all {
-        if args.stores.is_empty() {
-            return Err(TrialError::usage("there is nothing to try").next("name stores, or say --all"));
+/// The first workload that a store speaks.
+fn workload_of(catalogue: &Catalogue, spec: &StoreSpec) -> Option<&'static str> {
+    let speaks = |name: &&str| {
+        let wanted = catalogue.preset(name).map(|(workload, _)| workload.interfaces);
+        wanted.is_some_and(|wanted| wanted.iter().all(|interface| spec.interfaces.contains(interface)))
+    };
+    WORKLOADS.iter().map(|(name, _)| *name).find(speaks)
+}
+
+/// The stores that are named, or all that can lose power here; and why others are left out.
+fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec<String>), TrialError> {
+    let (mut stores, mut left_out) = (args.stores.clone(), Vec::new());
+    if args.all {
+        for kind in &catalogue.stores {
+            match why_not(catalogue, &**kind) {
+                None => stores.push(kind.spec().name.to_owned()),
+                Some(why) => left_out.push(format!("{}: {why}", kind.spec().name)),
+            }
         }
-        if let Some(other) = args.stores.iter().find(|name| name.contains("://") || name.starts_with("lab:")) {
-            let what = format!("the power of a store that runs already is not ours to take: {other}");
-            return Err(
-                TrialError::usage(what).next("name the store alone: its server is started on a disk of its own")
-            );
-        }
-        return Ok(args.stores.clone());
     }
-    let kinds = catalogue.stores.iter().filter(|kind| {
-        let spec = kind.spec();
-        let asked = |(name, _): &(&str, &str)| {
-            catalogue.preset(name).is_some_and(|(workload, _)| {
-                workload.interfaces.iter().all(|interface| spec.interfaces.contains(interface))
-            })
-        };
-        spec.keeps_data && spec.params.iter().any(|param| param.name == "disk") && WORKLOADS.iter().any(asked)
-    });
-    let (there, missing): (Vec<_>, Vec<_>) = kinds.partition(|kind| kind.installed().is_ok());
-    for kind in missing {
-        let error = kind.installed().err().map_or(String::new(), |error| error.to_string());
-        crate::say(&format!("{} is left out: {error}", kind.spec().name));
+    if stores.is_empty() {
+        return Err(TrialError::usage("there is nothing to try").next("name stores, or say --all"));
     }
-    Ok(there.into_iter().map(|kind| kind.spec().name.to_owned()).collect())
+    if let Some(other) = stores.iter().find(|name| name.contains("://") || name.starts_with("lab:")) {
+        let what = format!("the power of a store that runs already is not ours to take: {other}");
+        return Err(TrialError::usage(what).next("name the store alone: its server is started on a disk of its own"));
+    }
+    // One that can be nothing of what is asked leaves the others be.
+    let asked: Vec<&str> = args.durability.iter().flat_map(|given| given.split(',')).map(str::trim).collect();
+    let is_able = |store: &String| {
+        let known = |word: &&str| Durability::named(word).is_some_and(|one| one != Durability::AsConfigured);
+        let spec = catalogue.store_of(store).map(|kind| kind.spec());
+        asked.is_empty()
+            || !asked.iter().all(|word| known(&word))
+            || spec.is_none_or(|spec| spec.durabilities.iter().any(|one| asked.contains(&one.name())))
+    };
+    if stores.iter().any(is_able) {
+        let (able, unable): (Vec<_>, Vec<_>) = stores.into_iter().partition(is_able);
+        left_out.extend(unable.into_iter().map(|store| format!("{store}: it cannot do `{}`", asked.join("` or `"))));
+        stores = able;
+    }
+    Ok((stores, left_out))
+}
+
+/// Why a store is not tried with `--all`.
+fn why_not(catalogue: &Catalogue, kind: &dyn StoreKind) -> Option<String> {
+    let spec = kind.spec();
+    if !spec.keeps_data {
+        return Some("it keeps nothing".to_owned());
+    }
+    if !spec.params.iter().any(|param| param.name == "disk") {
+        return Some("it runs on no server of Plimsoll's own".to_owned());
+    }
+    if workload_of(catalogue, spec).is_none() {
+        let names = WORKLOADS.map(|(name, _)| name).join(", ");
+        return Some(format!("it speaks none of {names}"));
+    }
+    kind.installed().err().map(|error| error.to_string())
 }
 
 fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[String]) -> Result<PlanText, TrialError> {
-    let mut plan = PlanText { name: "promise".to_owned(), ..PlanText::default() };
+    let mut plan = PlanText { name: NAME.to_owned(), ..PlanText::default() };
     plan.text.push_str("# Written by `plimsoll promise` from its options.\n");
     plan.text.push_str("title = \"What is kept when the power goes\"\n");
     plan.text.push_str("question = \"Which acknowledged writes are there after the power has gone?\"\n");
@@ -123,7 +187,8 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
         }
     }
     drive::push_stores(catalogue, &mut plan, stores, &of_stores)?;
-    plan.text.push_str("start = \"fresh\"\n\n[workload]\n");
+    // How fast anything is does not matter here.
+    plan.text.push_str("samplers = []\nstart = \"fresh\"\n\n[workload]\n");
     plan.line("name", &options::value(name), name);
     let known = catalogue.preset(name);
     let param = |key: &str| known.and_then(|(spec, _)| spec.params.iter().find(|param| param.name == key));
@@ -149,6 +214,10 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     };
     let cuts: Vec<String> = cuts.iter().map(|cut| quoted(cut)).collect();
     plan.line("power_cut", &format!("[{}]", cuts.join(", ")), "--cut");
+    // "all" is what a plan says with nothing.
+    if args.nodes != "all" {
+        plan.line("power_node", &options::list(&args.nodes), &format!("--nodes {}", args.nodes));
+    }
     plan.text.push_str("\n[[phase]]\ndo = \"power\"\n");
     let survivors = args.survivors.as_deref().unwrap_or("none,torn");
     plan.line("survivors", &options::list(survivors), &format!("--survivors {survivors}"));

@@ -9,7 +9,7 @@ use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, shown};
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
-use plimsoll_trial::{RunSpec, TrialError};
+use plimsoll_trial::{Cells, RunSpec, TrialError};
 
 use crate::args::{RunArgs, Telling};
 use crate::calibration::Calibration;
@@ -30,19 +30,35 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
-    run_plan(catalogue, &plan, &text, None, &passwords, &args.telling, args.strict)
+    run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 
-/// Runs a plan that came of `text`, or where `ab` is given its two trials in turn; the exit code says whether every goal
-/// held, or what was decided. `strict`: a phase in which the generator was late is void.
+/// How a plan is run.
+#[derive(Debug, Default)]
+pub struct How<'a> {
+    /// Its two trials in turn.
+    pub ab: Option<&'a AbSpec>,
+    /// Its trials each for itself.
+    pub cells: Option<&'a Cells<'a>>,
+    /// A phase in which the generator was late is void.
+    pub strict: bool,
+}
+
+impl How<'_> {
+    /// One trial after the other.
+    pub fn strict(strict: bool) -> Self {
+        How { strict, ..How::default() }
+    }
+}
+
+/// Runs a plan that came of `text`; the exit code says whether every goal held, or what was decided.
 pub fn run_plan(
     catalogue: &Catalogue,
     plan: &Plan,
     text: &str,
-    ab: Option<&AbSpec>,
+    how: &How<'_>,
     passwords: &Passwords,
     telling: &Telling,
-    strict: bool,
 ) -> Result<u8, TrialError> {
     let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
     let tag = telling.tag.as_deref().unwrap_or_default();
@@ -56,9 +72,10 @@ pub fn run_plan(
     let spec = RunSpec {
         text,
         runs_dir: &runs_dir,
-        ab,
+        ab: how.ab,
+        cells: how.cells,
         password_of: &|url| passwords.of(url),
-        strict,
+        strict: how.strict,
         stop: &stop,
         tag,
         command_line: secrets::shown_command_line(),
@@ -66,11 +83,36 @@ pub fn run_plan(
     };
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
     let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
-    conclude(&ended.recording, ended.result, stop.load(Ordering::SeqCst), telling.json)
+    let interrupted = stop.load(Ordering::SeqCst);
+    match conclude(&ended.recording, ended.result, telling.json)? {
+        (state, None) => Ok(code_of(state, interrupted)),
+        // Each cell is for itself: what was broken says more than what could not be told.
+        (VerdictState::Fail, Some(error)) if how.cells.is_some() => {
+            crate::say(&error::text(&error));
+            Ok(exit::GOAL_MISSED)
+        }
+        (_, Some(error)) => Err(error),
+    }
 }
 
-/// Report, page, exit code.
-fn conclude(path: &Path, result: Result<(), TrialError>, interrupted: bool, json: bool) -> Result<u8, TrialError> {
+/// The exit code of a run that came to its end, or that of the user's.
+fn code_of(state: VerdictState, interrupted: bool) -> u8 {
+    match state {
+        // A promise that was seen to break is broken, however the run ended.
+        VerdictState::Fail => exit::GOAL_MISSED,
+        _ if interrupted => exit::INTERRUPTED,
+        VerdictState::Pass => exit::OK,
+        VerdictState::Incomplete => exit::GOAL_MISSED,
+        VerdictState::Undecided => exit::UNDECIDED,
+    }
+}
+
+/// Report and page; what they say, and what kept the run from its end.
+fn conclude(
+    path: &Path,
+    result: Result<(), TrialError>,
+    json: bool,
+) -> Result<(VerdictState, Option<TrialError>), TrialError> {
     let reported = Run::load(path).map_err(TrialError::from).and_then(|mut run| {
         if result.as_ref().is_err_and(|error| is_all_there_is(error, &run)) {
             return Ok(VerdictState::Incomplete);
@@ -92,14 +134,9 @@ fn conclude(path: &Path, result: Result<(), TrialError>, interrupted: bool, json
         Ok(view.verdict.state)
     });
     match (result, reported) {
-        (Err(error), _) => Err(error),
-        (Ok(()), Err(error)) => Err(error),
-        // A promise that was seen to break is broken, however the run ended.
-        (Ok(()), Ok(VerdictState::Fail)) => Ok(exit::GOAL_MISSED),
-        (Ok(()), Ok(_)) if interrupted => Ok(exit::INTERRUPTED),
-        (Ok(()), Ok(VerdictState::Pass)) => Ok(exit::OK),
-        (Ok(()), Ok(VerdictState::Incomplete)) => Ok(exit::GOAL_MISSED),
-        (Ok(()), Ok(VerdictState::Undecided)) => Ok(exit::UNDECIDED),
+        (Err(error), Ok(state)) => Ok((state, Some(error))),
+        (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(error),
+        (Ok(()), Ok(state)) => Ok((state, None)),
     }
 }
 

@@ -52,6 +52,11 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
             (None, None) => word.to_owned(),
         });
     }
+    // A hundred thousand otherwise.
+    if words.get(2).is_some_and(|word| word.starts_with("kv")) && !words.iter().any(|word| word.starts_with("records="))
+    {
+        words.push("--set records=1000".to_owned());
+    }
     match words[1].as_str() {
         "line" => words.push("--budget 30s".to_owned()),
         "ab" => words.push("--turn 1s --warmup 200ms --budget 18s".to_owned()),

@@ -39,6 +39,7 @@ mod open_loop;
 mod pgbench_errors;
 mod placement;
 mod promise;
+mod promise_cells;
 mod reads_apart;
 mod requests;
 mod said;

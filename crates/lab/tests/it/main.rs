@@ -7,6 +7,7 @@ mod death;
 mod hosts;
 mod limits;
 mod page_cache;
+mod power;
 mod private_server;
 mod standing;
 

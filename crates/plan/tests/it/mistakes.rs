@@ -67,7 +67,7 @@ fn the_right_plan_is_right() {
 
 #[test]
 fn unknown_keys_are_told_from_near_ones() {
-    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout, power_cut";
+    let keys = "keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout, power_cut, power_node";
     added("«client» = 8", "unknown key `client` in a `drive` phase", &format!("did you mean `clients`? {keys}"));
     added("«banana» = 8", "unknown key `banana` in a `drive` phase", keys);
     replaced(

@@ -7,6 +7,7 @@ mod damage;
 mod full_disk;
 mod kill;
 mod read_only;
+mod resume;
 mod round_trip;
 mod runs;
 mod synthetic;

@@ -8,8 +8,8 @@ use plimsoll_core::{
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, Published, Purpose,
-    RunHeader, Sample, Series, SeriesKind, TrialHeader,
+    AbMetric, AbRule, AbSpec, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, Published,
+    Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -44,6 +44,13 @@ pub fn header(id: &str) -> RunHeader {
                 warmup_s: 1.0,
                 seed: 7,
             }),
+            cells: vec![Cell {
+                name: "sqlite · durability=durable, survivors=torn".into(),
+                store: "sqlite · durability=durable".into(),
+                fault: "ext4 · torn".into(),
+                cuts: vec![(0, "flush 12".into()), (1, "write 900".into())],
+                command: "plimsoll promise sqlite --durability durable".into(),
+            }],
         },
         tag: String::new(),
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into(), "--on=a 'b'".into()],

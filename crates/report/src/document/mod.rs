@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `run` | a run: its verdict and the order of its sections |
 //! | `results` | goals, figures, answers and ledger |
+//! | `promises` | what stores kept when the power went: a matrix, then each |
 //! | `latency` | how long operations took: table, histogram, steps |
 //! | `nodes` | nodes of a cluster: what each answered, and counted over time |
 //! | `series` | load lines, two sides in turn, sweeps |
@@ -17,6 +18,7 @@
 mod comparison;
 mod latency;
 mod nodes;
+mod promises;
 mod results;
 mod run;
 mod series;

@@ -1,7 +1,7 @@
 //! What came of a run: goals, figures, answers and ledger.
 
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureView, GoalState, LedgerView, PromiseState, RunView};
+use plimsoll_analysis::view::{FigureView, GoalState, LedgerView, RunView};
 
 use super::{Body, Cell, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
@@ -153,50 +153,6 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
         number::count(ledger.unknown),
         at_most,
     ]
-}
-
-/// What stores kept when their disk lost power, each with its settings.
-pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
-    let mut body = Body::noted(
-        "the disk lost power under load, and what had not been flushed was gone; acknowledged writes were looked for afterwards; \
-         lost at most: upper bound with 95 % confidence",
-    );
-    let columns = [
-        vec![words("store"), words("promise"), numbers("cuts"), numbers("acknowledged"), numbers("lost")],
-        vec![numbers("window"), numbers("wrong").when(view.promises.iter().any(|one| !one.wrong.is_empty()))],
-        vec![numbers("lost at most"), numbers("at risk").spare(1), numbers("recovery").spare(2)],
-    ];
-    let mut table = Table::new("Promises", columns.concat());
-    for one in &view.promises {
-        let tone = match one.state {
-            PromiseState::Kept => Tone::Good,
-            PromiseState::NothingAtRisk | PromiseState::NotKnown => Tone::Open,
-            PromiseState::Lost | PromiseState::Damaged | PromiseState::NotStarted => Tone::Bad,
-        };
-        let mut cuts = Cell::from(number::count(one.cuts));
-        cuts.more.extend(
-            (one.vacuous_cuts > 0).then(|| format!("{} with nothing at risk", number::count(one.vacuous_cuts))),
-        );
-        let mut wrong = bad(one.wrong.values().sum());
-        let kinds = one.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
-        wrong.more.extend(kinds);
-        let mut at_risk = Cell::from(number::plural(one.at_risk_writes as u64, "write", "writes"));
-        at_risk.more.extend(full.then(|| number::bytes(one.at_risk_bytes)));
-        table.row(cells![
-            &one.name,
-            tone.text(one.state.name()),
-            cuts,
-            number::count(one.acknowledged),
-            bad(one.lost),
-            or_none(one.lost_window_s.map(number::seconds)),
-            wrong,
-            or_none(one.loss_upper_bound.map(|bound| format!("{} %", number::significant(bound * 100.0)))),
-            at_risk,
-            or_none(one.recovery_s.map(number::seconds)),
-        ]);
-    }
-    body.table(table);
-    body
 }
 
 /// Open where something is wrong, so that it is seen at once and on paper.

@@ -66,7 +66,14 @@ impl Sink for Seen {
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
             Told::Remark(text) => return self.remarks.lock().unwrap().push(text.clone()),
-            Told::Loading(..) | Told::Series(..) | Told::Event(_) | Told::Note(_) | Told::Notice(_) => return,
+            Told::Loading(..)
+            | Told::Series(..)
+            | Told::Event(_)
+            | Told::Note(_)
+            | Told::Notice(_)
+            | Told::Cells(_) => {
+                return;
+            }
         };
         self.told.lock().unwrap().push(words);
     }
@@ -84,6 +91,7 @@ fn run(text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
         text,
         runs_dir,
         ab: None,
+        cells: None,
         password_of: &|_| None,
         strict: false,
         stop: &seen.stop,

@@ -1,55 +1,19 @@
-//! What a device can be asked to do wrong, what was lost by it, and each as words of the control protocol.
+//! What a disk of ours can be asked to do wrong, in the words of its control protocol and of a plan.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::FaultError;
+use serde::Serialize;
 
-/// A sector: the unit that a power cut leaves whole. Linux counts in it, whatever the device's own.
-pub const SECTOR_BYTES: u64 = 512;
+use crate::disk::FileSystem;
 
-/// The file system on the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileSystem {
-    /// ext4, with its journal.
-    Ext4,
-    /// XFS.
-    Xfs,
-    /// Btrfs.
-    Btrfs,
-}
-
-impl FileSystem {
-    /// As mount(2) calls it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-        }
-    }
-}
-
-impl fmt::Display for FileSystem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for FileSystem {
-    type Err = FaultError;
-
-    fn from_str(text: &str) -> Result<Self, FaultError> {
-        let all = [Self::Ext4, Self::Xfs, Self::Btrfs];
-        let found = all.into_iter().find(|known| known.name() == text);
-        found.ok_or_else(|| FaultError::Usage(format!("no file system {text:?}: ext4, xfs or btrfs")))
-    }
-}
+/// Of writes that survive by lot in a plan, this share does.
+const SURVIVING_SHARE: f64 = 0.5;
 
 /// When the power goes. Counted from the arming; the flush or write that it comes with is answered EIO, or "done" by a device
 /// that freezes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum CutAt {
     /// At once.
     Now,
@@ -62,7 +26,7 @@ pub enum CutAt {
 /// Which of the writes that no flush made durable are there after the cut.
 ///
 /// A write is what arrives at once, up to 1 MiB. A discard is kept or lost like a write, in its place among them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub enum Survivors {
     /// None of them.
     None,
@@ -142,45 +106,41 @@ pub enum Fault {
     },
 }
 
-/// What no honoured flush had made durable when the power went. All zero makes a cut that proves nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AtRisk {
-    /// Writes; discards are not counted.
-    pub writes: u64,
-    /// Different sectors in them.
-    pub sectors: u64,
-    /// Bytes in them; what was written twice counts twice.
-    pub bytes: u64,
+impl Survivors {
+    /// The one of this word in a plan; those that go by lot keep half, and get their seed later.
+    pub fn named(word: &str) -> Option<Self> {
+        let by_lot = |tear| Self::Random { seed: 0, share: SURVIVING_SHARE, tear };
+        Some(match word {
+            "none" => Self::None,
+            "all" => Self::All,
+            "random" => by_lot(false),
+            "torn" => by_lot(true),
+            _ => return None,
+        })
+    }
+
+    /// The same with this seed, where it goes by lot.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        match self {
+            Self::Random { share, tear, .. } => Self::Random { seed, share, tear },
+            other => other,
+        }
+    }
 }
 
-/// A cut that has happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
-    /// When, on CLOCK_MONOTONIC.
-    pub at_ns: u64,
-    /// What was not durable.
-    pub at_risk: AtRisk,
-    /// Writes that had arrived since the cut was armed, with the one that it came with.
-    pub writes_seen: u64,
-    /// Flushes, likewise.
-    pub flushes_seen: u64,
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
-/// What has arrived since the file system was mounted first. What arrives without power is not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Writes.
-    pub writes: u64,
-    /// Bytes in them.
-    pub bytes: u64,
-    /// Flushes, also those that were not honoured.
-    pub flushes: u64,
-    /// Discards, and writes of zeros that come without data.
-    pub discards: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Different sectors that no honoured flush has made durable, now.
-    pub unflushed_sectors: u64,
+impl FromStr for FileSystem {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs or btrfs"))
+    }
 }
 
 impl fmt::Display for CutAt {
@@ -194,9 +154,9 @@ impl fmt::Display for CutAt {
 }
 
 impl FromStr for CutAt {
-    type Err = FaultError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, FaultError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let at = match *words(text) {
             ["now"] => Self::Now,
             ["flush", count] => Self::Flush(number(count)?),
@@ -204,9 +164,7 @@ impl FromStr for CutAt {
             _ => return Err(unknown(text, "now, flush N or write N")),
         };
         match at {
-            Self::Flush(0) | Self::Write(0) => {
-                Err(FaultError::Usage("a cut is at the first flush or write, or later".into()))
-            }
+            Self::Flush(0) | Self::Write(0) => Err("a cut is at the first flush or write, or later".into()),
             at => Ok(at),
         }
     }
@@ -225,9 +183,9 @@ impl fmt::Display for Survivors {
 }
 
 impl FromStr for Survivors {
-    type Err = FaultError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, FaultError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let words = words(text);
         let (words, tear) = match *words {
             [ref words @ .., "tear"] => (words, true),
@@ -254,9 +212,9 @@ impl fmt::Display for On {
 }
 
 impl FromStr for On {
-    type Err = FaultError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, FaultError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "write" => Ok(Self::Write),
             "flush" => Ok(Self::Flush),
@@ -283,9 +241,9 @@ impl fmt::Display for Fault {
 }
 
 impl FromStr for Fault {
-    type Err = FaultError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, FaultError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let fault = match *words(text) {
             ["ignore-flushes"] => Self::IgnoreFlushes,
             ["eio", on, "once"] => Self::Eio { on: on.parse()?, how: How::Once },
@@ -307,74 +265,31 @@ impl FromStr for Fault {
         };
         match fault {
             Self::Eio { on: On::Read, how: How::Silent(_) } => {
-                Err(FaultError::Usage("a read cannot fail in silence: bit-rot changes what it gives".into()))
+                Err("a read cannot fail in silence: bit-rot changes what it gives".into())
             }
             Self::Delay { median, jitter, .. } if jitter > median => {
-                Err(FaultError::Usage("the jitter of a delay is at most its median".into()))
+                Err("the jitter of a delay is at most its median".into())
             }
             fault => Ok(fault),
         }
     }
 }
 
-/// Names and values of an answer, `NAME=VALUE`, in one order for both ends.
-macro_rules! answer {
-    ($type:ty: $($name:literal => $($field:ident).+),+) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let pairs = [$(($name, self.$($field).+)),+];
-                let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                f.write_str(&text.join(" "))
-            }
-        }
-
-        impl $type {
-            /// What an answer says of it; other names in it are passed over.
-            pub(crate) fn of_answer(text: &str) -> Option<Self> {
-                let value = |name: &str| {
-                    text.split_whitespace().find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)?.1.parse().ok())
-                };
-                let mut found = Self::NOTHING;
-                $(found.$($field).+ = value($name)?;)+
-                Some(found)
-            }
-        }
-    };
-}
-
-impl AtRisk {
-    const NOTHING: Self = Self { writes: 0, sectors: 0, bytes: 0 };
-}
-
-impl Cut {
-    const NOTHING: Self = Self { at_ns: 0, at_risk: AtRisk::NOTHING, writes_seen: 0, flushes_seen: 0 };
-}
-
-impl Counters {
-    const NOTHING: Self = Self { writes: 0, bytes: 0, flushes: 0, discards: 0, reads: 0, unflushed_sectors: 0 };
-}
-
-answer!(AtRisk: "writes_at_risk" => writes, "sectors_at_risk" => sectors, "bytes_at_risk" => bytes);
-answer!(Cut: "at_ns" => at_ns, "writes_at_risk" => at_risk.writes, "sectors_at_risk" => at_risk.sectors,
-    "bytes_at_risk" => at_risk.bytes, "writes_seen" => writes_seen, "flushes_seen" => flushes_seen);
-answer!(Counters: "writes" => writes, "bytes" => bytes, "flushes" => flushes, "discards" => discards,
-    "reads" => reads, "unflushed_sectors" => unflushed_sectors);
-
 fn words(text: &str) -> Box<[&str]> {
     text.split_whitespace().collect()
 }
 
-pub(crate) fn number(text: &str) -> Result<u64, FaultError> {
-    text.parse().map_err(|_| FaultError::Usage(format!("{text:?} is no whole number")))
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no whole number"))
 }
 
-fn share(text: &str) -> Result<f64, FaultError> {
+fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| FaultError::Usage(format!("{text:?} is no share: from 0 to 1")))
+    share.ok_or_else(|| format!("{text:?} is no share: from 0 to 1"))
 }
 
-pub(crate) fn unknown(text: &str, known: &str) -> FaultError {
-    FaultError::Usage(format!("{text:?}: this is {known}"))
+fn unknown(text: &str, known: &str) -> String {
+    format!("{text:?}: this is {known}")
 }
 
 #[cfg(test)]
@@ -400,9 +315,6 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
-        let cut =
-            Cut { at_ns: 5, at_risk: AtRisk { writes: 1, sectors: 2, bytes: 3 }, writes_seen: 4, flushes_seen: 6 };
-        assert_eq!(Cut::of_answer(&cut.to_string()), Some(cut));
     }
 
     #[test]

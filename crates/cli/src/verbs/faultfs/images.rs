@@ -1,0 +1,135 @@
+//! `plimsoll faultfs images`: crash images of one run, looked at by a command, or kept.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::shown;
+use plimsoll_faultfs::{
+    CheckedImage, CrashPoint, ImageCheck, ImageState, Survivors, check_images, crash_images, crash_moments, log_entries,
+};
+use plimsoll_plan::Dimension;
+use plimsoll_trial::TrialError;
+
+use super::failed;
+use crate::args::FaultfsImages;
+use crate::error::exit;
+use crate::interrupt;
+
+/// Failures that are shown, the first ones.
+const FAILURES_MAX: usize = 20;
+
+/// Makes the images, and has them looked at; or keeps them.
+pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
+    let (log, base) = (args.directory.join("log"), args.directory.join("base"));
+    if !base.is_file() {
+        // A device always has some file `log`.
+        return Err(TrialError::usage(format!("{}: no log was kept there", args.directory.display()))
+            .next("mount the device with --keep-log, and make images while it is mounted, or of copies of its `log` and `base`"));
+    }
+    let entries = log_entries(&log).map_err(failed)?;
+    let moments = match args.at {
+        Some(at) => vec![at],
+        None => crash_moments(&entries, args.from, args.count as usize),
+    };
+    let points = points(&moments, &args.survivors, args.seed)?;
+    if points.is_empty() {
+        return Err(TrialError::usage(format!("{}: nothing was written since {} ns", log.display(), args.from)));
+    }
+    if let Some(into) = &args.into {
+        fs::create_dir_all(into).map_err(|error| TrialError::writing(into.display(), &error))?;
+        let made = crash_images(&log, &base, &points, into).map_err(failed)?;
+        return crate::print(&made.iter().fold(String::new(), |text, path| text + &format!("{}\n", path.display())));
+    }
+    let limit_ns = plimsoll_plan::parse_quantity(&args.limit, Dimension::Time).map_err(|(why, next)| {
+        TrialError::usage(format!("--limit {}: {why}", args.limit)).next(next.unwrap_or_default())
+    })?;
+    let images = args.directory.join("images");
+    let jobs =
+        args.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
+    let check = ImageCheck {
+        log: &log,
+        base: &base,
+        over: if images.is_dir() { &images } else { &args.directory },
+        points: &points,
+        command: args.check.as_deref().unwrap_or_default(),
+        expected: args.expect.as_deref(),
+        jobs,
+        limit: Duration::from_nanos(limit_ns as u64),
+    };
+    let (stop, began) = (interrupt::of_run(), Instant::now());
+    let checked = check_images(&check, &stop).map_err(failed)?;
+    let first_ns = entries.first().map_or(0, |entry| entry.at_ns);
+    let mut text = summary(&checked, entries.len(), began.elapsed());
+    let failures: Vec<&CheckedImage> = checked.iter().filter(|one| one.state != ImageState::Passed).collect();
+    for one in failures.iter().take(FAILURES_MAX) {
+        failure(&mut text, one, first_ns, &args.directory);
+    }
+    if failures.len() > FAILURES_MAX {
+        let _ = writeln!(text, "… and {} more", failures.len() - FAILURES_MAX);
+    }
+    crate::print(&text)?;
+    Ok(match () {
+        () if !failures.is_empty() => exit::GOAL_MISSED,
+        () if stop.load(Ordering::SeqCst) => exit::INTERRUPTED,
+        () if checked.iter().all(|one| one.at_risk_writes == 0) => exit::UNDECIDED,
+        () => exit::OK,
+    })
+}
+
+/// The moments with what survives at each: the words in turn, each with a seed of its own.
+fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, TrialError> {
+    let words: Vec<&str> = words.split(',').map(str::trim).collect();
+    let of = |(number, entries): (usize, &usize)| {
+        let word = words[number % words.len()];
+        let survivors = Survivors::named(word).ok_or_else(|| {
+            let what = format!("--survivors {word}: there is no such word");
+            TrialError::usage(what).next("there are: none, all, random, torn")
+        })?;
+        Ok(CrashPoint { entries: *entries, survivors: survivors.with_seed(seed.wrapping_add(number as u64)) })
+    };
+    moments.iter().enumerate().map(of).collect()
+}
+
+fn summary(checked: &[CheckedImage], records: usize, took: Duration) -> String {
+    let count = |is: fn(&ImageState) -> bool| checked.iter().filter(|one| is(&one.state)).count();
+    let idle = checked.iter().filter(|one| one.at_risk_writes == 0).count();
+    let mut at_risk: Vec<u64> = checked.iter().map(|one| one.at_risk_writes).collect();
+    at_risk.sort_unstable();
+    let records = shown::count(records as u64);
+    format!(
+        "{} crash images of {records} records in {:.1} s\n  passed           {}\n  failed           {}\n  not mounted      {}\n  \
+         nothing at risk  {idle}\n  writes at risk   {} in the middle, {} at most\n",
+        checked.len(),
+        took.as_secs_f64(),
+        count(|state| matches!(state, ImageState::Passed)),
+        count(|state| matches!(state, ImageState::Failed(_))),
+        count(|state| matches!(state, ImageState::NotMounted(_))),
+        at_risk.get(at_risk.len() / 2).unwrap_or(&0),
+        at_risk.last().unwrap_or(&0),
+    )
+}
+
+/// What became of an image that did not pass, and what makes it again.
+fn failure(text: &mut String, one: &CheckedImage, first_ns: u64, directory: &Path) {
+    let CrashPoint { entries, survivors } = one.point;
+    let (word, seed) = match survivors {
+        Survivors::Random { seed, tear, .. } => (if tear { "torn" } else { "random" }, format!(" --seed {seed}")),
+        Survivors::All => ("all", String::new()),
+        Survivors::None | Survivors::Prefix { .. } => ("none", String::new()),
+    };
+    let after_s = one.at_ns.saturating_sub(first_ns) as f64 / 1e9;
+    let (ImageState::Failed(what) | ImageState::NotMounted(what)) = &one.state else { return };
+    let _ = writeln!(
+        text,
+        "\nrecord {entries}, {after_s:.6} s after the first ({} ns), survivors {word}: {what}",
+        one.at_ns
+    );
+    if !one.said.is_empty() {
+        let _ = writeln!(text, "  {}", shown::lines(&one.said));
+    }
+    let directory = directory.display();
+    let _ = writeln!(text, "  → plimsoll faultfs images {directory} --at {entries} --survivors {word}{seed} --into .");
+}

@@ -1,0 +1,81 @@
+//! Going on with a run of promises that was killed, or stopped.
+
+use std::path::Path;
+
+use clap::Parser;
+use plimsoll_plan::model::Plan;
+use plimsoll_record::Glance;
+use plimsoll_record::data::{Run, RunState};
+use plimsoll_trial::TrialError;
+
+use crate::args::{Cli, PromiseArgs, Verb};
+use crate::verbs::promise::{NAME, before};
+
+/// Words that mean the newest run of promises.
+const NEWEST: [&str; 2] = ["last", "latest"];
+
+/// The run that `wanted` means, which has not come to its end.
+pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
+    let path = match before::known(runs_dir).first() {
+        Some((id, _)) if NEWEST.contains(&wanted) => runs_dir.join(id),
+        _ if NEWEST.contains(&wanted) => {
+            return Err(TrialError::usage(format!("--resume {wanted}: there is no run of promises here"))
+                .next("leave --resume out"));
+        }
+        _ => plimsoll_record::find(runs_dir, wanted)?,
+    };
+    if plimsoll_record::is_live(&path) {
+        return Err(plimsoll_record::RecordError::Live(path).into());
+    }
+    let run = Run::load(&path)?;
+    let refused = |what: &str| TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id));
+    if run.header.outline.cells.is_empty() || run.header.plan_name != NAME {
+        return Err(refused("is none of `plimsoll promise`").next("`plimsoll runs` lists what there is"));
+    }
+    if run.state == RunState::Complete {
+        return Err(refused("came to its end").next("leave --resume out: everything is tried anew"));
+    }
+    Ok(run)
+}
+
+/// What was asked of `run`, told and done at once as `now` says.
+pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> {
+    let parsed = Cli::try_parse_from(&run.header.command_line).map(|parsed| parsed.verb);
+    match parsed {
+        Ok(Verb::Promise(before)) => Ok(PromiseArgs {
+            jobs: now.jobs,
+            all_cuts: now.all_cuts || before.all_cuts,
+            telling: now.telling.clone(),
+            ..*before
+        }),
+        _ => Err(TrialError::usage(format!("what was asked of the run {} cannot be read", run.header.id))
+            .next("give its options beside --resume")),
+    }
+}
+
+/// Refuses to go on with `run` as something else than it was.
+pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
+    let refused = |what: &str| TrialError::usage(format!("the run {} {what}", run.header.id));
+    if run.header.plimsoll_version != env!("CARGO_PKG_VERSION") {
+        let what = format!("was begun by Plimsoll {}: no other can go on with it", run.header.plimsoll_version);
+        return Err(refused(&what).next("leave --resume out"));
+    }
+    if run.header.plan_json != serde_json::to_string(plan).unwrap_or_default() {
+        let next =
+            format!("it was: {}; give the same options, or leave --resume out", run.header.command_line.join(" "));
+        return Err(refused("tries something else than these options").next(next));
+    }
+    Ok(())
+}
+
+/// What is said of a run of the same plan that was killed.
+pub fn hint(known: &[(String, Glance)], plan: &Plan) -> Option<String> {
+    let (id, run) = known.first()?;
+    let is_same = || run.plan_json == serde_json::to_string(plan).unwrap_or_default();
+    (!run.is_complete && !run.trials.is_empty() && is_same()).then(|| {
+        let (done, of) = (run.trials.len(), plan.trials.len());
+        format!(
+            "the run {id} of the same was not finished, {done} of {of} cuts are there: --resume last goes on with it"
+        )
+    })
+}

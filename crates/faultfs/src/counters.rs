@@ -1,0 +1,102 @@
+//! What has arrived at a device, what was lost by a cut, and each as words of the control protocol.
+
+use std::fmt;
+
+/// A sector: the unit that a power cut leaves whole. Linux counts in it, whatever the device's own.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// What no honoured flush had made durable when the power went. All zero makes a cut that proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AtRisk {
+    /// Writes; discards are not counted.
+    pub writes: u64,
+    /// Different sectors in them.
+    pub sectors: u64,
+    /// Bytes in them; what was written twice counts twice.
+    pub bytes: u64,
+}
+
+/// A cut that has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// When, on CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// What was not durable.
+    pub at_risk: AtRisk,
+    /// Writes that had arrived since the cut was armed, with the one that it came with.
+    pub writes_seen: u64,
+    /// Flushes, likewise.
+    pub flushes_seen: u64,
+}
+
+/// What has arrived since the file system was mounted first. What arrives without power is not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Writes.
+    pub writes: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Flushes, also those that were not honoured.
+    pub flushes: u64,
+    /// Discards, and writes of zeros that come without data.
+    pub discards: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Different sectors that no honoured flush has made durable, now.
+    pub unflushed_sectors: u64,
+}
+
+/// Names and values of an answer, `NAME=VALUE`, in one order for both ends.
+macro_rules! answer {
+    ($type:ty: $($name:literal => $($field:ident).+),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let pairs = [$(($name, self.$($field).+)),+];
+                let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                f.write_str(&text.join(" "))
+            }
+        }
+
+        impl $type {
+            /// What an answer says of it; other names in it are passed over.
+            pub(crate) fn of_answer(text: &str) -> Option<Self> {
+                let value = |name: &str| {
+                    text.split_whitespace().find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)?.1.parse().ok())
+                };
+                let mut found = Self::NOTHING;
+                $(found.$($field).+ = value($name)?;)+
+                Some(found)
+            }
+        }
+    };
+}
+
+impl AtRisk {
+    const NOTHING: Self = Self { writes: 0, sectors: 0, bytes: 0 };
+}
+
+impl Cut {
+    const NOTHING: Self = Self { at_ns: 0, at_risk: AtRisk::NOTHING, writes_seen: 0, flushes_seen: 0 };
+}
+
+impl Counters {
+    const NOTHING: Self = Self { writes: 0, bytes: 0, flushes: 0, discards: 0, reads: 0, unflushed_sectors: 0 };
+}
+
+answer!(AtRisk: "writes_at_risk" => writes, "sectors_at_risk" => sectors, "bytes_at_risk" => bytes);
+answer!(Cut: "at_ns" => at_ns, "writes_at_risk" => at_risk.writes, "sectors_at_risk" => at_risk.sectors,
+    "bytes_at_risk" => at_risk.bytes, "writes_seen" => writes_seen, "flushes_seen" => flushes_seen);
+answer!(Counters: "writes" => writes, "bytes" => bytes, "flushes" => flushes, "discards" => discards,
+    "reads" => reads, "unflushed_sectors" => unflushed_sectors);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_a_cut_is_read_again() {
+        let cut =
+            Cut { at_ns: 5, at_risk: AtRisk { writes: 1, sectors: 2, bytes: 3 }, writes_seen: 4, flushes_seen: 6 };
+        assert_eq!(Cut::of_answer(&cut.to_string()), Some(cut));
+    }
+}

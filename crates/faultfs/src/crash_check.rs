@@ -1,0 +1,302 @@
+//! Crash images of one run, each mounted and looked at by a command, several at a time.
+//!
+//! Images are in memory, and their mounts in a mount namespace that ends with this process; the command runs in a process namespace that ends
+//! with it, too. So nothing is left, however this process ends.
+
+use std::fs::{self, File};
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::FileSystem;
+use rustix::fs::MemfdFlags;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::thread::UnshareFlags;
+
+use crate::counters::SECTOR_BYTES;
+use crate::crash_image::{CrashPoint, ImageMount, Replay};
+use crate::device::{FUSE, MOUNT};
+use crate::error::FaultError;
+use crate::fuse::SOURCE;
+use crate::image;
+use crate::log::{LogEntry, LogKind, log_entries};
+use crate::loop_device::LOOK_INTERVAL;
+use crate::remove::mount_points;
+
+/// How much of what a command says last is kept.
+const SAID_BYTES_MAX: usize = 1024;
+
+/// What is to be looked at, and how.
+#[derive(Debug)]
+pub struct ImageCheck<'a> {
+    /// A log that was kept.
+    pub log: &'a Path,
+    /// The image on which it begins.
+    pub base: &'a Path,
+    /// A directory over which images are mounted. Nobody but the command sees them there.
+    pub over: &'a Path,
+    /// Where the power goes, and what survives.
+    pub points: &'a [CrashPoint],
+    /// What the shell runs, as root; `{}` in it is where the image is mounted. The environment has `PLIMSOLL_CRASH_NS`, the time of the last record
+    /// before the cut on CLOCK_MONOTONIC, `PLIMSOLL_CRASH_RECORD`, how many there were, and `PLIMSOLL_CRASH_SURVIVORS`.
+    pub command: &'a str,
+    /// What its last line has to be, besides exit status 0.
+    pub expected: Option<&'a str>,
+    /// How many are looked at at a time.
+    pub jobs: usize,
+    /// How long a command may take.
+    pub limit: Duration,
+}
+
+/// What became of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageState {
+    /// The command ended with 0, and said what it was to say.
+    Passed,
+    /// It did not: how it ended.
+    Failed(String),
+    /// The file system could not be mounted.
+    NotMounted(String),
+}
+
+/// An image that was looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedImage {
+    /// Which one.
+    pub point: CrashPoint,
+    /// The time of the last record before the cut, on CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Writes that no flush had made durable; where there are none nothing could be lost.
+    pub at_risk_writes: u64,
+    /// What became of it.
+    pub state: ImageState,
+    /// The last line that the command wrote.
+    pub said: String,
+}
+
+/// `count` places of a log at which the power could have gone, spread over its records from `from_ns` on: behind a write, and in turn before the
+/// flush that follows.
+pub fn crash_moments(entries: &[LogEntry], from_ns: u64, count: usize) -> Vec<usize> {
+    let is_flush = |index: usize| entries.get(index).is_none_or(|entry| entry.kind == LogKind::Flush);
+    let first = entries.partition_point(|entry| entry.at_ns < from_ns);
+    let later = entries.len() - first;
+    let moment = |number: usize| {
+        let at = first + ((number + 1) * later).div_ceil(count);
+        let behind = if is_flush(at - 1) { (at + 1).min(entries.len()) } else { at };
+        if number % 2 == 0 { behind } else { (behind..=entries.len()).find(|at| is_flush(*at)).unwrap_or(behind) }
+    };
+    if later == 0 { Vec::new() } else { (0..count).map(moment).collect() }
+}
+
+/// Makes an image of each point, mounts it, and has the command look at it. Ends early with those that are done when `stop` is set.
+///
+/// # Errors
+/// Where this is not root, the log does not have such a point, there is not enough memory, or programs are missing.
+pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<CheckedImage>, FaultError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(FaultError::NotRoot);
+    }
+    for program in ["setpriv", "unshare"] {
+        if !Path::new("/usr/bin").join(program).exists() {
+            return Err(FaultError::Missing { program, package: "util-linux" });
+        }
+    }
+    let entries = log_entries(check.log)?;
+    let file_system = image::file_system(check.base)?;
+    must_fit(check, &entries)?;
+    let mut order: Vec<usize> = (0..check.points.len()).collect();
+    order.sort_by_key(|index| check.points[*index].entries);
+    let replay = Replay::new(check.log, check.base, memory().map_err(FaultError::at(check.log))?)?;
+    let all = Mutex::new((replay, order.into_iter()));
+    let run = || {
+        own_mounts(check.over).map_err(FaultError::at(check.over))?;
+        let worker = |number: usize| {
+            let (all, entries, at) = (&all, &entries, check.over.join(number.to_string()));
+            move || {
+                let mut done = Vec::new();
+                while !stop.load(Ordering::SeqCst) {
+                    let (index, image, at_risk_writes) = {
+                        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                        let Some(index) = all.1.next() else { break };
+                        let image = memory().map_err(FaultError::at(check.log))?;
+                        let at_risk_writes = all.0.image(&check.points[index], &image)?;
+                        (index, image, at_risk_writes)
+                    };
+                    let point = check.points[index];
+                    let at_ns = point.entries.checked_sub(1).map_or(0, |last| entries[last].at_ns);
+                    let (state, said) = looked_at(check, &point, at_ns, (&image, file_system), &at, stop)?;
+                    done.push((index, CheckedImage { point, at_ns, at_risk_writes, state, said }));
+                }
+                Ok(done)
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..check.jobs.max(1)).map(|number| scope.spawn(worker(number))).collect();
+            workers.into_iter().map(joined).collect::<Result<Vec<_>, _>>()
+        })
+    };
+    // The namespace is that of a thread, and of those that it starts.
+    let done = std::thread::scope(|scope| joined(scope.spawn(run)))?;
+    let mut done: Vec<(usize, CheckedImage)> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, checked)| checked).collect())
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn memory() -> io::Result<File> {
+    // The name is what a loop device on it shows.
+    let name = format!("crash image of {}", std::process::id());
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+/// What is durable and the images of all who are at work may take half of the memory that there is.
+fn must_fit(check: &ImageCheck<'_>, entries: &[LogEntry]) -> Result<(), FaultError> {
+    use std::os::unix::fs::MetadataExt;
+    let base = fs::metadata(check.base).map_err(FaultError::at(check.base))?;
+    let written = entries.iter().filter(|entry| entry.kind == LogKind::Write).map(|entry| entry.sectors * SECTOR_BYTES);
+    let image_bytes = (base.blocks() * SECTOR_BYTES + written.sum::<u64>()).min(base.len());
+    let needed_bytes = image_bytes * (check.jobs as u64 + 1);
+    let table = fs::read_to_string("/proc/meminfo").map_err(FaultError::at(Path::new("/proc/meminfo")))?;
+    let available = table
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    match available.map(|kib| kib * 1024) {
+        Some(available_bytes) if needed_bytes > available_bytes / 2 => Err(FaultError::Usage(format!(
+            "{} images at a time may take {} MiB of memory, and {} MiB are available; look at fewer at a time, or make the device smaller",
+            check.jobs,
+            needed_bytes >> 20,
+            available_bytes >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Has this thread, and those that it starts, see mounts of their own, with an empty directory in the place of `over`.
+fn own_mounts(over: &Path) -> io::Result<()> {
+    // SAFETY: no file descriptor is shared less than before.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS)? };
+    rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    // Devices that lie are not to be held busy from here.
+    for fuse in mount_points(|source, _| source == SOURCE) {
+        debug_assert!(fuse.ends_with(FUSE));
+        for at in [fuse.with_file_name(MOUNT), fuse] {
+            let _ = rustix::mount::unmount(&at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    }
+    Ok(rustix::mount::mount(c"none", over, c"tmpfs", MountFlags::empty(), Some(c"mode=755,size=1M"))?)
+}
+
+/// Mounts an image at `at`, and has the command look at it: what became of it, and what it said last.
+fn looked_at(
+    check: &ImageCheck<'_>,
+    point: &CrashPoint,
+    at_ns: u64,
+    (image, file_system): (&File, FileSystem),
+    at: &Path,
+    stop: &AtomicBool,
+) -> Result<(ImageState, String), FaultError> {
+    // By its number alone e2fsck, another process, would not find it.
+    let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
+    let _mounted = match ImageMount::new(Path::new(&path), file_system, at) {
+        Ok(mounted) => mounted,
+        Err(error @ FaultError::NotMountable { .. }) => {
+            return Ok((ImageState::NotMounted(error.to_string()), String::new()));
+        }
+        Err(error) => return Err(error),
+    };
+    let failed = || FaultError::at(Path::new("/usr/bin/setpriv"));
+    let (said, theirs) = io::pipe().map_err(failed())?;
+    let command = check.command.replace("{}", &at.display().to_string());
+    // Whatever it starts dies with the first process of its namespace, that one with `unshare`, and `unshare` with this thread.
+    let child = Command::new("/usr/bin/setpriv")
+        .args([
+            "--pdeathsig",
+            "KILL",
+            "/usr/bin/unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+        ])
+        .arg(command)
+        .env("PLIMSOLL_CRASH_NS", at_ns.to_string())
+        .env("PLIMSOLL_CRASH_RECORD", point.entries.to_string())
+        .env("PLIMSOLL_CRASH_SURVIVORS", point.survivors.to_string())
+        .stdin(Stdio::null())
+        .stdout(theirs.try_clone().map_err(failed())?)
+        .stderr(theirs)
+        .spawn();
+    let mut child = child.map_err(failed())?;
+    let (ended, said) = std::thread::scope(|scope| {
+        let reader = scope.spawn(move || last_line(said));
+        let ended = ended(&mut child, check.limit, stop);
+        (ended, joined(reader))
+    });
+    let state = match ended.map_err(failed())? {
+        Some(status) if !status.success() => ImageState::Failed(status.to_string()),
+        Some(_) if check.expected.is_some_and(|expected| said != expected) => {
+            ImageState::Failed("unexpected answer".to_owned())
+        }
+        Some(_) => ImageState::Passed,
+        None => ImageState::Failed(format!("not done within {} s", check.limit.as_secs_f64())),
+    };
+    Ok((state, said))
+}
+
+/// How a child ended; `None` where it had to be killed.
+fn ended(child: &mut Child, limit: Duration, stop: &AtomicBool) -> io::Result<Option<std::process::ExitStatus>> {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() > until || stop.load(Ordering::SeqCst) {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// The last line that is not empty of what comes through a pipe, until nobody writes to it any more.
+fn last_line(mut from: PipeReader) -> String {
+    let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..length]);
+        kept.drain(..kept.len().saturating_sub(SAID_BYTES_MAX));
+    }
+    let text = String::from_utf8_lossy(&kept);
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_behind_writes_and_before_flushes() {
+        let entry = |at_ns: u64| {
+            let kind = if at_ns % 5 == 4 { LogKind::Flush } else { LogKind::Write };
+            LogEntry { at_ns, kind, first_sector: 0, sectors: 1, data: 0 }
+        };
+        let entries: Vec<LogEntry> = (0..100).map(entry).collect();
+        let moments = crash_moments(&entries, 50, 10);
+        assert_eq!(moments.len(), 10);
+        for (number, at) in moments.iter().enumerate() {
+            assert!((51..=100).contains(at), "{moments:?}");
+            assert!(*at == 100 || entries[*at - 1].kind == LogKind::Write, "{moments:?}");
+            assert!(number % 2 == 0 || *at == 100 || entries[*at].kind == LogKind::Flush, "{moments:?}");
+        }
+        assert!(crash_moments(&entries, 100, 10).is_empty());
+    }
+}

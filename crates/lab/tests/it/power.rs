@@ -1,0 +1,188 @@
+//! Disks of a cluster's nodes: whose power goes, when, and what is left when everybody is killed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    CutAt, Durability, Footprint, Layout, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe, Sessions, Store,
+    StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
+};
+use plimsoll_lab::{OpenStore, sweep_disks};
+
+use crate::base;
+use crate::cluster::{COUNTS, Shells};
+
+const NODES: usize = 3;
+/// Where the process that owns disks for another test finds its base.
+const OWNER_BASE: &str = "PLIMSOLL_LAB_DISKS_BASE";
+static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
+
+/// A cluster of shells as a store, of which nobody asks anything.
+struct ShellKind;
+
+impl StoreKind for ShellKind {
+    fn spec(&self) -> &StoreSpec {
+        &SPEC
+    }
+
+    fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(Shells { nodes: NODES, hosts: 0, script: COUNTS })))
+    }
+
+    fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        Ok(Box::new(ShellStore))
+    }
+}
+
+struct ShellStore;
+
+impl Store for ShellStore {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        Ok(StoreDescription::default())
+    }
+
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sessions(&mut self, _: u32, _: Durability) -> Result<Sessions, StoreError> {
+        Ok(Sessions::Wire(Vec::new()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        Ok(Footprint::default())
+    }
+}
+
+fn open(base: &Path) -> OpenStore {
+    let text = |value: &str| ParamValue::Text(value.to_owned());
+    let params = BTreeMap::from([
+        ("disk".to_owned(), text("ext4")),
+        ("disk_size".to_owned(), ParamValue::Int(32 << 20)),
+        ("disk_flushes".to_owned(), text("honoured")),
+    ]);
+    let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
+    let options = OpenOptions { target, params: Params(params), run_id: "1".to_owned(), waits: Default::default() };
+    plimsoll_lab::open(&ShellKind, options, &mut |_| {}).unwrap()
+}
+
+fn write(node: &Node, name: &str) -> File {
+    let mut file = File::create(node.data_dir.join(name)).unwrap();
+    file.write_all(name.as_bytes()).unwrap();
+    file
+}
+
+/// Numbers of the nodes that have a file with what was written there.
+fn have(nodes: &[Arc<Node>], name: &str) -> Vec<usize> {
+    let has = |node: &&Arc<Node>| fs::read(node.data_dir.join(name)).is_ok_and(|found| found == name.as_bytes());
+    nodes.iter().filter(has).map(|node| node.number + 1).collect()
+}
+
+/// Where something of a device of ours is mounted below `base`.
+fn mounts(base: &Path) -> usize {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table.lines().filter(|line| line.contains(base.to_str().unwrap())).count()
+}
+
+#[test]
+fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
+    let base = base();
+    let mut store = open(base.path());
+    let (servers, switch) = (store.servers().unwrap(), store.power_switch().unwrap());
+    let nodes = servers.nodes();
+    assert_eq!(mounts(base.path()), 2 * NODES, "FUSE and ext4 for each");
+    let pids = servers.pids();
+
+    nodes.iter().for_each(|node| drop(write(node, "before")));
+    switch.arm(CutAt::Flush(1), PowerNode::Number(2)).unwrap();
+    assert!(switch.cut().unwrap().is_none());
+    let late: Vec<File> = nodes.iter().map(|node| write(node, "late")).collect();
+    late[0].sync_all().unwrap();
+    assert!(switch.cut().unwrap().is_none(), "another disk was flushed");
+    // Nothing may be promised for a flush that did nothing.
+    late[1].sync_all().unwrap_err();
+    let cut = switch.wait_for_cut(Duration::from_secs(10)).unwrap().unwrap();
+    assert!(cut.at_risk_writes > 0 && cut.apart_ns == 0, "{cut:?}");
+    drop(late);
+    switch.kill_servers().unwrap();
+    assert_eq!(servers.pids(), [pids[0], pids[2]]);
+    let on = store.power_cycle(Survivors::None).unwrap();
+    on.came_back.unwrap();
+    assert_eq!(on.cut, cut);
+    assert_eq!((have(&nodes, "before"), have(&nodes, "late")), (vec![1, 2, 3], vec![1, 3]));
+    let after = servers.pids();
+    assert!(after[0] == pids[0] && after[1] != pids[1] && after[2] == pids[2], "{pids:?} {after:?}");
+
+    switch.arm(CutAt::Flush(1), PowerNode::All).unwrap();
+    let later: Vec<File> = nodes.iter().map(|node| write(node, "later")).collect();
+    later[2].sync_all().unwrap_err();
+    drop(later);
+    let until = Instant::now() + Duration::from_secs(10);
+    let is_cut = || store.power_switch().unwrap().cut().unwrap().is_some();
+    while !is_cut() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let on = store.power_cycle(Survivors::None).unwrap();
+    on.came_back.unwrap();
+    println!("apart: {} us", on.cut.apart_ns / 1_000);
+    // On a machine of which others have all processors, too.
+    assert!(on.cut.apart_ns > 0 && on.cut.apart_ns < 2_000_000_000, "{:?}", on.cut);
+    assert_eq!((have(&nodes, "before"), have(&nodes, "later")), (vec![1, 2, 3], vec![]));
+
+    let absent = switch.arm(CutAt::Flush(1), PowerNode::Number(4)).unwrap_err();
+    assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));
+    store.close().unwrap();
+    assert_eq!(mounts(base.path()), 0);
+    let left = |name: &str| fs::symlink_metadata(base.path().join(name)).is_ok();
+    assert!(!["disk", "disk-2", "disk-3"].iter().any(|name| left(name)));
+}
+
+/// A test of its own, and, started again by the next one, the process that is killed.
+#[test]
+fn an_owner_of_disks_that_ends_as_it_should_leaves_none() {
+    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
+    let own_base = asked_base.is_none().then(base);
+    let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
+    let store = open(&place);
+    println!("owner: ready");
+    if asked_base.is_some() {
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+    }
+    // Dropped as after a failure.
+    drop(store);
+    assert_eq!(mounts(&place), 0);
+}
+
+#[test]
+fn the_disks_of_all_nodes_go_when_their_owner_is_killed() {
+    let base = base();
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "power::an_owner_of_disks_that_ends_as_it_should_leaves_none", "--nocapture"])
+        .env(OWNER_BASE, base.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.ends_with("owner: ready")));
+    assert_eq!(mounts(base.path()), 2 * NODES);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while mounts(base.path()) > 0 {
+        assert!(Instant::now() < until, "{} mounts are left", mounts(base.path()));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    sweep_disks(base.path());
+    let left: Vec<_> = fs::read_dir(base.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("disk")), "{left:?}");
+}

@@ -1,0 +1,90 @@
+//! What each node of a cluster has by itself, put together with what clients see of all: one verdict, which names nodes.
+
+use plimsoll_analysis::number;
+use plimsoll_record::data::LedgerCheck;
+
+/// Adds what was found at the node called `name`: each count is that of the node where most is amiss, for a record that is lost on two
+/// of them is one record. Whether everything is there.
+pub(crate) fn add(check: &mut LedgerCheck, name: &str, copy: LedgerCheck) -> bool {
+    let is_whole = copy.lost == 0 && copy.wrong.is_empty() && copy.complete;
+    if !is_whole {
+        let lost = match copy.lost {
+            0 => None,
+            1 => Some("1 acknowledged write is not there".to_owned()),
+            lost => Some(format!("{} acknowledged writes are not there", number::count(lost))),
+        };
+        let wrong =
+            copy.wrong.iter().map(|(what, count)| format!("{} {}", number::count(*count), what.replace('_', " ")));
+        let gap = (!copy.complete).then(|| "what it has is not known".to_owned());
+        let all: Vec<String> = lost.into_iter().chain(wrong).chain(gap).collect();
+        check.sentence.push_str(&format!(" {}: {}.", capitalised(name), number::list(&all)));
+        check.examples.extend(copy.examples.into_iter().map(|example| format!("{name}: {example}")));
+    }
+    check.lost = check.lost.max(copy.lost);
+    check.read_back = check.read_back.min(copy.read_back);
+    check.complete &= copy.complete;
+    check.lost_window_ns = match (check.lost_window_ns, copy.lost_window_ns) {
+        (Some(here), Some(there)) => Some((here.0.min(there.0), here.1.max(there.1))),
+        (here, there) => here.or(there),
+    };
+    for (what, count) in copy.wrong {
+        let most = check.wrong.entry(what).or_default();
+        *most = count.max(*most);
+    }
+    check.loss_upper_bound = check.loss_upper_bound.zip(copy.loss_upper_bound).map(|(here, there)| here.max(there));
+    is_whole
+}
+
+/// A sentence of the nodes whose copies were looked at and have everything.
+pub(crate) fn whole(numbers: &[String]) -> String {
+    match numbers {
+        [] => String::new(),
+        [one] => format!(" The copy of node {one} has everything."),
+        all => format!(" The copies of nodes {} have everything.", number::list(all)),
+    }
+}
+
+fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn check(lost: u64, wrong: &[(&str, u64)]) -> LedgerCheck {
+        LedgerCheck {
+            trial: 0,
+            phase: 3,
+            acknowledged: 100,
+            rejected: 0,
+            unknown: 0,
+            read_back: 100 - lost,
+            lost,
+            lost_window_ns: (lost > 0).then_some((5, 9)),
+            wrong: wrong.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
+            loss_upper_bound: (lost == 0).then_some(0.03),
+            complete: true,
+            sentence: "100 writes.".to_owned(),
+            examples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_amiss_on_one_node_is_said_of_that_node() {
+        let mut all = check(0, &[]);
+        assert!(add(&mut all, "node 1", check(0, &[])));
+        assert_eq!((all.lost, all.loss_upper_bound), (0, Some(0.03)));
+        assert!(!add(&mut all, "node 2", check(3, &[("contents", 2)])));
+        assert!(!add(&mut all, "node 3", check(1, &[])));
+        all.sentence.push_str(&whole(&["1".to_owned()]));
+        let wanted = "100 writes. Node 2: 3 acknowledged writes are not there and 2 contents. Node 3: 1 acknowledged write \
+                      is not there. The copy of node 1 has everything.";
+        assert_eq!(all.sentence, wanted);
+        assert_eq!((all.lost, all.wrong["contents"], all.loss_upper_bound), (3, 2, None));
+        assert_eq!((all.lost_window_ns, all.read_back), (Some((5, 9)), 97));
+    }
+}
