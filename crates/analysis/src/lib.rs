@@ -78,6 +78,7 @@ use plimsoll_record::data;
 
 pub use crate::phase::OVERLOADED;
 use crate::phase::PhaseFacts;
+pub use crate::summary::PROMISES_MAX;
 pub use crate::view::RunView;
 
 /// Makes every phase in which the generator was late void: its numbers stand nowhere.

@@ -18,6 +18,8 @@ crate::words! {
         Xfs = "xfs",
         /// Btrfs.
         Btrfs = "btrfs",
+        /// None of its own: files in a directory, of each of which it is known what is not synced.
+        Files = "files",
     }
 }
 
@@ -75,8 +77,8 @@ const IGNORED: &str = "ignored";
 pub(crate) const PARAMS: [ParamSpec; 4] = [
     ParamSpec::one_of(
         DISK,
-        &["plain", "ext4", "xfs", "btrfs"],
-        "plain: the data directory as it is; else a disk of Plimsoll's own with this file system, for each node, which can lose power",
+        &["plain", "ext4", "xfs", "btrfs", "files"],
+        "plain: the data directory as it is; else one that can lose power, for each node: a disk of Plimsoll's own with this file system, or with files a directory",
     )
     .of_private(),
     ParamSpec::bytes(SIZE, "1GiB", "size of that disk, each; it takes as much room as is written to it").of_private(),
@@ -126,10 +128,10 @@ impl Disk {
 
     /// What it is, as settings of the store.
     pub fn settings(&self) -> Vec<Setting> {
-        let mut settings = vec![
-            Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll"),
-            Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"),
-        ];
+        let mut settings = vec![Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll")];
+        if self.file_system != FileSystem::Files {
+            settings.push(Setting::new(SIZE, self.size_bytes.to_string(), None, "plimsoll"));
+        }
         if self.ignores_flushes {
             settings.push(Setting::new(FLUSHES, IGNORED, Some("honoured"), "plimsoll"));
         }

@@ -157,8 +157,8 @@ impl PowerSwitch {
     }
 
     /// Has the power of `node`, with all that is on the same host, go before this flush or write from now on becomes durable: of
-    /// several, that of whichever disk gets there first. What was written before is made durable first. What runs on a disk does not
-    /// notice: what it writes from the cut on is gone when the power is back.
+    /// several, that of whichever disk gets there first. What was written before is made durable first, and what is written from the cut
+    /// on is gone when the power is back. A store on one disk does not notice; of several, servers see flushes fail.
     ///
     /// # Errors
     /// `Usage` of a node that there is not, or that keeps no data; as the disks say.

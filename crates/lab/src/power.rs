@@ -65,6 +65,7 @@ impl PoweredDisk {
             size_bytes: disk.size_bytes,
             file_system: disk.file_system,
             keep_log: false,
+            files: None,
         };
         Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
     }
@@ -138,8 +139,7 @@ impl PoweredDisk {
 
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
-    let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-    synced.map_err(|error| StoreError::io(mount_point.display(), &error))
+    faultfs::sync(mount_point).map_err(told)
 }
 
 /// Flushes that are answered after this time.

@@ -47,6 +47,13 @@ fn sqlite_keeps_what_it_syncs_and_loses_what_it_does_not() {
 }
 
 #[test]
+fn sqlite_keeps_in_files_that_lose_power_what_it_syncs_and_loses_what_it_does_not() {
+    let args = ["sqlite", "--disk", "files", "--durability", "durable,at-end", "--survivors", "none", "--cuts", "1"];
+    let found = expect(&args, 1, &[("durability=durable", "kept"), ("durability=at-end", "lost")]);
+    assert!(found[0]["at_risk_writes"].as_f64().unwrap() >= 1.0, "{}", found[0]);
+}
+
+#[test]
 fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
     let args = [
         "sqlite",
@@ -111,9 +118,22 @@ fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
 }
 
 #[test]
-fn all_nodes_of_a_cluster_lose_power_at_one_moment() {
-    let args = ["postgres-replicas", "--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "3"];
-    expect(&args, 0, &[("postgres-replicas", "kept")]);
+fn all_nodes_of_a_cluster_lose_power_at_one_moment_or_its_primary_does() {
+    let nodes = ["postgres-replicas", "--nodes", "all,primary"];
+    let how = ["--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "1"];
+    expect(&[&nodes[..], &how[..]].concat(), 0, &[("power_node=all", "kept"), ("power_node=primary", "kept")]);
+}
+
+#[test]
+fn one_node_of_a_cluster_loses_power_and_has_everything_when_it_is_back() {
+    let place = Place::new();
+    let how = ["--survivors", "none", "--cuts", "1", "--for", "15s", "--json", "--quiet"];
+    let ran = place.run(&[&["promise", "etcd", "--set", "etcd.nodes=3", "--nodes", "2"][..], &how[..]].concat());
+    let ran = ran.expect(0);
+    let found = promises(&ran.out);
+    assert_eq!((found.len(), found[0].1["state"].as_str()), (1, Some("kept")), "{found:?}");
+    assert!(found[0].1["at_risk_writes"].as_f64().unwrap() >= 1.0, "{found:?}");
+    ran.says("The copies of nodes 1, 2 and 3 have everything.");
 }
 
 #[test]
@@ -130,6 +150,19 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["promise", "sqlite", "--disk-size", "1MiB"]).expect(2).says("too few for ext4");
     place.run(&["promise", "sqlite", "--cut", "sync 4"]).expect(2).says("`sync 4` is not a valid power_cut");
     place.run(&["promise", "sqlite", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
+    // Nodes that there are not, or none that the word is of.
+    for (args, says) in [
+        (["sqlite", "--nodes", "2"], "power_node = 2: sqlite has no nodes"),
+        (["postgres", "--nodes", "primary"], "power_node = primary: postgres has no nodes"),
+        (["postgres-replicas", "--nodes", "4"], "postgres-replicas has no node 4"),
+        (["etcd-haproxy", "--nodes", "4"], "node 4 of etcd-haproxy keeps no data"),
+        (["postgres-replicas", "--nodes", "some"], "`some` is not a valid power_node"),
+        (["postgres-replicas", "--nodes", "0"], "`0` is not a valid power_node"),
+    ] {
+        place.run(&[&["promise"][..], &args[..]].concat()).expect(2).says(says);
+    }
+    let masters = ["promise", "redis", "--set", "redis.nodes=3", "--nodes", "primary"];
+    place.run(&masters).expect(2).says("redis has no primary: more than one node takes writes");
     // Plans in which a store would be looked at without power, or flushes be ignored of which nothing is said.
     let plan = |disk: &str, phases: &str| {
         let head = format!(
