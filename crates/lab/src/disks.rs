@@ -99,9 +99,9 @@ impl Disks {
         locked(&self.made).values().try_for_each(|disk| sync(&disk.mount_point()))
     }
 
-    /// Has their flushes take as long as they are to take from now on.
+    /// Has flushes of those that are there take as long as they are to take from now on.
     pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
-        locked(&self.made).values().try_for_each(PoweredDisk::slow_down)
+        locked(&self.made).values().try_for_each(|disk| disk.slow_down(self.disk.flush_time))
     }
 
     /// Removes them, all at the same time.
@@ -139,8 +139,7 @@ impl PowerSwitch {
         Self { disks: Arc::clone(&disks.0), cluster }
     }
 
-    /// What was written before is durable, and from here on the disks are as they were asked for: those that ignore flushes do, and
-    /// answer them at once.
+    /// What was written before is durable, and from here on disks are as they were asked for: those that ignore flushes do.
     ///
     /// # Errors
     /// As the disks say.
@@ -154,7 +153,7 @@ impl PowerSwitch {
 
     /// Bytes that have come to the disks; `None` where one does not answer.
     pub fn written_bytes(&self) -> Option<u64> {
-        locked(&self.disks.made).values().map(PoweredDisk::written_bytes).sum()
+        locked(&self.disks.made).values().map(|disk| Some(disk.control().counters().ok()?.bytes)).sum()
     }
 
     /// Has the power of `node`, with all that is on the same host, go before this flush or write from now on becomes durable: of
@@ -165,8 +164,8 @@ impl PowerSwitch {
     /// `Usage` of a node that there is not, or that keeps no data; as the disks say.
     pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
-        let others = self.disks.are_several();
         self.drive()?;
+        let others = self.disks.are_several();
         self.disks.of_meant(|_, disk| disk.freeze(at, others))?;
         // When all are armed, so that none that is told has to be armed still.
         let told = |machine, disk: &PoweredDisk, made: &[(usize, faultfs::Control)]| {
@@ -259,7 +258,8 @@ impl PowerSwitch {
                 disk.power_on(match survivors {
                     Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
                     other => other,
-                })
+                })?;
+                disk.slow_down(self.disks.disk.flush_time).map_err(|error| (false, error))
             };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();

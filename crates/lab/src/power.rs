@@ -20,7 +20,6 @@ const ENDING: &str = "disk";
 #[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    flush_time: Duration,
     /// Dropped last, when nothing is in the directory any more.
     _place: DiskPlace,
 }
@@ -68,31 +67,22 @@ impl PoweredDisk {
             keep_log: false,
             files: None,
         };
-        let device = FaultDevice::start(&spec).map_err(told)?;
-        Ok(Self { device, flush_time: disk.flush_time, _place: place })
-    }
-
-    /// Has flushes take as long as they are to take from now on.
-    pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
-        if self.flush_time.is_zero() {
-            return Ok(());
-        }
-        self.device.control().set(slow(self.flush_time)).map_err(told)
+        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
         self.device.mount_point().to_owned()
     }
 
-    /// Has flushes answered at once, and do nothing, from now on.
+    /// Has a flush take this time at least from now on.
+    pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
+        if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
+    }
+
+    /// Has flushes be ignored from now on, and answered at once.
     pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
         let control = self.control();
         control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
-    }
-
-    /// Bytes that have come to it; `None` where it does not answer.
-    pub(crate) fn written_bytes(&self) -> Option<u64> {
-        self.control().counters().ok().map(|seen| seen.bytes)
     }
 
     /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
@@ -139,8 +129,7 @@ impl PoweredDisk {
             }
         }
         let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
-        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))?;
-        self.slow_down().map_err(|error| (false, error))
+        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {

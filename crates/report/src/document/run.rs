@@ -45,10 +45,10 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     ];
     let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());
     let sections = sections.map(|(_, id, title, aside, body)| Section { id, title: title.to_string(), aside, body });
-    Document { verdict: verdict(view), sections: sections.collect() }
+    Document { verdict: verdict(view, full), sections: sections.collect() }
 }
 
-fn verdict(view: &RunView) -> Verdict {
+fn verdict(view: &RunView, full: bool) -> Verdict {
     let (word, tone) = match view.verdict.state {
         VerdictState::Pass => ("Pass", Tone::Good),
         VerdictState::Fail => ("Fail", Tone::Bad),
@@ -61,7 +61,11 @@ fn verdict(view: &RunView) -> Verdict {
         tone,
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
-        sentence: format!("{} {}", run.answer, view.verdict.sentence).trim_start().to_owned(),
+        // The page has the answer below its question.
+        sentence: match (full, run.answer.as_str()) {
+            (true, _) | (_, "") => view.verdict.sentence.clone(),
+            (false, answer) => format!("{answer} {}", view.verdict.sentence),
+        },
         reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }
