@@ -105,6 +105,9 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<S
     let durability = trial.drives().next().map_or("as-configured", |(_, drive)| drive.durability.name());
     option("durability", durability);
     option("survivors", survivors(trial));
+    if let Some((_, drive)) = trial.drives().find(|(_, drive)| !drive.power_node.is_all()) {
+        option("nodes", &drive.power_node.to_string());
+    }
     if args.length != LENGTH {
         option("for", &args.length);
     }
