@@ -224,6 +224,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             let fault = rest.parse().map_err(FaultError::Usage)?;
             shared.with(|disk| disk.set(fault));
         }
+        "mend" => shared.with(Disk::mend),
         "clear" => shared.with(Disk::clear),
         "count-anew" => shared.with(Disk::count_anew),
         "status" => {}
@@ -235,7 +236,7 @@ fn answer(line: &str, shared: &Shared, file_system: FileSystem) -> Result<String
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
         }
         _ => {
-            let known = "arm, freeze, cut, wait, set, clear, status or power-on";
+            let known = "arm, freeze, cut, wait, set, mend, clear, status or power-on";
             return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
         }
     }

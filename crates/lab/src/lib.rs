@@ -29,6 +29,7 @@
 pub mod cluster;
 pub mod described;
 pub mod ending;
+mod file_system_errors;
 pub mod holders;
 pub mod hosts;
 mod limits;

@@ -11,6 +11,7 @@ use plimsoll_core::fault::Fault;
 use plimsoll_core::{CutAt, Disk, Nodes, Servers, StoreError, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
+use crate::file_system_errors::file_system_errors;
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
@@ -180,6 +181,31 @@ impl PowerSwitch {
             self.control.set(Fault::IgnoreFlushes).map_err(told)?;
         }
         self.control.freeze(at).map_err(told)
+    }
+
+    /// Has the disk do something wrong from now on.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn fault(&self, fault: Fault) -> Result<(), StoreError> {
+        self.control.set(fault).map_err(told)
+    }
+
+    /// Has nothing be wrong with the disk any more but what always is. A cut that is armed stays so.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn mend(&self) -> Result<(), StoreError> {
+        self.control.mend().map_err(told)?;
+        if self.ignores_flushes {
+            self.control.set(Fault::IgnoreFlushes).map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// Errors that the file system on the disk has found by itself, where it counts them.
+    pub fn file_system_errors(&self) -> Option<u64> {
+        file_system_errors(&self.mount_point)
     }
 
     /// What was so when the power went; `None` while it has not.

@@ -80,6 +80,7 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
         Takes::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
         Takes::Think => json!({ "type": "string" }),
         Takes::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
+        Takes::Fault => json!({ "type": "string", "pattern": "^(ignore-flushes|eio|delay|full|bit-rot)( |$)" }),
         Takes::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })
