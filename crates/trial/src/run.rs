@@ -153,8 +153,7 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
         context.sinks.show(&Told::Next(trial_name(plan, trial)));
         if open.as_ref().is_none_or(|open| open.store_use != trial.store || open.store.is_dead()) {
             if let Some(before) = open.take() {
-                let is_dead = before.store.is_dead();
-                leave(context, before, is_dead)?;
+                leave(context, before, false)?;
             }
             context.sinks.show(&Told::Note(format!("opening {}", trial.store.label)));
             *open = Some(open_store(context, &trial.store, run_id_of(context.directory()))?);

@@ -191,11 +191,7 @@ pub(crate) fn check_integrity(
     let indexes = match connection.value(&indexes) {
         Ok(count) => count,
         Err(error) if error.kind == StoreErrorKind::Permission => return Ok(None),
-        // The server's own words about an index; anything else (a lost connection) is no finding.
-        Err(error) if matches!(error.kind, StoreErrorKind::Store | StoreErrorKind::Broken) => {
-            return Err(StoreError { kind: StoreErrorKind::Corrupt, ..error });
-        }
-        Err(error) => return Err(error),
+        Err(error) => return Err(damage(error)),
     };
     if has_heap_check == "0" {
         return Ok(Some(format!("amcheck: {indexes} B-trees, every table row found in each")));
@@ -203,7 +199,9 @@ pub(crate) fn check_integrity(
     let answer = connection.simple(&format!(
         "SELECT relname, blkno, offnum, msg FROM pg_class, LATERAL {home}.verify_heapam(pg_class.oid) \
          WHERE {own} AND relkind = 'r' LIMIT 10"
-    ))?;
+    ));
+    // A page that cannot be read has it give up.
+    let answer = answer.map_err(damage)?;
     if let Some(row) = answer.row_iter().next() {
         let (table, block, line, what) = (text(row, 0), text(row, 1), text(row, 2), text(row, 3));
         return Err(StoreError::new(
@@ -213,6 +211,14 @@ pub(crate) fn check_integrity(
     }
     let tables = tables(connection, schema)?.len();
     Ok(Some(format!("amcheck: {tables} tables, and {indexes} B-trees with every table row found in each")))
+}
+
+/// The server's own words about what it holds; anything else (a lost connection) is no finding.
+fn damage(error: StoreError) -> StoreError {
+    match error.kind {
+        StoreErrorKind::Store | StoreErrorKind::Broken => StoreError { kind: StoreErrorKind::Corrupt, ..error },
+        _ => error,
+    }
 }
 
 #[cfg(test)]

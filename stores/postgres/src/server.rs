@@ -55,11 +55,21 @@ pub struct PostgresRecipe {
     pub proxied: bool,
     /// Sessions go through a PgBouncer, which is the node behind these.
     pub pooled: bool,
+    /// Pages have checksums.
+    pub has_checksums: bool,
 }
 
 impl Default for PostgresRecipe {
     fn default() -> Self {
-        Self { settings: Vec::new(), nodes: 1, synchronous: 0, instances: 1, proxied: false, pooled: false }
+        Self {
+            settings: Vec::new(),
+            nodes: 1,
+            synchronous: 0,
+            instances: 1,
+            proxied: false,
+            pooled: false,
+            has_checksums: false,
+        }
     }
 }
 
@@ -214,6 +224,7 @@ impl Recipe for PostgresRecipe {
         let mut arguments =
             ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
         arguments.extend((!self.is_alone()).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
+        arguments.extend(self.has_checksums.then(|| "--data-checksums".to_owned()));
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))
     }
 

@@ -27,7 +27,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 22] = with_limits([
+const PARAMS: [ParamSpec; 23] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -53,9 +53,14 @@ const PARAMS: [ParamSpec; 22] = with_limits([
     PROXY,
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),
+    CHECKSUMS,
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\"")
         .of_private(),
 ]);
+
+/// Whether pages have checksums, which is said when a private server's files are made.
+pub(crate) const CHECKSUMS: ParamSpec =
+    ParamSpec::flag("data_checksums", "pages of a private server have checksums (initdb --data-checksums); without, as its initdb does it: none before version 18").of_private();
 
 /// How a private server gets replicas.
 const MAKE_REPLICAS: &str = "Make some: --on postgres-replicas, or nodes = 3.";
@@ -301,7 +306,8 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
             .next("Ask for nodes = 3, and leave `pgbouncer` out."));
     }
-    Ok(PostgresRecipe { settings: server_settings(params)?, nodes, synchronous, instances, proxied, pooled })
+    let (settings, has_checksums) = (server_settings(params)?, params.bool(CHECKSUMS.name));
+    Ok(PostgresRecipe { settings, nodes, synchronous, instances, proxied, pooled, has_checksums })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.
