@@ -326,6 +326,15 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_plans_name_survivors_that_get_their_seed_later() {
+        let torn = Survivors::named("torn").unwrap();
+        assert_eq!(torn.with_seed(7).to_string(), "random 7 0.5 tear");
+        assert_eq!(Survivors::named("random").unwrap().with_seed(7).to_string(), "random 7 0.5");
+        assert_eq!(Survivors::named("all").unwrap().with_seed(7), Survivors::All);
+        assert_eq!(Survivors::named("prefix 3"), None);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for text in ["", "flush", "flush 0", "write -1", "flush 1 2"] {
             assert!(text.parse::<CutAt>().is_err(), "{text}");
