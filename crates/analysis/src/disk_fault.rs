@@ -53,7 +53,7 @@ fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,
-        lost: ledger.map_or(0, |ledger| ledger.lost),
+        lost: ledger.filter(|ledger| ledger.complete).map(|ledger| ledger.lost),
         damaged,
         said,
     })

@@ -9,7 +9,8 @@ pub(crate) fn file_system_errors(mount_point: &Path) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (kind, device) = mounts.lines().rev().find_map(|line| {
         let (place, source) = line.split_once(" - ")?;
-        let is_it = place.split(' ').nth(4).is_some_and(|at| Path::new(at) == mount_point);
+        // A blank in a path stands there as its octal number.
+        let is_it = place.split(' ').nth(4).is_some_and(|at| Path::new(&at.replace("\\040", " ")) == mount_point);
         let mut source = source.split(' ').filter(|_| is_it);
         Some((source.next()?, source.next()?.strip_prefix("/dev/")?))
     })?;

@@ -27,8 +27,8 @@ pub struct DiskFaultView {
     pub errors: u64,
     /// Records in answers that were wrong or missing, while operations were driven.
     pub wrong_answers: u64,
-    /// Acknowledged writes that were not there afterwards.
-    pub lost: u64,
+    /// Acknowledged writes that were not there afterwards; `null` where what the store held could not be read.
+    pub lost: Option<u64>,
     /// Records that nobody wrote like that, when everything was read back.
     pub damaged: u64,
     /// What the store said or did beside, and why it did not start again.
@@ -39,7 +39,7 @@ impl DiskFaultView {
     /// Who noticed, in words: `nobody` where there was something, `nothing to notice` where there was not.
     pub fn noticed_by(&self) -> String {
         let names: Vec<&str> = self.noticed.iter().map(|noticed| noticed.name()).collect();
-        match (names.is_empty(), self.wrong_answers + self.lost + self.damaged) {
+        match (names.is_empty(), self.wrong_answers + self.lost.unwrap_or(0) + self.damaged) {
             (false, _) => names.join(", "),
             (true, 0) => "nothing to notice".to_owned(),
             (true, _) => "nobody but the ledger".to_owned(),

@@ -67,5 +67,9 @@ fn a_disk_that_is_none_of_ours_is_not_told_to_fail() {
         place.run(&["run", &theirs]).expect(2).says("cannot be told to fail").says("only a store that is started here");
     }
     let unknown = plan(&place, "{ store = \"sqlite\", disk = \"ext4\" }", &action.replace("once", "twice"), "");
-    place.run(&["run", &unknown]).expect(2).says("`eio write twice` is not a valid fault").says("there are: ignore-flushes");
+    place
+        .run(&["run", &unknown])
+        .expect(2)
+        .says("`eio write twice` is not a valid fault")
+        .says("there are: ignore-flushes");
 }

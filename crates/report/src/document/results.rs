@@ -208,7 +208,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
     ];
     let mut table = Table::new("Disk faults", columns.concat());
     for one in &view.disk_faults {
-        let has_harm = one.wrong_answers + one.lost + one.damaged > 0;
+        let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
         let tone = match (one.noticed.is_empty(), has_harm) {
             (false, _) => Tone::Open,
             (true, false) => Tone::Good,
@@ -221,7 +221,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
             tone.text(one.noticed_by()),
             number::count(one.errors),
             bad(one.wrong_answers),
-            bad(one.lost),
+            one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad),
             bad(one.damaged),
             one.said.join("; "),
         ]);
