@@ -47,6 +47,7 @@
 
 pub mod ab;
 pub mod compare;
+mod disk_fault;
 mod figure;
 pub mod fold;
 mod goal;
@@ -121,6 +122,7 @@ pub fn view(run: &data::Run) -> RunView {
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
         promises,
+        disk_faults: disk_fault::disk_faults(run),
         ab,
         durability: trial::durability(run),
         trials,

@@ -121,6 +121,9 @@ impl PoweredDisk {
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
     pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
+        // With what was wrong nothing could be mounted.
+        let mended = self.device.control().mend();
+        mended.map_err(|error| (false, told(error)))?;
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {
