@@ -16,7 +16,8 @@ type Bench = fn(arguments: &[String]) -> std::result::Result<(), Box<dyn std::er
 
 /// All benches, by name.
 #[cfg(feature = "bench")]
-const BENCHES: &[(&str, Bench)] = &[("keyindex", crate::bench_keyindex::run), ("lag", crate::bench_lag::run)];
+const BENCHES: &[(&str, Bench)] =
+    &[("keyindex", crate::bench_keyindex::run), ("lag", crate::bench_lag::run), ("ledger", crate::bench_ledger::run)];
 
 /// Compares with peers; see the module of that name.
 #[cfg(not(feature = "bench"))]

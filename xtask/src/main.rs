@@ -24,6 +24,8 @@ mod bench_keyindex;
 #[cfg(feature = "bench")]
 mod bench_lag;
 #[cfg(feature = "bench")]
+mod bench_ledger;
+#[cfg(feature = "bench")]
 mod child_cost;
 mod labs;
 mod leftovers;

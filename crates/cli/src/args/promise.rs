@@ -67,7 +67,7 @@ pub struct PromiseArgs {
     /// Longest that a store is driven: the power goes then at the latest.
     #[arg(long = "for", value_name = "TIME", default_value = LENGTH)]
     pub length: String,
-    /// What is asked meanwhile [default: kv, coupons or ldap, the first that a store speaks].
+    /// What is asked meanwhile [default: kv or coupons, the first that a store speaks].
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Shares of its operation types [default: four times as many that change as that add or read].

@@ -23,6 +23,7 @@ mod faultfs;
 mod in_front;
 mod interrupted;
 mod kill;
+mod known_settings;
 mod kv;
 mod kv_crash;
 mod kv_ledger;
