@@ -78,6 +78,7 @@ use plimsoll_record::data;
 
 pub use crate::phase::OVERLOADED;
 use crate::phase::PhaseFacts;
+pub use crate::summary::PROMISES_MAX;
 pub use crate::view::RunView;
 
 /// Makes every phase in which the generator was late void: its numbers stand nowhere.
@@ -109,7 +110,7 @@ pub fn view(run: &data::Run) -> RunView {
         format: view::FORMAT,
         summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises),
         verdict,
-        run: trial::run_facts(run, end_ns),
+        run: trial::run_facts(run, figure::answer(&run.header.answer, &figures), end_ns),
         goals,
         stores: run.stores(),
         headlines: figure::headlines(&figures),

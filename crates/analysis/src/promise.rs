@@ -30,6 +30,10 @@ impl Cut<'_> {
 
     /// Acknowledged writes that are not there. A state that had been seen and is gone is a loss that somebody has noticed.
     fn lost(&self) -> u64 {
+        if self.ledger.wrong.contains_key(DID_NOT_START) {
+            // With the load, which is not counted.
+            return self.acknowledged;
+        }
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 
@@ -84,13 +88,20 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let cuts: Vec<Cut<'_>> = run.trials.iter().filter(is_its).flat_map(cuts).collect();
     let view = one(cell.name.clone(), &cuts);
     let is_broken = view.state >= PromiseState::Lost;
+    let has_ended = || run.trials.iter().filter(is_its).any(|trial| trial.end_ns.is_some());
+    let (state, sentence) = match cuts.is_empty() {
+        false => (view.state, view.sentence),
+        // Nobody looked for what had been acknowledged.
+        true if has_ended() => (PromiseState::NotKnown, format!("{}: what was kept is not known.", cell.name)),
+        true => (PromiseState::NotTried, format!("{}: not tried.", cell.name)),
+    };
     let all: Vec<u32> = cell.cuts.iter().map(|(trial, _)| *trial).collect();
     let breaking = cuts.iter().find(|cut| cut.state() >= PromiseState::Lost).map(|cut| vec![cut.trial]);
     PromiseView {
         store: cell.store.clone(),
         fault: cell.fault.clone(),
-        state: if cuts.is_empty() { PromiseState::NotTried } else { view.state },
-        sentence: if cuts.is_empty() { format!("{}: not tried.", cell.name) } else { view.sentence },
+        state,
+        sentence,
         cuts_not_needed: if is_broken { (all.len() as u64).saturating_sub(view.cuts) } else { 0 },
         repeat: cell.repeat(breaking.as_ref().unwrap_or(&all)),
         ..view

@@ -166,7 +166,8 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             // Once the power has gone nobody answers, and that is nobody's fault. A store that refuses has power.
             let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
             let unknown = if has_cut { 0 } else { ops.unknown };
-            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase));
+            let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
+            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached);
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
@@ -238,6 +239,14 @@ fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
 /// Operations that were under way when the user wanted an end: nobody's failure.
 fn stopped(phase: &PhaseView) -> u64 {
     phase.results.iter().filter(|result| result.what == ResultName::Stopped).map(|result| result.value as u64).sum()
+}
+
+/// Operations of `phase` for which no connection could be made.
+fn unreached(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
+    let phases = run.trials.iter().find(|one| one.header.ordinal == trial).into_iter().flat_map(|one| &one.phases);
+    let results = phases.filter(|one| one.header.ordinal == phase.ordinal).flat_map(|one| &one.end.results);
+    let errors = results.filter(|result| result.name == ResultName::ErrorCode && result.subject == "connect");
+    errors.map(|result| result.value as u64).sum()
 }
 
 /// The error that was seen most in `phase`, as its events have it.

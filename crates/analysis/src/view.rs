@@ -100,6 +100,8 @@ pub struct RunFacts {
     pub title: String,
     /// The plan's question; may be empty.
     pub question: String,
+    /// What figures answer to it, in a sentence; empty where the plan has none, or a figure of it is missing.
+    pub answer: String,
     /// Where the published figures come from; may be empty.
     pub source: String,
     /// Plimsoll's version.

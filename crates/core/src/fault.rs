@@ -119,6 +119,17 @@ impl Survivors {
         })
     }
 
+    /// Its word in a plan, whatever the seed and the share.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::All => "all",
+            Self::Random { tear: false, .. } => "random",
+            Self::Random { tear: true, .. } => "torn",
+            Self::Prefix { .. } => "prefix",
+        }
+    }
+
     /// The same with this seed, where it goes by lot.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
@@ -139,7 +150,7 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs or btrfs"))
+        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs, btrfs or files"))
     }
 }
 

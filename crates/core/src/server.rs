@@ -118,7 +118,8 @@ impl Deref for Member<'_> {
     }
 }
 
-/// A program to be executed as a node's user in its data directory.
+/// A program to be executed as a node's user in its data directory or, where its data are on a disk of ours, in another of its own: its
+/// arguments name files by their whole paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Its name in messages.

@@ -14,7 +14,7 @@ use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutAt, Fault, Survivors};
 use rustix::fs::{Mode, OFlags};
 
-use crate::counters::{AtRisk, Counters, Cut};
+use crate::counters::{AtRisk, Counters, Cut, UnsyncedFile};
 use crate::error::{FaultError, UNDERLYING};
 
 /// The socket's name in the device's directory.
@@ -43,6 +43,8 @@ set full                           fail writes with ENOSPC
 set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
 clear                              nothing is wrong any more, and no cut is armed
 status                             power, counters, and what was at risk at the cut
+files                              of files: what is not synced, or was not at the cut, file by file
+sync                               of files: make everything durable, as sync(2) would that never arrives there
 power-on none|all|random SEED SHARE [tear]|prefix WRITES [tear]
                                    after a cut and with nothing mounted: keep these of the un-flushed writes
 ";
@@ -150,6 +152,31 @@ impl Control {
     pub fn counters(&self) -> Result<Counters, FaultError> {
         let status = self.ask("status", ANSWER_LIMIT)?;
         Counters::of_answer(&status).ok_or_else(|| self.strange(&status))
+    }
+
+    /// What is not synced, file by file: now, or at the cut. Only of [`FileSystem::Files`].
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn files(&self) -> Result<Vec<UnsyncedFile>, FaultError> {
+        let answer = self.ask("files", ANSWER_LIMIT)?;
+        let words: Vec<&str> = answer.split('\t').filter(|word| !word.is_empty()).collect();
+        let file = |words: &[&str]| match words {
+            [bytes, age_ns, path] => {
+                let age = Duration::from_nanos(age_ns.parse().ok()?);
+                Some(UnsyncedFile { path: (*path).to_owned(), bytes: bytes.parse().ok()?, age })
+            }
+            _ => None,
+        };
+        words.chunks(3).map(file).collect::<Option<_>>().ok_or_else(|| self.strange(&answer))
+    }
+
+    /// Makes everything durable. Only of [`FileSystem::Files`], where sync(2) and syncfs(2) do not arrive.
+    ///
+    /// # Errors
+    /// As [`Self::arm`]; without power.
+    pub fn sync(&self) -> Result<(), FaultError> {
+        self.ask("sync", POWER_ON_LIMIT).map(drop)
     }
 
     /// Begins to count at zero.

@@ -1,6 +1,7 @@
 //! What has arrived at a device, what was lost by a cut, and each as words of the control protocol.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A sector: the unit that a power cut leaves whole. Linux counts in it, whatever the device's own.
 pub const SECTOR_BYTES: u64 = 512;
@@ -14,6 +15,17 @@ pub struct AtRisk {
     pub sectors: u64,
     /// Bytes in them; what was written twice counts twice.
     pub bytes: u64,
+}
+
+/// What no sync had made durable of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsyncedFile {
+    /// Within the mount, as it is called now, or was at the cut; `(removed)` where it has no name any more.
+    pub path: String,
+    /// Bytes in sectors that were written.
+    pub bytes: u64,
+    /// How long ago the first of the writes was, or how long before the cut.
+    pub age: Duration,
 }
 
 /// A cut that has happened.

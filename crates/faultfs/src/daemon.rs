@@ -23,12 +23,14 @@ use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::control::{Control, SOCKET};
-use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, private};
+use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT, UNDO, private};
 use crate::disk::Disk;
 use crate::error::{FaultError, UNDERLYING};
-use crate::fuse::{self, Shared};
+use crate::files::{self, Tree};
+use crate::fuse;
 use crate::log::Log;
 use crate::remove::remove;
+use crate::shared::{Device, Shared};
 
 /// The environment variable that makes this program a daemon, or what removes a device: the id of the process that wants it.
 const OWNER: &str = "PLIMSOLL_FAULT_DEVICE_OF";
@@ -86,10 +88,10 @@ fn daemon(arguments: &[OsString]) -> bool {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
-    match (arguments, &*words) {
-        ([_, directory], ["--remove", ..]) => remove(Path::new(directory)).is_ok(),
-        ([_, directory, ..], ["--serve", .., size_bytes, file_system, log]) => {
+    let word = |at: usize| arguments.get(at).and_then(|word| word.to_str()).unwrap_or_default();
+    match (word(0), arguments) {
+        ("--remove", [_, directory]) => remove(Path::new(directory)).is_ok(),
+        ("--serve", [_, directory, ..]) => {
             let directory = Path::new(directory);
             let Ok(mark) = lock(directory) else { return false };
             // The image is made meanwhile; where its owner dies over that, there is nothing mounted yet.
@@ -97,26 +99,25 @@ fn daemon(arguments: &[OsString]) -> bool {
             if !matches!(rustix::net::recv(io::stdin(), &mut go, RecvFlags::empty()), Ok((_, length)) if length > 0) {
                 return remove(directory).is_ok();
             }
-            let started = start(directory, mark, size_bytes, file_system, *log == "keep-log");
+            let started = match arguments.get(5) {
+                Some(files) => start_files(directory, Path::new(files)),
+                None => start_block(directory, word(2), word(3), word(4) == "keep-log"),
+            };
             let said = started.as_ref().map_or_else(|error| format!("error {error}"), |_| "ok".into());
             let said = &said.as_bytes()[..said.len().min(READY_BYTES_MAX)];
             let heard = rustix::net::send(io::stdin(), said, SendFlags::NOSIGNAL);
-            if let Ok(served) = started {
-                serve(directory, &served);
-                // To drop the session would unmount what is somebody else's by now.
-                std::mem::forget(served);
+            if let Ok(cut_power) = started {
+                serve(directory, &*cut_power);
             }
+            drop(mark);
             heard.is_ok()
         }
         _ => false,
     }
 }
 
-struct Served {
-    shared: Arc<Shared>,
-    _session: fuser::BackgroundSession,
-    _mark: File,
-}
+/// What takes the power from a device that is served.
+type CutPower = Box<dyn Fn()>;
 
 /// Its mark, locked, so that no sweep takes the device for one that was left.
 fn lock(directory: &Path) -> io::Result<File> {
@@ -125,41 +126,72 @@ fn lock(directory: &Path) -> io::Result<File> {
     Ok(mark)
 }
 
-fn start(
-    directory: &Path,
-    mark: File,
-    size_bytes: &str,
-    file_system: &str,
-    keeps_log: bool,
-) -> Result<Served, FaultError> {
-    let open = |name: &str| {
-        let path = directory.join(name);
-        private().create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
-    };
+fn start_block(directory: &Path, size_bytes: &str, file_system: &str, keeps_log: bool) -> Result<CutPower, FaultError> {
     let file_system: FileSystem = file_system.parse().map_err(FaultError::Usage)?;
     // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
     // as any FUSE daemon.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let paths = (directory.join(IMAGE), directory.join(BASE));
-    let disk = Disk::new(open(IMAGE)?, Log::new(open(LOG)?, keeps_log), paths, number(size_bytes)?);
-    let shared = Shared::new(disk);
+    let log = Log::new(open(directory, LOG)?, keeps_log);
+    let disk = Disk::new(open(directory, IMAGE)?, log, paths, number(size_bytes)?);
+    let shared = Shared::new(disk).map_err(FaultError::at(directory))?;
+    let at = directory.join(FUSE);
+    // To drop the session would unmount what is somebody else's by now.
+    std::mem::forget(fuse::mount(&shared, &at).map_err(FaultError::at(&at))?);
+    listen(directory, &shared, file_system, || Ok(()))
+}
+
+fn start_files(directory: &Path, files: &Path) -> Result<CutPower, FaultError> {
+    // Modes are what the kernel says.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    // A file or directory that the kernel knows is one that is open here.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let limit = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    let tree = Tree::new(files, &directory.join(UNDO), open(directory, LOG)?);
+    let tree = tree.map_err(FaultError::at(files))?;
+    let shared = Shared::new(tree).map_err(FaultError::at(directory))?;
+    let at = directory.join(MOUNT);
+    files::mount(&shared, &at).map_err(FaultError::at(&at))?;
+    let again = Arc::clone(&shared);
+    listen(directory, &shared, FileSystem::Files, move || files::mount(&again, &at))
+}
+
+fn open(directory: &Path, name: &str) -> Result<File, FaultError> {
+    let path = directory.join(name);
+    private().create(true).truncate(false).open(&path).map_err(FaultError::at(&path))
+}
+
+/// Begins to take commands. `mount_again` is called after each power-on.
+fn listen<D: Device>(
+    directory: &Path,
+    shared: &Arc<Shared<D>>,
+    file_system: FileSystem,
+    mount_again: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> Result<CutPower, FaultError> {
     std::env::set_current_dir(directory).map_err(FaultError::at(directory))?;
     let listener = UnixListener::bind(SOCKET).map_err(FaultError::at(Path::new(SOCKET)))?;
     std::fs::set_permissions(SOCKET, PermissionsExt::from_mode(0o600)).map_err(FaultError::at(Path::new(SOCKET)))?;
-    let at = directory.join(FUSE);
-    let session = fuse::mount(&shared, &at).map_err(FaultError::at(&at))?;
-    let control = Arc::clone(&shared);
-    let accept = move || accept(&listener, &control, file_system);
+    let served = Arc::new(Served { shared: Arc::clone(shared), file_system, mount_again: Box::new(mount_again) });
+    let accept = move || accept(&listener, &served);
     std::thread::Builder::new().name("control".into()).spawn(accept).map_err(FaultError::at(directory))?;
-    Ok(Served { shared, _session: session, _mark: mark })
+    let shared = Arc::clone(shared);
+    Ok(Box::new(move || _ = shared.with(|device| device.arm(CutAt::Now, false))))
+}
+
+/// What connections are told about, and what they change.
+struct Served<D> {
+    shared: Arc<Shared<D>>,
+    file_system: FileSystem,
+    mount_again: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
 /// Waits for the owner to close its socket, or to die; then sees to it that nothing is left.
-fn serve(directory: &Path, served: &Served) {
+fn serve(directory: &Path, cut_power: &dyn Fn()) {
     let mut nothing = [0; 1];
     // Nothing is ever sent: it returns at the end.
     let _ = rustix::net::recv(io::stdin(), &mut nothing, RecvFlags::empty());
-    served.shared.with(|disk| disk.arm(CutAt::Now, false));
+    cut_power();
     if !directory.join(MARK).exists() {
         return;
     }
@@ -176,7 +208,7 @@ fn serve(directory: &Path, served: &Served) {
     }
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem) {
+fn accept<D: Device>(listener: &UnixListener, served: &Arc<Served<D>>) {
     let busy = Arc::new(());
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -187,19 +219,19 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, file_system: FileSystem
         if Arc::strong_count(&busy) > CONNECTIONS_MAX {
             continue;
         }
-        let (shared, busy) = (Arc::clone(shared), Arc::clone(&busy));
+        let (served, busy) = (Arc::clone(served), Arc::clone(&busy));
         let _ = std::thread::Builder::new().name("connection".into()).spawn(move || {
             let _busy = busy;
             // Who does not listen any more has what he wanted.
-            let _ = converse(stream, &shared, file_system);
+            let _ = converse(stream, &served);
         });
     }
 }
 
-fn converse(stream: UnixStream, shared: &Arc<Shared>, file_system: FileSystem) -> io::Result<()> {
+fn converse<D: Device>(stream: UnixStream, served: &Served<D>) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     for line in BufReader::new(stream).lines() {
-        let line = match answer(&line?, shared, file_system) {
+        let line = match answer(&line?, served) {
             Ok(said) => format!("ok {said}"),
             Err(error) => format!("error {error}").replace('\n', " "),
         };
@@ -208,14 +240,14 @@ fn converse(stream: UnixStream, shared: &Arc<Shared>, file_system: FileSystem) -
     Ok(())
 }
 
-fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<String, FaultError> {
+fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultError> {
+    let shared = &served.shared;
     let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let mut said = String::new();
     match verb {
         "arm" | "freeze" | "halt" => {
             let at = rest.parse().map_err(FaultError::Usage)?;
-            let is_armed =
-                |disk: &mut Disk| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
+            let is_armed = |disk: &mut D| if verb == "halt" { disk.halt(at) } else { disk.arm(at, verb == "freeze") };
             if !shared.with(is_armed) {
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
@@ -227,8 +259,8 @@ fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<S
             let fault = rest.parse().map_err(FaultError::Usage)?;
             shared.with(|disk| disk.set(fault));
         }
-        "clear" => shared.with(Disk::clear),
-        "count-anew" => shared.with(Disk::count_anew),
+        "clear" => shared.with(Device::clear),
+        "count-anew" => shared.with(Device::count_anew),
         "status" => {}
         "power-on" => {
             let survivors = rest.parse().map_err(FaultError::Usage)?;
@@ -236,29 +268,34 @@ fn answer(line: &str, shared: &Arc<Shared>, file_system: FileSystem) -> Result<S
                 return Err(FaultError::Refused("the device is still in use: unmount it first".into()));
             }
             said = shared.with(|disk| disk.power_on(survivors)).map_err(FaultError::Refused)?.to_string();
+            (served.mount_again)().map_err(FaultError::at(Path::new(MOUNT)))?;
         }
-        _ => {
-            let known = "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on";
-            return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
-        }
+        _ => match shared.with(|device| device.other(line.trim())) {
+            Some(answer) => said = answer.map_err(FaultError::Refused)?,
+            None => {
+                let known =
+                    "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on, and of files sync or files";
+                return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
+            }
+        },
     }
     if let Some(broken) = shared.with(|disk| disk.broken().map(ToOwned::to_owned)) {
         return Err(FaultError::Refused(format!("{UNDERLYING}{broken}")));
     }
     if matches!(verb, "wait" | "status") {
-        said = status(shared, file_system);
+        said = status(shared, served.file_system);
     }
     Ok(said)
 }
 
 /// Has `other` freeze when the power of this disk goes, unless that is called off before.
-fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
+fn tell<D: Device>(other: Control, shared: &Arc<Shared<D>>) -> Result<(), FaultError> {
     let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
     let wait = move || {
-        while shared.with(|disk| disk.is_armed() && disk.cut().is_none()) {
+        while shared.with(|disk| disk.power().is_armed() && disk.cut().is_none()) {
             shared.wait_for_cut(Duration::from_secs(1));
         }
-        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.halts()));
+        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.power().halts()));
         if is_cut {
             // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
             let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
@@ -267,7 +304,7 @@ fn tell(other: Control, shared: &Arc<Shared>) -> Result<(), FaultError> {
     std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
 }
 
-fn status(shared: &Shared, file_system: FileSystem) -> String {
+fn status<D: Device>(shared: &Shared<D>, file_system: FileSystem) -> String {
     let (counters, cut) = shared.with(|disk| (disk.counters(), disk.cut()));
     let power = if cut.is_some() { "off" } else { "on" };
     let cut = cut.map(|cut| format!(" {cut}")).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,7 +31,12 @@ pub(crate) const IMAGE: &str = "image";
 pub(crate) const BASE: &str = "base";
 pub(crate) const LOG: &str = "log";
 pub(crate) const IMAGES: &str = "images";
+pub(crate) const FILES: &str = "files";
+pub(crate) const UNDO: &str = "undo";
 pub(crate) const MARK: &str = "plimsoll-faultfs";
+
+/// Of FUSE (linux/magic.h).
+const FUSE_MAGIC: i64 = 0x6573_5546;
 
 /// How long the daemon may take to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
@@ -48,8 +53,11 @@ pub struct DeviceSpec {
     pub size_bytes: u64,
     /// What is made on it.
     pub file_system: FileSystem,
-    /// Whether all that arrives is kept in order, for [`crate::crash_images`].
+    /// Whether all that arrives is kept in order, for [`crate::crash_images`]. Not of [`FileSystem::Files`].
     pub keep_log: bool,
+    /// Of [`FileSystem::Files`], which has no size: the directory whose files it is about, and which stays, on the file system of `directory`; without
+    /// it, that is a new one.
+    pub files: Option<PathBuf>,
 }
 
 /// A mounted file system on a device that lies. Everything is removed with this value, and also when its process dies.
@@ -85,6 +93,9 @@ impl FaultDevice {
         if !spec.size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
             return Err(FaultError::Usage(format!("{} bytes are no multiple of 4096", spec.size_bytes)));
         }
+        if spec.keep_log && spec.file_system == FileSystem::Files {
+            return Err(FaultError::Usage("a log is kept of a device, and not of files".into()));
+        }
         let mkfs = Mkfs::of(spec.file_system)?;
         sweep_orphans();
         let (directory, mark) = claim(&spec.directory)?;
@@ -93,15 +104,21 @@ impl FaultDevice {
         let mut device = Self { directory, mount_point, file_system, _mark: mark, daemon: None, is_closed: false };
         // First, because it removes what there is by then when this process dies.
         device.execute_daemon(spec)?;
-        device.set_up(spec, &mkfs)?;
+        device.set_up(spec, mkfs.as_ref())?;
         Ok(device)
     }
 
-    fn set_up(&mut self, spec: &DeviceSpec, mkfs: &Mkfs) -> Result<(), FaultError> {
+    fn set_up(&mut self, spec: &DeviceSpec, mkfs: Option<&Mkfs>) -> Result<(), FaultError> {
         let path = |name| self.directory.join(name);
         for name in [MOUNT, FUSE, IMAGES] {
             fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
         }
+        let Some(mkfs) = mkfs else {
+            for name in [UNDO].into_iter().chain(spec.files.is_none().then_some(FILES)) {
+                fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
+            }
+            return self.have_it_served();
+        };
         let image = private().create_new(true).open(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
         image.set_len(spec.size_bytes).map_err(FaultError::at(&path(IMAGE)))?;
         mkfs.run(&path(IMAGE))?;
@@ -116,16 +133,31 @@ impl FaultDevice {
     fn execute_daemon(&mut self, spec: &DeviceSpec) -> Result<(), FaultError> {
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (ours, theirs) = pair.map_err(FaultError::at(&self.directory))?;
-        let arguments: [OsString; 5] = [
+        let mut arguments: Vec<OsString> = vec![
             "--serve".into(),
             self.directory.clone().into(),
             spec.size_bytes.to_string().into(),
             spec.file_system.to_string().into(),
             if spec.keep_log { "keep-log" } else { "no-log" }.into(),
         ];
+        if spec.file_system == FileSystem::Files {
+            arguments.push(self.files_of(spec)?.into());
+        }
         let child = execute(theirs, &arguments).map_err(FaultError::at(Path::new("/proc/self/exe")))?;
         self.daemon = Some((child, ours));
         Ok(())
+    }
+
+    /// Where the files are.
+    fn files_of(&self, spec: &DeviceSpec) -> Result<PathBuf, FaultError> {
+        let Some(files) = &spec.files else { return Ok(self.directory.join(FILES)) };
+        let files = files.canonicalize().map_err(FaultError::at(files))?;
+        let device = |path: &Path| Ok(fs::metadata(path).map_err(FaultError::at(path))?.dev());
+        if device(&files)? != device(&self.directory)? {
+            let what = format!("{} is on another file system than {}", self.directory.display(), files.display());
+            return Err(FaultError::Usage(format!("{what}; name a directory on the same one")));
+        }
+        Ok(files)
     }
 
     /// Tells the daemon that the image is there, and waits until it serves it.
@@ -252,9 +284,28 @@ impl Control {
             }
         };
         let at_risk = self.power_on(survivors)?;
+        if file_system == FileSystem::Files {
+            // The daemon has done so.
+            return Ok(at_risk);
+        }
         let file = self.directory().join(FUSE).join(FILE);
         mount_repaired(&file, file_system, &mount_point)?;
         Ok(at_risk)
+    }
+}
+
+/// Makes everything durable that is on a mounted device, or a mount of files.
+///
+/// # Errors
+/// As syncfs(2), and when the daemon does not answer.
+pub fn sync(mount_point: &Path) -> Result<(), FaultError> {
+    let root = File::open(mount_point).map_err(FaultError::at(mount_point))?;
+    rustix::fs::syncfs(&root).map_err(FaultError::at(mount_point))?;
+    // Of FUSE it writes shared mappings back, and tells nobody else.
+    let is_fuse = rustix::fs::fstatfs(&root).map_err(FaultError::at(mount_point))?.f_type == FUSE_MAGIC;
+    match mount_point.parent() {
+        Some(directory) if is_fuse => Control::of_directory(directory).sync(),
+        _ => Ok(()),
     }
 }
 
@@ -296,19 +347,20 @@ struct Mkfs {
 }
 
 impl Mkfs {
-    fn of(file_system: FileSystem) -> Result<Self, FaultError> {
+    fn of(file_system: FileSystem) -> Result<Option<Self>, FaultError> {
         let (program, package, arguments): (_, _, &[&str]) = match file_system {
             // With everything made now: what the kernel makes later would be writes of nobody's.
             FileSystem::Ext4 => {
                 ("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
             }
+            FileSystem::Files => return Ok(None),
             FileSystem::Xfs => ("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
             FileSystem::Btrfs => ("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
         };
         let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"];
         let found = places.iter().map(|place| Path::new(place).join(program)).find(|path| path.exists());
         let path = found.ok_or(FaultError::Missing { program, package })?;
-        Ok(Self { program, path, arguments })
+        Ok(Some(Self { program, path, arguments }))
     }
 
     fn run(&self, image: &Path) -> Result<(), FaultError> {
@@ -358,5 +410,6 @@ fn least_bytes(file_system: FileSystem) -> u64 {
         FileSystem::Ext4 => 16 << 20,
         FileSystem::Xfs => 300 << 20,
         FileSystem::Btrfs => 128 << 20,
+        FileSystem::Files => 0,
     }
 }

@@ -12,42 +12,16 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
+use plimsoll_core::fault::{On, Survivors};
 use rustix::io::Errno;
 
-use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+use crate::counters::{AtRisk, Counters, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
 use crate::image;
-use crate::log::{Log, LogKind, now_ns};
-use crate::random::Random;
+use crate::log::{Log, LogKind};
+use crate::power::{Fate, Power};
+use crate::shared::Device;
 use crate::survivors::surviving;
-
-/// What is wrong now.
-#[derive(Debug, Default)]
-struct Faults {
-    ignores_flushes: bool,
-    is_full: bool,
-    eio: [Option<How>; 3],
-    delay: [Option<(Duration, Duration, Random)>; 3],
-    bit_rot: Option<(u64, f64)>,
-}
-
-/// What becomes of a request.
-enum Fate {
-    Done,
-    Failed(Errno),
-    /// Answered "done" without being so.
-    Dropped,
-}
-
-/// A cut that is armed, and what has arrived since.
-#[derive(Debug)]
-struct Armed {
-    at: CutAt,
-    freezes: bool,
-    writes: u64,
-    flushes: u64,
-}
 
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -58,14 +32,9 @@ pub(crate) struct Disk {
     size_bytes: u64,
     unflushed: Vec<Extent>,
     newest: Extents,
-    faults: Faults,
-    armed: Option<Armed>,
-    cut: Option<Cut>,
+    power: Power,
     /// Since a cut that froze the device: what the machine above goes on to see.
     after: Option<Extents>,
-    /// Of one that froze, or is to freeze: flushes fail from then on.
-    halts: bool,
-    counters: Counters,
     /// What went wrong with the files of ours; then there is no power.
     broken: Option<String>,
 }
@@ -79,12 +48,8 @@ impl Disk {
             size_bytes,
             unflushed: Vec::new(),
             newest: Extents::default(),
-            faults: Faults::default(),
-            armed: None,
-            halts: false,
-            cut: None,
+            power: Power::default(),
             after: None,
-            counters: Counters::default(),
             broken: None,
         }
     }
@@ -93,90 +58,16 @@ impl Disk {
         self.size_bytes
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        Counters { unflushed_sectors: self.newest.sectors(), ..self.counters }
-    }
-
-    /// Counts from zero.
-    pub(crate) fn count_anew(&mut self) {
-        self.counters = Counters::default();
-    }
-
-    /// The cut that has happened.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.cut
-    }
-
-    /// Whether the power is to go, or has gone.
-    pub(crate) fn is_armed(&self) -> bool {
-        self.armed.is_some()
-    }
-
-    /// What went wrong with the files under the device, which is no fault that anybody asked for.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
-    pub(crate) fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
-        if self.cut.is_some() {
-            return at == CutAt::Now;
-        }
-        // A cut now has seen what one that was awaited had.
-        let (writes, flushes) = match &self.armed {
-            Some(armed) if at == CutAt::Now => (armed.writes, armed.flushes),
-            _ => (0, 0),
-        };
-        self.armed = Some(Armed { at, freezes, writes, flushes });
-        if at == CutAt::Now {
-            let _ = self.power_off();
-        }
-        true
-    }
-
-    /// The same with a device that freezes and fails flushes from then on.
-    pub(crate) fn halt(&mut self, at: CutAt) -> bool {
-        self.halts |= self.cut.is_none();
-        self.arm(at, true)
-    }
-
-    /// Whether flushes fail when it freezes.
-    pub(crate) fn halts(&self) -> bool {
-        self.halts
-    }
-
-    pub(crate) fn set(&mut self, fault: Fault) {
-        match fault {
-            Fault::IgnoreFlushes => self.faults.ignores_flushes = true,
-            Fault::Eio { on, how } => self.faults.eio[on as usize] = Some(how),
-            Fault::Delay { on, median, jitter, seed } => {
-                self.faults.delay[on as usize] = Some((median, jitter, Random::new(seed)));
-            }
-            Fault::Full => self.faults.is_full = true,
-            Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
-        }
-    }
-
-    /// Nothing is wrong any more, and no cut is armed.
-    pub(crate) fn clear(&mut self) {
-        self.faults = Faults::default();
-        (self.armed, self.halts) = (None, false);
-    }
-
     /// How late the next such request is to be answered.
     pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
-        if self.cut.is_some() {
-            return None;
-        }
-        let (median, jitter, random) = self.faults.delay[on as usize].as_mut()?;
-        Some(*median - *jitter + jitter.mul_f64(2.0 * random.share()))
+        self.power.delay(on)
     }
 
     pub(crate) fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
         let (start, end) = self.sectors(offset, into.len() as u64)?;
         if self.after.is_none() {
-            self.counters.reads += 1;
-            if let Fate::Failed(errno) = self.fate(On::Read) {
+            self.power.counters.reads += 1;
+            if let Fate::Failed(errno) = self.power.fate(On::Read) {
                 return Err(errno);
             }
         }
@@ -194,15 +85,7 @@ impl Disk {
             Ok(())
         });
         self.need(read)?;
-        if let Some((seed, share)) = self.faults.bit_rot {
-            for (sector, bytes) in (start..end).zip(into.chunks_mut(SECTOR_BYTES as usize)) {
-                let mut random = Random::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
-                if random.share() < share {
-                    let bit = random.next() % (8 * SECTOR_BYTES);
-                    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-                }
-            }
-        }
+        self.power.rot(start, into);
         Ok(())
     }
 
@@ -211,16 +94,11 @@ impl Disk {
         if self.after.is_some() {
             return self.put_after(LogKind::Write, start, end, data);
         }
-        self.counters.writes += 1;
-        self.counters.bytes += data.len() as u64;
-        let is_last = self.armed.as_mut().is_some_and(|armed| {
-            armed.writes += 1;
-            armed.at == CutAt::Write(armed.writes)
-        });
-        match self.fate(On::Write) {
+        let is_last = self.power.count_write(data.len() as u64);
+        match self.power.fate(On::Write) {
             Fate::Failed(errno) if !is_last => return Err(errno),
             Fate::Dropped if !is_last => return Ok(()),
-            Fate::Done if self.faults.is_full => {
+            Fate::Done if self.power.is_full() => {
                 if !is_last {
                     return Err(Errno::NOSPC);
                 }
@@ -244,8 +122,8 @@ impl Disk {
         if self.after.is_some() {
             return self.put_after(LogKind::Discard, start, end, &[]);
         }
-        self.counters.discards += 1;
-        match self.fate(On::Write) {
+        self.power.counters.discards += 1;
+        match self.power.fate(On::Write) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(()),
             Fate::Done => {}
@@ -257,24 +135,19 @@ impl Disk {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
-        if self.after.is_some() && !self.halts {
+        if self.after.is_some() && !self.power.halts() {
             return Ok(());
         }
-        if self.cut.is_some() {
+        if self.cut().is_some() {
             return Err(Errno::IO);
         }
-        self.counters.flushes += 1;
-        if let Some(armed) = &mut self.armed {
-            armed.flushes += 1;
-            if armed.at == CutAt::Flush(armed.flushes) {
-                let frozen = self.power_off();
-                return if self.halts { Err(Errno::IO) } else { frozen };
-            }
+        if self.power.count_flush() {
+            let frozen = self.power_off();
+            return if self.power.halts() { Err(Errno::IO) } else { frozen };
         }
-        match self.fate(On::Flush) {
+        match self.power.fate(On::Flush) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(()),
-            Fate::Done if self.faults.ignores_flushes => return Ok(()),
             Fate::Done => {}
         }
         let copied = self.newest.all().try_for_each(|extent| image::apply(self.log.file(), &self.image, extent));
@@ -283,30 +156,6 @@ impl Disk {
         self.newest.clear();
         let noted = self.log.flushed();
         self.need(noted)
-    }
-
-    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
-    ///
-    /// # Errors
-    /// In words, when there was no cut, or files cannot be written.
-    pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
-        let cut = self.cut.ok_or("the power is on: cut it first")?;
-        let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
-        let kept = surviving(operations, survivors).into_iter().try_for_each(|piece| {
-            let whole = self.unflushed[piece.operation];
-            let first = whole.start + piece.first;
-            image::apply(self.log.file(), &self.image, whole.part(first, first + piece.sectors))
-        });
-        let begun = kept.and_then(|()| {
-            let (image, base) = &self.image_and_base;
-            if self.log.is_kept() { image::copy(image, base) } else { Ok(()) }
-        });
-        let begun = begun.and_then(|()| self.log.begin_again(0));
-        self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
-        self.unflushed.clear();
-        self.newest.clear();
-        (self.cut, self.after, self.halts) = (None, None, false);
-        Ok(cut.at_risk)
     }
 
     fn put(&mut self, extent: Extent) {
@@ -323,45 +172,11 @@ impl Disk {
         Ok(())
     }
 
-    /// The cut; what is answered to the request that it comes with.
-    fn power_off(&mut self) -> Result<(), Errno> {
-        let armed = self.armed.take();
-        let mut at_risk = AtRisk::default();
-        let mut sectors = Extents::default();
-        for extent in self.unflushed.iter().filter(|extent| extent.data.is_some()) {
-            at_risk.writes += 1;
-            at_risk.bytes += (extent.end - extent.start) * SECTOR_BYTES;
-            sectors.insert(*extent);
-        }
-        at_risk.sectors = sectors.sectors();
-        let (writes_seen, flushes_seen) = armed.as_ref().map_or((0, 0), |armed| (armed.writes, armed.flushes));
-        self.cut = Some(Cut { at_ns: now_ns(), at_risk, writes_seen, flushes_seen });
-        self.after = armed.filter(|armed| armed.freezes).map(|_| Extents::default());
-        if self.after.is_some() { Ok(()) } else { Err(Errno::IO) }
-    }
-
-    fn fate(&mut self, on: On) -> Fate {
-        let how = &mut self.faults.eio[on as usize];
-        match how {
-            None => Fate::Done,
-            Some(How::Always) => Fate::Failed(Errno::IO),
-            Some(How::Once) => {
-                *how = None;
-                Fate::Failed(Errno::IO)
-            }
-            Some(How::Silent(0)) => Fate::Done,
-            Some(How::Silent(left)) => {
-                *left -= 1;
-                Fate::Dropped
-            }
-        }
-    }
-
     /// The sectors of a request, if there is power.
     fn sectors(&self, offset: u64, length: u64) -> Result<(u64, u64), Errno> {
         let end = offset.checked_add(length).filter(|end| *end <= self.size_bytes).ok_or(Errno::INVAL)?;
-        match self.cut {
-            Some(_) if self.after.is_none() => Err(Errno::IO),
+        match length {
+            _ if self.power.is_dead() => Err(Errno::IO),
             _ if length == 0 || !(offset | end).is_multiple_of(SECTOR_BYTES) => Err(Errno::INVAL),
             _ => Ok((offset / SECTOR_BYTES, end / SECTOR_BYTES)),
         }
@@ -371,11 +186,64 @@ impl Disk {
     fn need<T>(&mut self, done: std::io::Result<T>) -> Result<T, Errno> {
         done.map_err(|error| {
             self.broken = Some(format!("{}: {error}", self.image_and_base.0.display()));
-            if self.cut.is_none() {
+            if self.cut().is_none() {
                 let _ = self.power_off();
             }
             Errno::IO
         })
+    }
+}
+
+impl Device for Disk {
+    fn power(&self) -> &Power {
+        &self.power
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
+    }
+
+    fn power_off(&mut self) -> Result<(), Errno> {
+        let mut at_risk = AtRisk::default();
+        let mut sectors = Extents::default();
+        for extent in self.unflushed.iter().filter(|extent| extent.data.is_some()) {
+            at_risk.writes += 1;
+            at_risk.bytes += (extent.end - extent.start) * SECTOR_BYTES;
+            sectors.insert(*extent);
+        }
+        at_risk.sectors = sectors.sectors();
+        let done = self.power.off(at_risk);
+        self.after = self.power.is_frozen().then(Extents::default);
+        done
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { unflushed_sectors: self.newest.sectors(), ..self.power.counters }
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
+        let cut = self.cut().ok_or("the power is on: cut it first")?;
+        let operations = self.unflushed.iter().map(|extent| (extent.end - extent.start, extent.data.is_some()));
+        let kept = surviving(operations, survivors).into_iter().try_for_each(|piece| {
+            let whole = self.unflushed[piece.operation];
+            let first = whole.start + piece.first;
+            image::apply(self.log.file(), &self.image, whole.part(first, first + piece.sectors))
+        });
+        let begun = kept.and_then(|()| {
+            let (image, base) = &self.image_and_base;
+            if self.log.is_kept() { image::copy(image, base) } else { Ok(()) }
+        });
+        let begun = begun.and_then(|()| self.log.begin_again(0));
+        self.need(begun).map_err(|_| self.broken.clone().unwrap_or_default())?;
+        self.unflushed.clear();
+        self.newest.clear();
+        self.power.on();
+        self.after = None;
+        Ok(cut.at_risk)
     }
 }
 
@@ -384,6 +252,7 @@ pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
+    use plimsoll_core::fault::{CutAt, Fault, How};
 
     /// A disk of so many sectors, in files of a directory.
     pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {

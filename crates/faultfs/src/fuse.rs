@@ -1,10 +1,9 @@
-//! The one file through which the kernel's loop device reaches the disk, and answers that are given late.
+//! The one file through which the kernel's loop device reaches the disk.
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
@@ -14,6 +13,7 @@ use fuser::{
 use plimsoll_core::fault::On;
 
 use crate::disk::Disk;
+use crate::shared::{Answer, Shared};
 
 /// The file's name.
 pub(crate) const FILE: &str = "device";
@@ -29,111 +29,8 @@ const BLOCK_BYTES: u32 = 4096;
 /// How long the kernel may believe what it was told of the file. It never changes.
 const BELIEVE: Duration = Duration::from_secs(3600);
 
-/// The disk, as FUSE and the control socket share it.
-pub(crate) struct Shared {
-    disk: Mutex<Disk>,
-    has_cut: Condvar,
-    open: AtomicU64,
-    late: Mutex<Vec<(Instant, Answer)>>,
-    is_late: Condvar,
-}
-
-impl Shared {
-    pub(crate) fn new(disk: Disk) -> Arc<Self> {
-        Arc::new(Self {
-            disk: Mutex::new(disk),
-            has_cut: Condvar::new(),
-            open: AtomicU64::new(0),
-            late: Mutex::default(),
-            is_late: Condvar::new(),
-        })
-    }
-
-    /// Does something with the disk. Those who wait for a cut hear of one.
-    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Disk) -> T) -> T {
-        let mut disk = locked(&self.disk);
-        let had_power = disk.cut().is_none();
-        let done = act(&mut disk);
-        if had_power && disk.cut().is_some() {
-            self.has_cut.notify_all();
-            drop(disk);
-            self.is_late.notify_all();
-        }
-        done
-    }
-
-    /// How often the file is open: at least once while a loop device is on it.
-    pub(crate) fn open(&self) -> u64 {
-        self.open.load(Ordering::SeqCst)
-    }
-
-    /// Waits for the power to go, or until `limit` is over.
-    pub(crate) fn wait_for_cut(&self, limit: Duration) {
-        let disk = locked(&self.disk);
-        let waited = self.has_cut.wait_timeout_while(disk, limit, |disk| disk.cut().is_none());
-        drop(waited);
-    }
-
-    /// Gives an answer now, or after the delay that is set for such requests.
-    fn answer(&self, delay: Option<Duration>, answer: Answer) {
-        match delay {
-            None => answer.give(false),
-            Some(delay) => {
-                locked(&self.late).push((Instant::now() + delay, answer));
-                self.is_late.notify_all();
-            }
-        }
-    }
-
-    /// Gives late answers as they become due, or at once when the power has gone. Never returns.
-    fn give_late(&self) {
-        let mut late = locked(&self.late);
-        loop {
-            let is_dead = locked(&self.disk).cut().is_some();
-            let now = Instant::now();
-            while let Some(at) = late.iter().position(|(due, _)| is_dead || *due <= now) {
-                late.swap_remove(at).1.give(is_dead);
-            }
-            // Not for ever, so that a cut which is missed in between delays no answer for long.
-            let next = late.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
-            let wait = next.map_or(Duration::from_secs(1), |next| next.min(Duration::from_millis(10)));
-            late = match self.is_late.wait_timeout(late, wait) {
-                Ok((late, _)) => late,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An answer that is known, with whom it is for.
-enum Answer {
-    Read(ReplyData, Result<Vec<u8>, rustix::io::Errno>),
-    Write(ReplyWrite, Result<u32, rustix::io::Errno>),
-    Other(ReplyEmpty, Result<(), rustix::io::Errno>),
-}
-
-impl Answer {
-    fn give(self, is_dead: bool) {
-        let error = |errno: rustix::io::Errno| Errno::from_i32(if is_dead { libc::EIO } else { errno.raw_os_error() });
-        match self {
-            Self::Read(reply, Ok(data)) if !is_dead => reply.data(&data),
-            Self::Read(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
-            Self::Write(reply, Ok(length)) if !is_dead => reply.written(length),
-            Self::Write(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
-            Self::Other(reply, Ok(())) if !is_dead => reply.ok(),
-            Self::Other(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
-        }
-    }
-}
-
 /// Mounts the file system; it is served from now on.
-pub(crate) fn mount(shared: &Arc<Shared>, at: &std::path::Path) -> io::Result<BackgroundSession> {
-    let late = Arc::clone(shared);
-    std::thread::Builder::new().name("late".into()).spawn(move || late.give_late())?;
+pub(crate) fn mount(shared: &Arc<Shared<Disk>>, at: &std::path::Path) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(SOURCE.into()),
@@ -145,7 +42,7 @@ pub(crate) fn mount(shared: &Arc<Shared>, at: &std::path::Path) -> io::Result<Ba
     fuser::spawn_mount(Device(Arc::clone(shared)), at, &config)
 }
 
-struct Device(Arc<Shared>);
+struct Device(Arc<Shared<Disk>>);
 
 impl Device {
     fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
@@ -207,7 +104,7 @@ impl Filesystem for Device {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.0.open.fetch_add(1, Ordering::SeqCst);
+        self.0.opened();
         // Nothing may be cached between the loop device and here.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
     }
@@ -222,7 +119,7 @@ impl Filesystem for Device {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.closed();
         reply.ok();
     }
 

@@ -6,9 +6,12 @@
 //! |---|---|
 //! | [`plimsoll_core::fault`] | what can be asked, and its words on the control socket |
 //! | `counters` | what arrived, and what a cut lost |
+//! | `power` | when it goes, and what goes wrong |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
 //! | `fuse`, `loop_device` | how the kernel reaches it |
+//! | `files` | a directory that can lose power, and no device: what is not synced, how that is undone, how the kernel reaches it |
+//! | `shared` | either of them, as FUSE and the control share it |
 //! | `daemon`, `control` | the process that it lives in, and how that is told something |
 //! | `device`, `remove` | a device from its beginning to its end |
 //! | `crash_image`, `crash_check` | many crashes from one run; a command that looks at them |
@@ -23,21 +26,24 @@ mod device;
 mod disk;
 mod error;
 mod extents;
+mod files;
 mod fuse;
 mod image;
 mod log;
 mod loop_device;
 #[cfg(test)]
 mod model;
+mod power;
 mod random;
 mod remove;
+mod shared;
 mod survivors;
 
 pub use control::{Control, HELP};
-pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
+pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES, UnsyncedFile};
 pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
-pub use device::{DeviceSpec, FaultDevice};
+pub use device::{DeviceSpec, FaultDevice, sync};
 pub use error::FaultError;
 pub use log::{LogEntry, LogKind, log_entries};
 pub use plimsoll_core::FileSystem;

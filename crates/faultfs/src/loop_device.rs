@@ -56,7 +56,7 @@ pub(crate) fn mount_file(file: &Path, file_system: FileSystem, at: &Path) -> Res
     let options: Option<&CStr> = match file_system {
         // A log that was not written to its end, or a copy of the image, has a UUID that is known already.
         FileSystem::Xfs => Some(c"nouuid"),
-        FileSystem::Ext4 | FileSystem::Btrfs => None,
+        FileSystem::Ext4 | FileSystem::Btrfs | FileSystem::Files => None,
     };
     let mounted = rustix::mount::mount(&device, at, file_system.name(), MountFlags::empty(), options);
     mounted.map_err(|error| match error {

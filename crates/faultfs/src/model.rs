@@ -13,6 +13,7 @@ use rustix::mount::UnmountFlags;
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::disk::Disk;
 use crate::random::Random;
+use crate::shared::Device;
 use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
 
@@ -152,19 +153,19 @@ impl Target for Disk {
     }
 
     fn ignore_flushes(&mut self, ignores: bool) {
-        self.clear();
+        Device::clear(self);
         if ignores {
-            self.set(Fault::IgnoreFlushes);
+            Device::set(self, Fault::IgnoreFlushes);
         }
     }
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
-        self.arm(CutAt::Now, freezes);
-        Disk::cut(self).unwrap().at_risk
+        Device::arm(self, CutAt::Now, freezes);
+        Device::cut(self).unwrap().at_risk
     }
 
     fn power_on(&mut self, survivors: Survivors) {
-        Disk::power_on(self, survivors).unwrap();
+        Device::power_on(self, survivors).unwrap();
     }
 }
 
@@ -352,6 +353,7 @@ fn three_hundred_sequences_through_the_kernel_give_what_a_plain_model_gives() {
         size_bytes: 16 << 20,
         file_system: FileSystem::Ext4,
         keep_log: false,
+        files: None,
     };
     let mut file = FuseFile::new(FaultDevice::start(&spec).unwrap());
     // One device for all: what one sequence leaves, the next one finds.

@@ -10,7 +10,7 @@ use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
 use crate::control::SOCKET;
-use crate::device::{BASE, FUSE, IMAGE, IMAGES, LOG, MARK, MOUNT};
+use crate::device::{BASE, FILES, FUSE, IMAGE, IMAGES, LOG, MARK, MOUNT, UNDO};
 use crate::fuse::SOURCE;
 use crate::loop_device::unmount;
 
@@ -33,8 +33,8 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     // The mark is last: by it a sweep finds what is left where whoever does this is killed.
     let files = [IMAGE, BASE, LOG, SOCKET].map(|name| fs::remove_file(directory.join(name)));
     let directories = [MOUNT, FUSE].map(|name| fs::remove_dir(directory.join(name)));
-    let images = fs::remove_dir_all(directory.join(IMAGES));
-    for done in files.into_iter().chain(directories).chain([images]) {
+    let trees = [IMAGES, FILES, UNDO].map(|name| fs::remove_dir_all(directory.join(name)));
+    for done in files.into_iter().chain(directories).chain(trees) {
         done.or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })?;
     }
     fs::remove_file(directory.join(MARK)).or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })
@@ -69,7 +69,9 @@ pub(crate) fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBu
 pub(crate) fn sweep(directory: &Path) -> bool {
     let Some((_locked, true)) = mark(directory) else { return false };
     // Whoever waits for an answer of a daemon that is stopped, or half gone, gets an error (fuse: abort on a forced unmount).
-    let _ = rustix::mount::unmount(directory.join(FUSE), UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
+    for at in mount_points(|source, at| source == SOURCE && at.starts_with(directory)) {
+        let _ = rustix::mount::unmount(at, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
+    }
     remove(directory).is_ok()
 }
 

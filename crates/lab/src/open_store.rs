@@ -127,6 +127,8 @@ pub fn open(
     if let Some(disks) = &disks {
         // Files that Plimsoll itself has written are not to be the store's loss.
         disks.0.sync()?;
+        // To make a server takes many flushes that nobody asks about.
+        disks.0.slow_down()?;
     }
     Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disks })
 }

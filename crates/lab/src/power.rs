@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::fault::Fault;
+use plimsoll_core::fault::{Fault, On};
 use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
@@ -65,6 +65,7 @@ impl PoweredDisk {
             size_bytes: disk.size_bytes,
             file_system: disk.file_system,
             keep_log: false,
+            files: None,
         };
         Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
     }
@@ -73,16 +74,20 @@ impl PoweredDisk {
         self.device.mount_point().to_owned()
     }
 
-    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
-    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool, others: bool) -> Result<(), StoreError> {
-        if ignores_flushes {
-            self.control().set(Fault::IgnoreFlushes).map_err(told)?;
-        }
-        self.freeze(at, others)
+    /// Has a flush take this time at least from now on.
+    pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
+        if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
     }
 
-    fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+    /// Has flushes be ignored from now on, and answered at once.
+    pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
+        let control = self.control();
+        control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
+    }
+
+    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
         let control = self.control();
         if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
@@ -134,8 +139,12 @@ impl PoweredDisk {
 
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
-    let synced = fs::File::open(mount_point).and_then(|root| Ok(rustix::fs::syncfs(root)?));
-    synced.map_err(|error| StoreError::io(mount_point.display(), &error))
+    faultfs::sync(mount_point).map_err(told)
+}
+
+/// Flushes that are answered after this time.
+fn slow(flush_time: Duration) -> Fault {
+    Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
 /// Removes a directory of ours that is empty, or a link to one and that.

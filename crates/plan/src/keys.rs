@@ -192,6 +192,7 @@ keys! {
     PLAN {
         title: Text, Else("the plan's name"), "One line that says what it is about";
         question: Text, NONE, "The question it answers";
+        answer: Text, NONE, "The answer in a sentence, with names of figures in braces: `{load, plain}` becomes its values", see = "#figures";
         source: Text, NONE, "Where its published figures come from";
         stores: Stores, Else("needed, here or by `--on`"), "What it runs on: names, URLs or tables; `--on` replaces them", see = "#stores";
         seed: Whole(0, i64::MAX), Is("1"), "Seed of all randomness; `--seed` replaces it", swept;

@@ -17,6 +17,8 @@ pub struct Plan {
     pub title: String,
     /// The question it answers; empty when the plan asks none.
     pub question: String,
+    /// The answer, with names of figures in braces; empty when the plan has none.
+    pub answer: String,
     /// Where its published figures come from; empty when it has none.
     pub source: String,
     /// The trials, in the order in which they run.

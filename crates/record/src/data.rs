@@ -27,6 +27,9 @@ pub struct RunHeader {
     pub title: String,
     /// The plan's question.
     pub question: String,
+    /// The plan's answer, with names of figures in braces; empty without one.
+    #[serde(default)]
+    pub answer: String,
     /// Where its published figures come from.
     pub source: String,
     /// The plan as it was given, TOML.

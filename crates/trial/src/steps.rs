@@ -196,6 +196,9 @@ impl TrialRun<'_, '_> {
         };
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
         let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
+        if let Some(disk) = self.store.power_switch() {
+            disk.drive()?;
+        }
         let written = self.written_bytes();
         let cycles = self.cycles()?;
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);

@@ -93,7 +93,8 @@ pub(crate) fn recover(
         return Err(StoreError::new(StoreErrorKind::Broken, what).next("make it anew: plimsoll lab down, lab up"));
     };
     let mark = format!("s/^seqno:.*/seqno: {applied}/; s/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/");
-    run(node, &Launch::new("sed", "/bin/sed".into(), ["-i", &mark, "db/grastate.dat"]))
+    let state = node.data_dir.join("db/grastate.dat").display().to_string();
+    run(node, &Launch::new("sed", "/bin/sed".into(), ["-i", &mark, &state]))
 }
 
 /// The transaction up to which a node has applied all, of what `--wsrep-recover` says; `None` where it was in no cluster.

@@ -27,7 +27,7 @@ use crate::wire::Protocol;
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 23] = with_limits([
+const PARAMS: [ParamSpec; 24] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],

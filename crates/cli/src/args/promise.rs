@@ -28,7 +28,7 @@ pub struct PromiseArgs {
     /// Every store that keeps data and whose programs are installed here.
     #[arg(long)]
     pub all: bool,
-    /// File systems of the disk: ext4, xfs, btrfs.
+    /// File systems of the disk: ext4, xfs, btrfs; or files, of which it is told what was not synced.
     #[arg(long, value_name = "NAME,…", default_value = DISK)]
     pub disk: String,
     /// Size of the disk; of a cluster each machine has one.
@@ -67,7 +67,7 @@ pub struct PromiseArgs {
     /// Longest that a store is driven: the power goes then at the latest.
     #[arg(long = "for", value_name = "TIME", default_value = LENGTH)]
     pub length: String,
-    /// What is asked meanwhile [default: kv, coupons or ldap, the first that a store speaks].
+    /// What is asked meanwhile [default: kv or coupons, the first that a store speaks].
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Shares of its operation types [default: four times as many that change as that add or read].

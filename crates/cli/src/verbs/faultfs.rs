@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_core::{StoreError, StoreErrorKind as Kind, Survivors};
-use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP};
+use plimsoll_core::{FileSystem, StoreError, StoreErrorKind as Kind, Survivors};
+use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, UnsyncedFile};
 use plimsoll_plan::Dimension;
 use plimsoll_trial::TrialError;
 
@@ -43,8 +43,13 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
     let spec = DeviceSpec {
         directory: args.directory.clone(),
         size_bytes: size as u64,
-        file_system: args.fs.parse().map_err(TrialError::usage)?,
+        file_system: match (&args.fs, &args.files) {
+            (Some(given), _) => given.parse().map_err(TrialError::usage)?,
+            (None, Some(_)) => FileSystem::Files,
+            (None, None) => FileSystem::Ext4,
+        },
         keep_log: args.keep_log,
+        files: args.files.clone(),
     };
     let stop = interrupt::of_run();
     let mut device = FaultDevice::start(&spec).map_err(failed)?;
@@ -68,6 +73,12 @@ fn ctl(socket: &Path, command: &str) -> Result<u8, TrialError> {
         return crate::print(&format!("{HELP}{POWER_CYCLE}"));
     }
     let control = Control::of_socket(socket).map_err(failed)?;
+    if command == "files" {
+        let line = |UnsyncedFile { path, bytes, age }| {
+            format!("{bytes} bytes, for {:.1} ms: {path}\n", age.as_secs_f64() * 1e3)
+        };
+        return crate::print(&control.files().map_err(failed)?.into_iter().map(line).collect::<String>());
+    }
     let said = match command.split_once(' ') {
         Some(("power-cycle", survivors)) => {
             let survivors: Survivors = survivors.parse().map_err(TrialError::usage)?;

@@ -181,7 +181,7 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
         .run(&["faultfs", "mount", &path("other"), "--size", "1MiB"])
         .expect(2)
         .says("1048576 bytes are too few for ext4\n  → it needs 16777216");
-    place.run(&["faultfs", "mount", &path("other"), "--fs", "zfs"]).expect(2).says("ext4, xfs or btrfs");
+    place.run(&["faultfs", "mount", &path("other"), "--fs", "zfs"]).expect(2).says("ext4, xfs, btrfs or files");
 
     kill_process(Pid::from_child(&mount.0), Signal::INT).unwrap();
     wait_for("the end", LIMIT, || mount.0.try_wait().unwrap().is_some());
@@ -189,4 +189,24 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     assert!(fs::symlink_metadata(&socket).is_err());
     ctl("status").expect(2).says("socket: No such file or directory");
+}
+
+#[test]
+fn files_that_are_there_lose_what_was_not_synced_and_say_what_that_is() {
+    let place = Place::new();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let (directory, files, socket) = (path("lying"), path("files"), path("lying/control"));
+    fs::create_dir(&files).unwrap();
+    fs::write(path("files/old"), "old").unwrap();
+    let mut mount = place.command(&["faultfs", "mount", &directory, "--files", &files]).spawn().map(Guarded).unwrap();
+    let mut said = BufReader::new(mount.0.stdout.take().unwrap()).lines();
+    let at = PathBuf::from(said.next().unwrap().unwrap().strip_prefix("mount point: ").unwrap());
+    fs::write(at.join("old"), [b'n'; 5000]).unwrap();
+    place.run(&["faultfs", "ctl", &socket, "files"]).expect(0).says("5120 bytes, for ").says(" ms: old");
+    place.run(&["faultfs", "ctl", &socket, "power-cycle", "none"]).expect(0).says("writes_at_risk=");
+    assert_eq!(fs::read(at.join("old")).unwrap(), b"old");
+    kill_process(Pid::from_child(&mount.0), Signal::INT).unwrap();
+    wait_for("the end", LIMIT, || mount.0.try_wait().unwrap().is_some());
+    assert_eq!(fs::read(path("files/old")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }

@@ -47,6 +47,13 @@ fn sqlite_keeps_what_it_syncs_and_loses_what_it_does_not() {
 }
 
 #[test]
+fn sqlite_keeps_in_files_that_lose_power_what_it_syncs_and_loses_what_it_does_not() {
+    let args = ["sqlite", "--disk", "files", "--durability", "durable,at-end", "--survivors", "none", "--cuts", "1"];
+    let found = expect(&args, 1, &[("durability=durable", "kept"), ("durability=at-end", "lost")]);
+    assert!(found[0]["at_risk_writes"].as_f64().unwrap() >= 1.0, "{}", found[0]);
+}
+
+#[test]
 fn sqlite_keeps_what_it_commits_by_each_of_its_journals_if_it_syncs_them() {
     let args = [
         "sqlite",
@@ -111,9 +118,22 @@ fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
 }
 
 #[test]
-fn all_nodes_of_a_cluster_lose_power_at_one_moment() {
-    let args = ["postgres-replicas", "--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "3"];
-    expect(&args, 0, &[("postgres-replicas", "kept")]);
+fn all_nodes_of_a_cluster_lose_power_at_one_moment_or_its_primary_does() {
+    let nodes = ["postgres-replicas", "--nodes", "all,primary"];
+    let how = ["--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "1"];
+    expect(&[&nodes[..], &how[..]].concat(), 0, &[("power_node=all", "kept"), ("power_node=primary", "kept")]);
+}
+
+#[test]
+fn one_node_of_a_cluster_loses_power_and_has_everything_when_it_is_back() {
+    let place = Place::new();
+    let how = ["--survivors", "none", "--cuts", "1", "--for", "15s", "--json", "--quiet"];
+    let ran = place.run(&[&["promise", "etcd", "--set", "etcd.nodes=3", "--nodes", "2"][..], &how[..]].concat());
+    let ran = ran.expect(0);
+    let found = promises(&ran.out);
+    assert_eq!((found.len(), found[0].1["state"].as_str()), (1, Some("kept")), "{found:?}");
+    assert!(found[0].1["at_risk_writes"].as_f64().unwrap() >= 1.0, "{found:?}");
+    ran.says("The copies of nodes 1, 2 and 3 have everything.");
 }
 
 #[test]
@@ -130,6 +150,19 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["promise", "sqlite", "--disk-size", "1MiB"]).expect(2).says("too few for ext4");
     place.run(&["promise", "sqlite", "--cut", "sync 4"]).expect(2).says("`sync 4` is not a valid power_cut");
     place.run(&["promise", "sqlite", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
+    // Nodes that there are not, or none that the word is of.
+    for (args, says) in [
+        (["sqlite", "--nodes", "2"], "power_node = 2: sqlite has no nodes"),
+        (["postgres", "--nodes", "primary"], "power_node = primary: postgres has no nodes"),
+        (["postgres-replicas", "--nodes", "4"], "postgres-replicas has no node 4"),
+        (["etcd-haproxy", "--nodes", "4"], "node 4 of etcd-haproxy keeps no data"),
+        (["postgres-replicas", "--nodes", "some"], "`some` is not a valid power_node"),
+        (["postgres-replicas", "--nodes", "0"], "`0` is not a valid power_node"),
+    ] {
+        place.run(&[&["promise"][..], &args[..]].concat()).expect(2).says(says);
+    }
+    let masters = ["promise", "redis", "--set", "redis.nodes=3", "--nodes", "primary"];
+    place.run(&masters).expect(2).says("redis has no primary: more than one node takes writes");
     // Plans in which a store would be looked at without power, or flushes be ignored of which nothing is said.
     let plan = |disk: &str, phases: &str| {
         let head = format!(
@@ -143,10 +176,37 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly behind it");
     let power = "[[phase]]\ndo = \"power\"\n";
     let unsaid = plan("disk = \"ext4\", disk_flushes = \"ignored\"", &format!("{power}{check}"));
-    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the arming of a cut on");
+    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");
     let nowhere = plan("cache_size = \"1MiB\"", &format!("{cut}{power}{check}"));
     place.run(&["run", &nowhere]).expect(2).says("the disk of sqlite cannot lose power");
     assert_eq!(place.all_runs().iter().filter(|run| run.join("data").exists()).count(), 0);
+}
+
+#[test]
+fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
+    let place = Place::new();
+    let plan = place.plan(
+        "stores = [{ store = \"sqlite\", disk = \"ext4\", disk_flush_time = \"60ms\", disk_flushes = [\"honoured\", \"ignored\"] }]\n\
+         [workload]\nname = \"kv\"\nrecords = 20\n[[phase]]\ndo = \"load\"\ndurability = \"at-end\"\n\
+         [[phase]]\ndo = \"drive\"\nops = 10\nmix = { update = 1 }\n\
+         [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"5s\"\nmix = { update = 1 }\npower_cut = \"write 12\"\n\
+         [[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n",
+    );
+    let ran = place.run(&["run", &plan, "--json", "--quiet"]).expect(1);
+    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    let drive = |trial: usize| &report["report"]["trials"][trial]["phases"][1];
+    let (honoured, ignored) = (drive(0)["seconds"].as_f64().unwrap(), drive(1)["seconds"].as_f64().unwrap());
+    assert!((0.6..10.0).contains(&honoured), "10 commits in {honoured} s");
+    assert!(ignored < honoured, "{ignored} s and {honoured} s");
+    let settings = report["report"]["trials"][0]["settings"].to_string();
+    assert!(settings.contains("disk_flush_time") && settings.contains("60ms"), "{settings}");
+    // The disk itself counts what comes to it: 10 small commits are pages of the log, and no folios of the page cache.
+    let results = drive(0)["results"].as_array().unwrap();
+    let bytes = results.iter().find(|one| one["name"] == "device_bytes").unwrap()["value"].as_f64().unwrap();
+    assert!((10.0 * 4096.0..1e6).contains(&bytes), "{bytes} bytes");
+    // What was acknowledged before the drive that ends by the cut is lost, too, where flushes are ignored.
+    let lost: Vec<u64> = promises(&ran.out).iter().map(|(_, one)| one["lost"].as_u64().unwrap()).collect();
+    assert!(lost[0] == 0 && lost[1] >= 10, "{lost:?}");
 }
 
 /// Where the disks are of the run that goes on in `place`.

@@ -79,6 +79,33 @@ fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
     fixture.close();
 }
 
+#[test]
+fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
+    let mut both = [FileSystem::Ext4, FileSystem::Ext4].map(Fixture::new);
+    let [first, second] = [0, 1].map(|at| both[at].device.control());
+    both.iter().for_each(|fixture| write(&fixture.path("before"), b"before", true));
+    [&first, &second].iter().for_each(|control| control.halt(CutAt::Flush(1)).unwrap());
+    first.tell(&second).unwrap();
+    second.tell(&first).unwrap();
+    write(&both[1].path("late"), b"late", false);
+    write(&both[0].path("late"), b"late", false);
+    // Nobody is promised anything by the flush that comes with the cut, nor by a later one.
+    File::open(both[0].path("late")).unwrap().sync_all().unwrap_err();
+    let told = second.wait_for_cut(Duration::from_secs(10)).unwrap().expect("it was told");
+    let cut = first.cut().unwrap().expect("a flush came");
+    assert!(cut.at_ns < told.at_ns && cut.at_risk.writes > 0 && told.flushes_seen == 0, "{cut:?} {told:?}");
+    File::create(both[1].path("later")).and_then(|file| file.sync_all()).unwrap_err();
+    for fixture in &mut both {
+        fixture.device.power_cycle(&Survivors::None).unwrap();
+        assert_eq!(fs::read(fixture.path("before")).unwrap(), b"before");
+        assert!(!fixture.path("late").exists() && !fixture.path("later").exists());
+        // It works again as a device does, and is told nothing.
+        write(&fixture.path("again"), b"again", true);
+    }
+    assert_eq!((first.cut().unwrap(), second.cut().unwrap()), (None, None));
+    both.into_iter().for_each(Fixture::close);
+}
+
 /// Appends numbered records to a file and syncs each, until that fails; how many were acknowledged.
 fn append_until_it_fails(path: &std::path::Path) -> u32 {
     let mut file = File::options().append(true).create(true).open(path).unwrap();

@@ -209,7 +209,7 @@ fn discards_arrive_and_are_lost_or_kept_like_writes() {
 fn a_disk_under_the_device_that_is_full_is_no_fault_of_the_device_and_is_said() {
     // The one of a fixture is full, and another device is on it.
     let below = Fixture::new(FileSystem::Ext4);
-    let spec = DeviceSpec { directory: below.path("upper"), size_bytes: 128 << 20, ..below.spec };
+    let spec = DeviceSpec { directory: below.path("upper"), size_bytes: 128 << 20, ..below.spec.clone() };
     let device = FaultDevice::start(&spec).unwrap();
     let mut file = File::create(device.mount_point().join("file")).unwrap();
     let written = file.write_all(&vec![1; 100 << 20]).and_then(|()| file.sync_all());

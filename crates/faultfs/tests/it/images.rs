@@ -191,6 +191,7 @@ fn check(file_system: FileSystem, image: &Path) {
         FileSystem::Ext4 => ("/usr/sbin/e2fsck", &["-fn"]),
         FileSystem::Xfs => ("/usr/sbin/xfs_repair", &["-n", "-f"]),
         FileSystem::Btrfs => ("/usr/bin/btrfs", &["check"]),
+        FileSystem::Files => panic!("files are in no image"),
     };
     let output = Command::new(program).args(arguments).arg(image).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

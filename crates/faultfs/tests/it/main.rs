@@ -5,6 +5,7 @@
 mod death;
 mod durability;
 mod faults;
+mod files;
 mod images;
 mod protocol;
 
@@ -28,8 +29,13 @@ impl Fixture {
 
     fn with(file_system: FileSystem, keep_log: bool) -> Self {
         let directory = tempdir();
-        let size_bytes = if file_system == FileSystem::Ext4 { 64 << 20 } else { 320 << 20 };
-        let spec = DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log };
+        let size_bytes = match file_system {
+            FileSystem::Files => 0,
+            FileSystem::Ext4 => 64 << 20,
+            FileSystem::Xfs | FileSystem::Btrfs => 320 << 20,
+        };
+        let spec =
+            DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log, files: None };
         Self { device: FaultDevice::start(&spec).unwrap(), spec, directory }
     }
 

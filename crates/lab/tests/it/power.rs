@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    CutAt, Durability, Footprint, Layout, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe, Sessions, Store,
-    StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
+    CutAt, Durability, Footprint, Launch, Layout, Member, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe,
+    ServerSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
+    Waits,
 };
 use plimsoll_lab::{OpenStore, sweep_disks};
 
@@ -22,6 +23,23 @@ const NODES: usize = 3;
 const OWNER_BASE: &str = "PLIMSOLL_LAB_DISKS_BASE";
 static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
 
+/// Shells that make nothing in their data directories: those are on disks, and a program works beside them.
+struct Beside(Shells);
+
+impl Recipe for Beside {
+    fn spec(&self) -> ServerSpec {
+        self.0.spec()
+    }
+
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        self.0.launch(node)
+    }
+
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        self.0.ready(node, waits)
+    }
+}
+
 /// A cluster of shells as a store, of which nobody asks anything.
 struct ShellKind;
 
@@ -31,7 +49,7 @@ impl StoreKind for ShellKind {
     }
 
     fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(Shells { nodes: NODES, hosts: 0, script: COUNTS })))
+        Ok(Some(Box::new(Beside(Shells { nodes: NODES, hosts: 0, script: COUNTS }))))
     }
 
     fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -80,7 +80,7 @@ fn unknown_keys_are_told_from_near_ones() {
         "stores",
         "«Seed» = 1\nstores",
         "unknown key `Seed` in the plan",
-        "did you mean `seed`? keys here: title, question, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, dir, allow_writes, answer_max, sweep, line, workload, phase, goals, figure",
+        "did you mean `seed`? keys here: title, question, answer, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, dir, allow_writes, answer_max, sweep, line, workload, phase, goals, figure",
     );
     replaced(
         "name = \"coupons\"",
@@ -474,6 +474,11 @@ fn formulas_are_read_to_the_column() {
         "by operation: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, ops",
     );
     added(&figure("\"drive.p99[op=«update»]\""), "in the formula: phase `drive` never asks `update`", "it asks: read");
+    expect(
+        &format!("answer = «\"a {{é}} and a {{e}}\"»\n{RIGHT}{}", figure("\"load.seconds\"")),
+        "there is no figure named `e`",
+        "there are: é",
+    );
     added(
         &format!("{}\n{}", figure("\"1\""), figure("\"2\"").replace("\"é\"", "«\"é\"»")),
         "another figure is named `é` already",

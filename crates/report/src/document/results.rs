@@ -52,7 +52,8 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
     columns.extend(view.stores.iter().flat_map(|store| [numbers(store), numbers("n")]));
     columns.push(words("published").when(any_published));
     let mut table = Table::new("Figures", columns);
-    for (figure, row) in view.figures.iter().flat_map(|figure| figure.rows.iter().map(move |row| (figure, row))) {
+    let rows = view.figures.iter().flat_map(|figure| figure.rows.iter().enumerate().map(move |row| (figure, row)));
+    for (figure, (at, row)) in rows {
         let labels: String = row.labels.iter().map(|(name, value)| format!(", {name}={value}")).collect();
         let mut cells = cells![Text::from(&figure.name).then(Tone::Dim, labels)];
         for cell in &row.cells {
@@ -60,7 +61,9 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
             cells.push(Cell::why(Tone::Strong.text(&cell.text), cell.missing.as_ref()));
             cells.push(Tone::Dim.text(n).into());
         }
-        let published = figure.published.iter().chain(&row.published);
+        // What is of the whole figure is said once.
+        let of_all = figure.published.iter().filter(|_| at == 0);
+        let published = of_all.chain(&row.published);
         let published: Vec<String> = published.map(|one| format!("{} {}", one.text, one.of)).collect();
         cells.push(Tone::Dim.text(published.join("; ")).into());
         table.row(cells);

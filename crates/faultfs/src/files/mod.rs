@@ -1,0 +1,554 @@
+//! A directory whose power can go, without FUSE: what is done to it is done underneath at once, and what is needed to undo that is kept
+//! until it is synced.
+//!
+//! A cut that freezes takes nothing away: what comes later is kept in a second layer, which the next power-on undoes first.
+
+mod fuse;
+mod layer;
+#[cfg(test)]
+mod model;
+
+mod node;
+mod slots;
+mod survival;
+mod unsynced;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use crate::counters::{AtRisk, Counters, SECTOR_BYTES, UnsyncedFile};
+use crate::files::layer::{Change, Layer, Place, exchange, set_attributes};
+use crate::files::node::{Node, Nodes, stat_at};
+use crate::files::slots::Slots;
+use crate::files::survival::{Choice, choose};
+use crate::files::unsynced::Unsynced;
+use crate::log::now_ns;
+use crate::power::{Fate, Power};
+use crate::shared::Device;
+use plimsoll_core::fault::{On, Survivors};
+
+pub(crate) use fuse::mount;
+
+/// Who makes something, and with which mode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Maker {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) mode: u32,
+}
+
+/// What is new in a directory.
+pub(crate) enum New<'a> {
+    File,
+    Directory,
+    Link(&'a Path),
+    /// A pipe, a socket or a device, with its number.
+    Special(FileType, u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Tree {
+    nodes: Nodes,
+    /// Where it is, for what is said of it.
+    path: String,
+    /// A directory beside it for what was removed and may come back.
+    hidden: OwnedFd,
+    hidden_count: u64,
+    slots: Slots,
+    seq: u64,
+    unsynced: Layer,
+    /// Since a cut that froze it.
+    after: Layer,
+    power: Power,
+    at_cut: Vec<UnsyncedFile>,
+    /// What went wrong with what is underneath; then there is no power.
+    broken: Option<String>,
+}
+
+impl Tree {
+    /// Of the files in a directory. `hidden` is an empty one on the same file system, `spill` a file for what memory does not hold.
+    pub(crate) fn new(files: &Path, hidden: &Path, spill: File) -> Result<Self, Errno> {
+        let open = |path: &Path| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, Mode::empty())
+        };
+        Ok(Self {
+            nodes: Nodes::new(open(files)?)?,
+            path: files.display().to_string(),
+            hidden: open(hidden)?,
+            hidden_count: 0,
+            slots: Slots::new(spill),
+            seq: 0,
+            unsynced: Layer::default(),
+            after: Layer::default(),
+            power: Power::default(),
+            at_cut: Vec::new(),
+            broken: None,
+        })
+    }
+
+    /// How late the next such request is to be answered.
+    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+        self.power.delay(on)
+    }
+
+    /// What is not synced, file by file: now, or at the cut that has happened.
+    fn unsynced_files(&self) -> Vec<UnsyncedFile> {
+        if self.cut().is_some() {
+            return self.at_cut.clone();
+        }
+        let now = now_ns();
+        let of = |file: &Unsynced| {
+            let path = std::fs::read_link(file.node.path()).unwrap_or_default();
+            let path = path.strip_prefix(&self.path).map_or("(removed)".into(), |path| path.display().to_string());
+            let age = Duration::from_nanos(now.saturating_sub(file.since_ns));
+            UnsyncedFile { path, bytes: file.sectors() * SECTOR_BYTES, age }
+        };
+        let mut files: Vec<_> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        files
+    }
+
+    /// Without what is underneath there is no power: what would be said is no answer of a disk's.
+    fn need<T>(&mut self, done: io::Result<T>) -> Result<T, Errno> {
+        done.map_err(|error| {
+            self.broken = Some(format!("{}: {error}", self.path));
+            if self.cut().is_none() {
+                let _ = self.power_off();
+            }
+            Errno::IO
+        })
+    }
+
+    /// That there is power, or that nobody has noticed.
+    fn live(&self) -> Result<(), Errno> {
+        if self.power.is_dead() || self.broken.is_some() { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// Notes a change that was made to what is not durably gone.
+    fn note(&mut self, node: &Arc<Node>, change: Change) -> Result<(), Errno> {
+        if node.is_gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let seq = self.next_seq();
+        if self.power.is_frozen() {
+            self.after.note(seq, Arc::clone(node), change);
+            return Ok(());
+        }
+        self.unsynced.note(seq, Arc::clone(node), change);
+        if let Some(upto) = self.unsynced.overflow() {
+            let committed = self.unsynced.commit(upto, &mut self.slots, &self.hidden);
+            let gone = self.need(committed)?;
+            self.let_go(gone);
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, inos: Vec<u64>) {
+        inos.into_iter().for_each(|ino| self.nodes.let_go(ino));
+    }
+
+    pub(crate) fn root(&self) -> u64 {
+        self.nodes.root.ino
+    }
+
+    pub(crate) fn node(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+        self.live()?;
+        self.nodes.get(ino)
+    }
+
+    /// What has a name in a directory.
+    pub(crate) fn lookup(&mut self, directory: u64, name: &OsStr) -> Result<Stat, Errno> {
+        let directory = self.node(directory)?;
+        self.nodes.at(&directory, name)?.stat()
+    }
+
+    /// The kernel knows one of these more.
+    pub(crate) fn looked_up(&mut self, ino: u64) {
+        self.nodes.looked_up(ino);
+    }
+
+    /// The kernel has forgotten it so often.
+    pub(crate) fn forget(&mut self, ino: u64, times: u64) {
+        self.nodes.forget(ino, times);
+    }
+
+    fn has_room(&self) -> Result<(), Errno> {
+        if self.power.is_full() && self.cut().is_none() { Err(Errno::NOSPC) } else { Ok(()) }
+    }
+
+    /// Makes something new.
+    pub(crate) fn make(&mut self, directory: u64, name: &OsStr, new: &New<'_>, maker: Maker) -> Result<Stat, Errno> {
+        let directory = self.node(directory)?;
+        self.has_room()?;
+        let (fd, mode) = (directory.fd(), Mode::from_raw_mode(maker.mode & 0o7777));
+        match *new {
+            New::File => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                rustix::fs::openat(fd, name, flags, mode).map(drop)?;
+            }
+            New::Directory => rustix::fs::mkdirat(fd, name, mode)?,
+            New::Link(target) => rustix::fs::symlinkat(target, fd, name)?,
+            New::Special(kind, device) => rustix::fs::mknodat(fd, name, kind, mode, device)?,
+        }
+        let above = directory.stat()?;
+        // As a file system does: a directory with the bit of the group gives that to what is made in it.
+        let gid = if above.st_mode & libc::S_ISGID != 0 { above.st_gid } else { maker.gid };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(fd, name, Some(Uid::from_raw(maker.uid)), Some(Gid::from_raw(gid)), flags)?;
+        let node = self.nodes.at(&directory, name)?;
+        if let New::File = new {
+            let file = Unsynced::new(Arc::clone(&node), 0, now_ns());
+            self.layer().files.insert(node.ino, file);
+        }
+        let place = Place { directory, name: name.to_owned() };
+        self.note(&node, Change::Named(place))?;
+        node.stat()
+    }
+
+    /// What is not synced, or what is to be forgotten.
+    fn layer(&mut self) -> &mut Layer {
+        if self.power.is_frozen() { &mut self.after } else { &mut self.unsynced }
+    }
+
+    /// Gives something one more name.
+    pub(crate) fn link(&mut self, ino: u64, directory: u64, name: &OsStr) -> Result<Stat, Errno> {
+        let (node, directory) = (self.node(ino)?, self.node(directory)?);
+        self.has_room()?;
+        rustix::fs::linkat(node.fd(), "", directory.fd(), name, AtFlags::EMPTY_PATH)?;
+        self.note(&node, Change::Named(Place { directory, name: name.to_owned() }))?;
+        node.stat()
+    }
+
+    /// Takes a name away from a file, or from an empty directory.
+    pub(crate) fn remove(&mut self, directory: u64, name: &OsStr, is_dir: bool) -> Result<(), Errno> {
+        let directory = self.node(directory)?;
+        let node = self.nodes.at(&directory, name)?;
+        match (is_dir, node.is_dir()) {
+            (true, false) => return Err(Errno::NOTDIR),
+            (false, true) => return Err(Errno::ISDIR),
+            (true, true) if !node.is_empty()? => return Err(Errno::NOTEMPTY),
+            _ => {}
+        }
+        let place = Place { directory, name: name.to_owned() };
+        let number = self.hide(&node, &place)?;
+        self.note(&node, Change::Removed(place, number))?;
+        self.nodes.let_go(node.ino);
+        Ok(())
+    }
+
+    /// Gives what is in a place a name of ours instead.
+    fn hide(&mut self, node: &Node, place: &Place) -> Result<u64, Errno> {
+        self.hidden_count += 1;
+        let number = self.hidden_count;
+        rustix::fs::renameat(place.directory.fd(), &place.name, &self.hidden, number.to_string())?;
+        node.hidden.fetch_add(1, Ordering::Relaxed);
+        Ok(number)
+    }
+
+    /// Gives something another name, in place of what has that.
+    pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
+        let place = |tree: &Self, (directory, name): (u64, &OsStr)| {
+            Ok::<_, Errno>(Place { directory: tree.node(directory)?, name: name.to_owned() })
+        };
+        let (from, to) = (place(self, from)?, place(self, to)?);
+        let node = self.nodes.at(&from.directory, &from.name)?;
+        let other = match self.nodes.at(&to.directory, &to.name) {
+            Ok(other) => Some(other),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error),
+        };
+        if flags == RenameFlags::EXCHANGE {
+            let other = other.ok_or(Errno::NOENT)?;
+            exchange(&from, &to)?;
+            if node.ino == other.ino {
+                return Ok(());
+            }
+            return self.note(&node, Change::Exchanged { other, places: [from, to] });
+        }
+        let Some(other) = other else {
+            rustix::fs::renameat(from.directory.fd(), &from.name, to.directory.fd(), &to.name)?;
+            return self.note(&node, Change::Renamed { from, to, displaced: None });
+        };
+        match (node.is_dir(), other.is_dir()) {
+            _ if flags == RenameFlags::NOREPLACE => return Err(Errno::EXIST),
+            _ if !flags.is_empty() => return Err(Errno::INVAL),
+            // Two names of one thing: nothing happens (rename(2)).
+            _ if node.ino == other.ino => return Ok(()),
+            (true, false) => return Err(Errno::NOTDIR),
+            (false, true) => return Err(Errno::ISDIR),
+            (true, true) if !other.is_empty()? => return Err(Errno::NOTEMPTY),
+            _ => {}
+        }
+        // In two steps of which neither leaves the new name without either.
+        exchange(&from, &to)?;
+        let number = self.hide(&other, &from)?;
+        self.note(&node, Change::Renamed { from, to, displaced: Some((Arc::clone(&other), number)) })?;
+        self.nodes.let_go(other.ino);
+        Ok(())
+    }
+
+    /// Changes mode, user or group.
+    pub(crate) fn set_attributes(
+        &mut self,
+        ino: u64,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), Errno> {
+        let node = self.node(ino)?;
+        let was = node.stat()?;
+        let mode_now = mode.unwrap_or(was.st_mode);
+        set_attributes(&node, mode_now, uid.unwrap_or(was.st_uid), gid.unwrap_or(was.st_gid))?;
+        self.note(&node, Change::Attributes(was.st_mode, was.st_uid, was.st_gid))
+    }
+
+    /// Has what is in these bytes of a file kept, which are about to be written.
+    fn keep(&mut self, node: &Arc<Node>, offset: u64, length: u64) -> Result<(), Errno> {
+        if node.is_gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let kept = self.unsynced_of(node).and_then(|()| {
+            let Self { unsynced, after, power, slots, seq, .. } = self;
+            let layer = if power.is_frozen() { after } else { unsynced };
+            let Some(file) = layer.files.get_mut(&node.ino) else { return Ok(()) };
+            if file.writes == 0 {
+                file.since_ns = now_ns();
+            }
+            file.writes += 1;
+            file.bytes += length;
+            file.write(offset, length, slots, &mut || {
+                *seq += 1;
+                *seq
+            })
+        });
+        self.need(kept)
+    }
+
+    /// Begins to keep what is in a file, where that is not so.
+    fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
+        if !self.layer().files.contains_key(&node.ino) {
+            let durable_bytes = node.data()?.metadata()?.len();
+            self.layer().files.insert(node.ino, Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
+        }
+        Ok(())
+    }
+
+    /// What a write, or what is like one, comes to before anything is done: whether it is done, and whether the power goes with it.
+    fn begin_write(&mut self, length: u64) -> Result<(bool, bool), Errno> {
+        self.live()?;
+        if self.power.is_frozen() {
+            return Ok((true, false));
+        }
+        let is_last = self.power.count_write(length);
+        match self.power.fate(On::Write) {
+            Fate::Failed(errno) if !is_last => Err(errno),
+            Fate::Done if self.power.is_full() && !is_last => Err(Errno::NOSPC),
+            Fate::Done => Ok((!self.power.is_full(), is_last)),
+            Fate::Failed(_) | Fate::Dropped => Ok((false, is_last)),
+        }
+    }
+
+    pub(crate) fn write(&mut self, ino: u64, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let node = self.node(ino)?;
+        let (is_done, is_last) = self.begin_write(data.len() as u64)?;
+        if is_done {
+            self.keep(&node, offset, data.len() as u64)?;
+            let written = node.data()?.write_all_at(data, offset);
+            self.need(written)?;
+        }
+        if is_last { self.power_off() } else { Ok(()) }
+    }
+
+    /// Allocates, or makes zeros of it.
+    pub(crate) fn allocate(&mut self, ino: u64, offset: u64, length: u64, mode: FallocateFlags) -> Result<(), Errno> {
+        let node = self.node(ino)?;
+        let zeros = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+        if !(zeros | FallocateFlags::KEEP_SIZE).contains(mode) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let (is_done, is_last) = self.begin_write(0)?;
+        if is_done {
+            let (size, end) = (node.stat()?.st_size as u64, offset.saturating_add(length));
+            if mode.intersects(zeros) && offset < size {
+                self.keep(&node, offset, end.min(size) - offset)?;
+            }
+            let seq = if end > size && !mode.contains(FallocateFlags::KEEP_SIZE) {
+                Some(self.resize(&node, size, end)?)
+            } else {
+                None
+            };
+            match rustix::fs::fallocate(node.data()?, mode, offset, length) {
+                // Not every file system allocates, and who asks is told so.
+                Err(error @ (Errno::OPNOTSUPP | Errno::INVAL)) if seq.is_none() => return Err(error),
+                done => self.need(done.map_err(Into::into))?,
+            }
+            if seq.is_some() {
+                self.note(&node, Change::Sized)?;
+            }
+        }
+        if is_last { self.power_off() } else { Ok(()) }
+    }
+
+    /// Has it kept that a file was shorter, or longer and with what; the change is noted after it.
+    fn resize(&mut self, node: &Arc<Node>, now_bytes: u64, size_bytes: u64) -> Result<u64, Errno> {
+        // That of the change which is noted next.
+        let seq = self.seq + 1;
+        if node.is_gone.load(Ordering::Relaxed) {
+            return Ok(seq);
+        }
+        let kept = self.unsynced_of(node).and_then(|()| {
+            let Self { unsynced, after, power, slots, .. } = self;
+            let layer = if power.is_frozen() { after } else { unsynced };
+            let file = layer.files.get_mut(&node.ino);
+            file.map_or(Ok(()), |file| file.size(seq, now_bytes, size_bytes, slots))
+        });
+        self.need(kept).map(|()| seq)
+    }
+
+    /// Makes a file shorter or longer.
+    pub(crate) fn truncate(&mut self, ino: u64, size_bytes: u64) -> Result<(), Errno> {
+        let node = self.node(ino)?;
+        let now_bytes = node.stat()?.st_size as u64;
+        if now_bytes == size_bytes {
+            return Ok(());
+        }
+        let (is_done, is_last) = self.begin_write(0)?;
+        if is_done {
+            self.resize(&node, now_bytes, size_bytes)?;
+            let done = node.data()?.set_len(size_bytes);
+            self.need(done)?;
+            self.note(&node, Change::Sized)?;
+        }
+        if is_last { self.power_off() } else { Ok(()) }
+    }
+
+    /// What becomes of a read, and the file that is read.
+    pub(crate) fn read(&mut self, ino: u64) -> Result<Arc<Node>, Errno> {
+        let node = self.node(ino)?;
+        if self.cut().is_none() {
+            self.power.counters.reads += 1;
+            if let Fate::Failed(errno) = self.power.fate(On::Read) {
+                return Err(errno);
+            }
+        }
+        Ok(node)
+    }
+
+    /// Flips bits of what was read, where that is asked for.
+    pub(crate) fn rot(&self, ino: u64, offset: u64, bytes: &mut [u8]) {
+        self.power.rot(ino.rotate_left(32).wrapping_add(offset / SECTOR_BYTES), bytes);
+    }
+
+    /// Makes a file or a directory durable. Gives it where what is underneath is to be written to its disk, too.
+    pub(crate) fn sync(&mut self, ino: u64, is_data_only: bool) -> Result<Option<Arc<Node>>, Errno> {
+        let node = self.node(ino)?;
+        if self.power.is_frozen() {
+            return if self.power.halts() { Err(Errno::IO) } else { Ok(None) };
+        }
+        if self.power.count_flush() {
+            let frozen = self.power_off();
+            return if self.power.halts() { Err(Errno::IO) } else { frozen.map(|()| None) };
+        }
+        match self.power.fate(On::Flush) {
+            Fate::Failed(errno) => return Err(errno),
+            Fate::Dropped => return Ok(None),
+            Fate::Done => {}
+        }
+        let synced = self.unsynced.sync(ino, is_data_only, &mut self.slots, &self.hidden);
+        let gone = self.need(synced)?;
+        self.let_go(gone);
+        Ok(Some(node))
+    }
+
+    /// Makes everything durable, without a count and whatever is wrong: what a sync of the whole file system would do, which never arrives here.
+    pub(crate) fn sync_all(&mut self) -> Result<(), Errno> {
+        if self.cut().is_some() {
+            return Err(Errno::IO);
+        }
+        let synced = self.unsynced.sync_all(&mut self.slots, &self.hidden);
+        let gone = self.need(synced)?;
+        self.let_go(gone);
+        Ok(())
+    }
+
+    /// What is in a directory.
+    pub(crate) fn list(&self, ino: u64) -> Result<Vec<(u64, FileType, std::ffi::OsString)>, Errno> {
+        use std::os::unix::ffi::OsStrExt;
+        let node = self.node(ino)?;
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::new(node.directory()?)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            let kind = match entry.file_type() {
+                FileType::Unknown => FileType::from_raw_mode(stat_at(&node, &name)?.st_mode),
+                kind => kind,
+            };
+            entries.push((entry.ino(), kind, name));
+        }
+        Ok(entries)
+    }
+}
+
+impl Device for Tree {
+    fn power(&self) -> &Power {
+        &self.power
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
+    }
+
+    fn power_off(&mut self) -> Result<(), Errno> {
+        self.at_cut = self.unsynced_files();
+        self.power.off(self.unsynced.at_risk())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters { unflushed_sectors: self.unsynced.sectors(), ..self.power.counters }
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {
+        let cut = self.cut().ok_or("the power is on: cut it first")?;
+        let restored = self.after.restore(&Choice::default(), &mut self.slots, &self.hidden).and_then(|()| {
+            let choice = choose(&self.unsynced.units(), survivors);
+            self.unsynced.restore(&choice, &mut self.slots, &self.hidden)
+        });
+        self.need(restored).map_err(|_| self.broken.clone().unwrap_or_default())?;
+        self.nodes.clear();
+        self.power.on();
+        Ok(cut.at_risk)
+    }
+
+    fn other(&mut self, command: &str) -> Option<Result<String, String>> {
+        let files = |tree: &Self| {
+            let of =
+                |file: UnsyncedFile| format!("{}\t{}\t{}", file.bytes, file.age.as_nanos(), file.path.escape_debug());
+            tree.unsynced_files().into_iter().map(of).collect::<Vec<_>>().join("\t")
+        };
+        match command {
+            "sync" => Some(self.sync_all().map(|()| String::new()).map_err(|_| "the power is off".to_owned())),
+            "files" => Some(Ok(files(self))),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Files and directories that the kernel, or what is not durable, refers to: a descriptor each, so that no name is needed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// One file or directory of those underneath.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// That of the file system underneath.
+    pub(crate) ino: u64,
+    pub(crate) kind: FileType,
+    /// Opened with O_PATH.
+    fd: OwnedFd,
+    /// For what is in a regular file; opened with the first use.
+    data: OnceLock<File>,
+    /// How many of its links are names of ours for what was removed, and may come back.
+    pub(crate) hidden: AtomicU64,
+    /// Durably without a name: nothing of it can be lost any more.
+    pub(crate) is_gone: AtomicBool,
+}
+
+impl Node {
+    fn of(fd: OwnedFd, stat: &Stat) -> Self {
+        Self {
+            ino: stat.st_ino,
+            kind: FileType::from_raw_mode(stat.st_mode),
+            fd,
+            data: OnceLock::new(),
+            hidden: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+
+    /// A path to it for calls that take no descriptor of O_PATH.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    }
+
+    /// Its attributes, without the links that are ours.
+    pub(crate) fn stat(&self) -> Result<Stat, Errno> {
+        let mut stat = rustix::fs::fstat(&self.fd)?;
+        if !self.is_dir() {
+            stat.st_nlink = stat.st_nlink.saturating_sub(self.hidden.load(Ordering::Relaxed) as _);
+        }
+        Ok(stat)
+    }
+
+    /// What reads and writes it.
+    pub(crate) fn data(&self) -> Result<&File, Errno> {
+        if let Some(data) = self.data.get() {
+            return Ok(data);
+        }
+        if self.kind != FileType::RegularFile {
+            return Err(if self.is_dir() { Errno::ISDIR } else { Errno::INVAL });
+        }
+        let opened = rustix::fs::open(self.path(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(self.data.get_or_init(|| File::from(opened)))
+    }
+
+    /// Has what is underneath written to its disk.
+    pub(crate) fn sync(&self, is_data_only: bool) -> Result<(), Errno> {
+        if self.is_dir() {
+            return rustix::fs::fsync(self.directory()?);
+        }
+        let file = self.data()?;
+        if is_data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
+    }
+
+    /// For reading what is in a directory.
+    pub(crate) fn directory(&self) -> Result<OwnedFd, Errno> {
+        rustix::fs::openat(self.fd(), ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Whether nothing is in a directory.
+    pub(crate) fn is_empty(&self) -> Result<bool, Errno> {
+        for entry in rustix::fs::Dir::new(self.directory()?)? {
+            if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// All that are known, by their numbers.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    pub(crate) root: Arc<Node>,
+    /// With how often the kernel has looked each up.
+    known: HashMap<u64, (Arc<Node>, u64)>,
+    device: u64,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: OwnedFd) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(&root)?;
+        Ok(Self { root: Arc::new(Node::of(root, &stat)), known: HashMap::new(), device: stat.st_dev })
+    }
+
+    pub(crate) fn get(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+        if ino == self.root.ino {
+            return Ok(Arc::clone(&self.root));
+        }
+        self.known.get(&ino).map(|(node, _)| Arc::clone(node)).ok_or(Errno::STALE)
+    }
+
+    /// What has a name in a directory.
+    pub(crate) fn at(&mut self, directory: &Node, name: &OsStr) -> Result<Arc<Node>, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if stat.st_dev != self.device {
+            // What is mounted below has numbers of its own.
+            return Err(Errno::XDEV);
+        }
+        if stat.st_ino == self.root.ino {
+            return Ok(Arc::clone(&self.root));
+        }
+        let (node, _) = self.known.entry(stat.st_ino).or_insert_with(|| (Arc::new(Node::of(fd, &stat)), 0));
+        Ok(Arc::clone(node))
+    }
+
+    /// The kernel knows it once more.
+    pub(crate) fn looked_up(&mut self, ino: u64) {
+        if let Some((_, count)) = self.known.get_mut(&ino) {
+            *count += 1;
+        }
+    }
+
+    /// The kernel has forgotten it so often.
+    pub(crate) fn forget(&mut self, ino: u64, times: u64) {
+        if let Some((_, count)) = self.known.get_mut(&ino) {
+            *count = count.saturating_sub(times);
+        }
+        self.let_go(ino);
+    }
+
+    /// Closes it where nobody refers to it any more.
+    pub(crate) fn let_go(&mut self, ino: u64) {
+        if self.known.get(&ino).is_some_and(|(node, count)| *count == 0 && Arc::strong_count(node) == 1) {
+            self.known.remove(&ino);
+        }
+    }
+
+    /// Forgets everything: nothing is mounted, and nothing is to be undone.
+    pub(crate) fn clear(&mut self) {
+        self.known.clear();
+    }
+}
+
+/// The attributes of a name, whatever it is of.
+pub(crate) fn stat_at(directory: &Node, name: &OsStr) -> Result<Stat, Errno> {
+    rustix::fs::statat(directory.fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+}

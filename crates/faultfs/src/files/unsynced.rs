@@ -1,0 +1,236 @@
+//! What is not synced of one file: its pages that were written, with what was in them, and its sizes.
+//!
+//! A page is on the disk as it was at the last sync, or as it is at the cut, as the page cache has it. The file's size follows: what was
+//! written beyond its end is there as far as it survives, and what is missing before it is zeros.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::counters::SECTOR_BYTES;
+use crate::files::node::Node;
+use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
+
+/// A page that was written, or cut off.
+#[derive(Debug)]
+struct Written {
+    /// When it was written first since it was synced.
+    seq: u64,
+    /// Which of its sectors were written; none of a page that was cut off.
+    sectors: u8,
+    /// What is synced of it; none where that is nothing, or zeros.
+    before: Option<Slot>,
+}
+
+/// A size that a file was given, and not by writing.
+#[derive(Debug)]
+struct Sized {
+    seq: u64,
+    size_bytes: u64,
+    is_shorter: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    pub(crate) node: Arc<Node>,
+    durable_bytes: u64,
+    sizes: Vec<Sized>,
+    pages: BTreeMap<u64, Written>,
+    /// Writes since it was synced, and bytes in them.
+    pub(crate) writes: u64,
+    pub(crate) bytes: u64,
+    /// When the first of them was, on CLOCK_MONOTONIC.
+    pub(crate) since_ns: u64,
+}
+
+impl Unsynced {
+    /// Of a file that is durable with this size.
+    pub(crate) fn new(node: Arc<Node>, durable_bytes: u64, since_ns: u64) -> Self {
+        Self { node, durable_bytes, sizes: Vec::new(), pages: BTreeMap::new(), writes: 0, bytes: 0, since_ns }
+    }
+
+    /// Sectors that were written.
+    pub(crate) fn sectors(&self) -> u64 {
+        self.pages.values().map(|page| u64::from(page.sectors.count_ones())).sum()
+    }
+
+    /// Pages that were written: when first, which, and which of their sectors.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (u64, u64, u8)> {
+        self.pages.iter().filter(|(_, page)| page.sectors != 0).map(|(number, page)| (page.seq, *number, page.sectors))
+    }
+
+    /// Keeps what is in these bytes, which are about to be written. `next_seq` is called for each page that was not written before.
+    pub(crate) fn write(
+        &mut self,
+        offset: u64,
+        length: u64,
+        slots: &mut Slots,
+        next_seq: &mut dyn FnMut() -> u64,
+    ) -> io::Result<()> {
+        let end = offset.saturating_add(length);
+        let mut at = offset;
+        while at < end {
+            let number = at / PAGE_BYTES;
+            let until = ((number + 1) * PAGE_BYTES).min(end);
+            let sectors = sectors_of(at % PAGE_BYTES, until - number * PAGE_BYTES);
+            self.keep(number, slots)?;
+            if let Some(page) = self.pages.get_mut(&number) {
+                if page.sectors == 0 {
+                    page.seq = next_seq();
+                }
+                page.sectors |= sectors;
+            }
+            at = until;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is in a page, where that is not kept.
+    fn keep(&mut self, number: u64, slots: &mut Slots) -> io::Result<()> {
+        if self.pages.contains_key(&number) {
+            return Ok(());
+        }
+        let mut before = None;
+        if number * PAGE_BYTES < self.durable_bytes {
+            let page = self.now(number)?;
+            before = Some(slots.put(&page)?);
+        }
+        self.pages.insert(number, Written { seq: 0, sectors: 0, before });
+        Ok(())
+    }
+
+    /// What is in a page now, with zeros beyond the end.
+    fn now(&self, number: u64) -> io::Result<Page> {
+        let mut page = [0; PAGE_BYTES as usize];
+        let mut done = 0;
+        while done < page.len() {
+            match self.node.data()?.read_at(&mut page[done..], number * PAGE_BYTES + done as u64)? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        Ok(page)
+    }
+
+    /// The file is about to become `size_bytes` long, from `now_bytes`.
+    pub(crate) fn size(&mut self, seq: u64, now_bytes: u64, size_bytes: u64, slots: &mut Slots) -> io::Result<()> {
+        let is_shorter = size_bytes < now_bytes;
+        if is_shorter {
+            for number in size_bytes / PAGE_BYTES..self.durable_bytes.min(now_bytes).div_ceil(PAGE_BYTES) {
+                self.keep(number, slots)?;
+            }
+            let first = size_bytes / PAGE_BYTES;
+            for (number, page) in self.pages.range_mut(first..) {
+                // Of the page in which the file ends now the sectors before that.
+                page.sectors &= if *number == first { sectors_of(0, size_bytes % PAGE_BYTES) } else { 0 };
+            }
+        }
+        self.sizes.push(Sized { seq, size_bytes, is_shorter });
+        Ok(())
+    }
+
+    /// The first and the last of the changes that made it shorter: all of them are lost, or none.
+    pub(crate) fn shortened(&self) -> Option<(u64, u64)> {
+        let mut all = self.sizes.iter().filter(|size| size.is_shorter).map(|size| size.seq);
+        let first = all.next()?;
+        Some((first, all.next_back().unwrap_or(first)))
+    }
+
+    /// Whether it was given sizes that are not durable.
+    pub(crate) fn has_sizes(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
+    /// From where on nothing is left of what is synced, if all that made it shorter up to `upto` survives.
+    fn floor(&self, upto: u64) -> u64 {
+        let survive = self.sizes.iter().filter(|size| size.is_shorter && size.seq <= upto);
+        survive.map(|size| size.size_bytes).min().unwrap_or(u64::MAX)
+    }
+
+    /// Its sizes up to `upto` are durable.
+    pub(crate) fn commit_sizes(&mut self, upto: u64, slots: &mut Slots) -> io::Result<()> {
+        let floor = self.floor(upto);
+        let durable = self.sizes.iter().take_while(|size| size.seq <= upto).count();
+        if let Some(last) = self.sizes.drain(..durable).next_back() {
+            self.durable_bytes = last.size_bytes;
+        }
+        if floor == u64::MAX {
+            return Ok(());
+        }
+        for (number, page) in &mut self.pages {
+            let is_nothing = page.sectors == 0 || number * PAGE_BYTES >= floor;
+            if let Some(slot) = page.before.take_if(|_| is_nothing) {
+                slots.free(slot)?;
+            }
+            if let Some(slot) = page.before.as_ref().filter(|_| (number + 1) * PAGE_BYTES > floor) {
+                let mut kept = slots.get(slot)?;
+                kept[(floor - number * PAGE_BYTES) as usize..].fill(0);
+                slots.set(slot, &kept)?;
+            }
+        }
+        self.pages.retain(|_, page| page.sectors != 0);
+        Ok(())
+    }
+
+    /// Nothing of it is to be lost any more.
+    pub(crate) fn forget(self, slots: &mut Slots) -> io::Result<()> {
+        self.pages.into_values().filter_map(|page| page.before).try_for_each(|slot| slots.free(slot))
+    }
+
+    /// Makes the file what a cut leaves: of its sizes those up to `upto`, and of its pages the sectors that `surviving` says.
+    pub(crate) fn restore(self, upto: u64, surviving: &dyn Fn(u64) -> u8, slots: &mut Slots) -> io::Result<()> {
+        let file = self.node.data()?;
+        let now_bytes = file.metadata()?.len();
+        // Pages that were written behind what made it shorter are there with that only.
+        let is_as_synced = self.shortened().is_some_and(|(_, last)| last > upto);
+        let floor = self.floor(upto);
+        let sizes = self.sizes.iter().take_while(|size| size.seq <= upto);
+        let mut size_bytes = sizes.last().map_or(self.durable_bytes, |size| size.size_bytes);
+        let mut left = Vec::with_capacity(self.pages.len());
+        for (number, page) in &self.pages {
+            let kept = if is_as_synced { 0 } else { surviving(*number) & page.sectors };
+            if kept != 0 {
+                let end = number * PAGE_BYTES + u64::from(8 - kept.leading_zeros()) * SECTOR_BYTES;
+                size_bytes = size_bytes.max(end.min(now_bytes));
+            }
+            left.push((*number, kept));
+        }
+        if size_bytes > now_bytes {
+            file.set_len(size_bytes)?;
+        }
+        for (number, kept) in left {
+            let page = self.pages.get(&number).filter(|page| page.sectors & !kept != 0 || page.sectors == 0);
+            let Some(page) = page else { continue };
+            let first = number * PAGE_BYTES;
+            if first >= size_bytes {
+                continue;
+            }
+            let mut contents = match &page.before {
+                Some(slot) => slots.get(slot)?,
+                None => [0; PAGE_BYTES as usize],
+            };
+            if floor < first + PAGE_BYTES {
+                contents[floor.saturating_sub(first) as usize..].fill(0);
+            }
+            let now = self.now(number)?;
+            for sector in (0..8).filter(|sector| kept & (1 << sector) != 0) {
+                let bytes = sector * SECTOR_BYTES as usize..(sector + 1) * SECTOR_BYTES as usize;
+                contents[bytes.clone()].copy_from_slice(&now[bytes]);
+            }
+            if contents != now {
+                file.write_all_at(&contents[..PAGE_BYTES.min(size_bytes - first) as usize], first)?;
+            }
+        }
+        if file.metadata()?.len() != size_bytes {
+            file.set_len(size_bytes)?;
+        }
+        self.forget(slots)
+    }
+}
+
+/// The sectors of a page in which these of its bytes are.
+fn sectors_of(first: u64, end: u64) -> u8 {
+    let sectors = first / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
+    sectors.fold(0, |set, sector| set | (1 << sector))
+}

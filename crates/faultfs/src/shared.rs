@@ -1,0 +1,183 @@
+//! A device, as FUSE and the control socket share it, and answers that are given late.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use plimsoll_core::fault::{CutAt, Fault, Survivors};
+
+use crate::counters::{AtRisk, Counters, Cut};
+use crate::power::Power;
+
+/// What can lose power, and be told to do more that is wrong.
+pub(crate) trait Device: Send + 'static {
+    fn power(&self) -> &Power;
+    fn power_mut(&mut self) -> &mut Power;
+    /// Carries out a cut; what is answered to the request that it comes with.
+    ///
+    /// # Errors
+    /// EIO where that is the answer.
+    fn power_off(&mut self) -> Result<(), rustix::io::Errno>;
+    fn counters(&self) -> Counters;
+    /// What went wrong with what it keeps its data in, which is no fault that anybody asked for.
+    fn broken(&self) -> Option<&str>;
+    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
+    ///
+    /// # Errors
+    /// In words, when there was no cut, or files cannot be written.
+    fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
+    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
+    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+        let can_go = self.power_mut().arm(at, freezes);
+        if at == CutAt::Now && self.cut().is_none() {
+            let _ = self.power_off();
+        }
+        can_go
+    }
+
+    /// The same with a device that freezes and fails flushes from then on.
+    fn halt(&mut self, at: CutAt) -> bool {
+        self.power_mut().halt();
+        self.arm(at, true)
+    }
+
+    fn set(&mut self, fault: Fault) {
+        self.power_mut().set(fault);
+    }
+
+    /// Nothing is wrong any more, and no cut is armed.
+    fn clear(&mut self) {
+        self.power_mut().clear();
+    }
+
+    /// Counts from zero.
+    fn count_anew(&mut self) {
+        self.power_mut().counters = Counters::default();
+    }
+
+    /// The cut that has happened.
+    fn cut(&self) -> Option<Cut> {
+        self.power().cut()
+    }
+
+    /// The answer to a command of its own; none where it has no such.
+    fn other(&mut self, _command: &str) -> Option<Result<String, String>> {
+        None
+    }
+}
+
+pub(crate) struct Shared<D> {
+    device: Mutex<D>,
+    has_cut: Condvar,
+    open: AtomicU64,
+    late: Mutex<Vec<(Instant, Answer)>>,
+    is_late: Condvar,
+}
+
+impl<D: Device> Shared<D> {
+    /// Begins to give late answers, too.
+    pub(crate) fn new(device: D) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Self {
+            device: Mutex::new(device),
+            has_cut: Condvar::new(),
+            open: AtomicU64::new(0),
+            late: Mutex::default(),
+            is_late: Condvar::new(),
+        });
+        let late = Arc::clone(&shared);
+        std::thread::Builder::new().name("late".into()).spawn(move || late.give_late())?;
+        Ok(shared)
+    }
+
+    /// Does something with the device. Those who wait for a cut hear of one.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut D) -> T) -> T {
+        let mut device = locked(&self.device);
+        let had_power = device.cut().is_none();
+        let done = act(&mut device);
+        if had_power && device.cut().is_some() {
+            self.has_cut.notify_all();
+            drop(device);
+            self.is_late.notify_all();
+        }
+        done
+    }
+
+    /// Somebody uses it once more.
+    pub(crate) fn opened(&self) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Somebody does not any more.
+    pub(crate) fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// By how many it is used: at least one while a loop device or a mount is on it.
+    pub(crate) fn open(&self) -> u64 {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Waits for the power to go, or until `limit` is over.
+    pub(crate) fn wait_for_cut(&self, limit: Duration) {
+        let device = locked(&self.device);
+        let waited = self.has_cut.wait_timeout_while(device, limit, |device| device.cut().is_none());
+        drop(waited);
+    }
+
+    /// Gives an answer now, or after the delay that is set for such requests.
+    pub(crate) fn answer(&self, delay: Option<Duration>, answer: Answer) {
+        match delay {
+            None => answer.give(false),
+            Some(delay) => {
+                locked(&self.late).push((Instant::now() + delay, answer));
+                self.is_late.notify_all();
+            }
+        }
+    }
+
+    /// Gives late answers as they become due, or at once when the power has gone. Never returns.
+    fn give_late(&self) -> ! {
+        let mut late = locked(&self.late);
+        loop {
+            let is_dead = locked(&self.device).cut().is_some();
+            let now = Instant::now();
+            while let Some(at) = late.iter().position(|(due, _)| is_dead || *due <= now) {
+                late.swap_remove(at).1.give(is_dead);
+            }
+            // Not for ever, so that a cut which is missed in between delays no answer for long.
+            let next = late.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
+            let wait = next.map_or(Duration::from_secs(1), |next| next.min(Duration::from_millis(10)));
+            late = match self.is_late.wait_timeout(late, wait) {
+                Ok((late, _)) => late,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An answer that is known, with whom it is for.
+pub(crate) enum Answer {
+    Read(ReplyData, Result<Vec<u8>, rustix::io::Errno>),
+    Write(ReplyWrite, Result<u32, rustix::io::Errno>),
+    Other(ReplyEmpty, Result<(), rustix::io::Errno>),
+}
+
+impl Answer {
+    fn give(self, is_dead: bool) {
+        let error = |errno: rustix::io::Errno| Errno::from_i32(if is_dead { libc::EIO } else { errno.raw_os_error() });
+        match self {
+            Self::Read(reply, Ok(data)) if !is_dead => reply.data(&data),
+            Self::Read(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
+            Self::Write(reply, Ok(length)) if !is_dead => reply.written(length),
+            Self::Write(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
+            Self::Other(reply, Ok(())) if !is_dead => reply.ok(),
+            Self::Other(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
+        }
+    }
+}
