@@ -14,7 +14,9 @@ use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{AbView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView};
+use crate::view::{
+    AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView,
+};
 
 /// Most lines with a driven phase each; of more there is one for each store.
 const LINES_MAX: usize = 6;
@@ -29,9 +31,14 @@ pub fn summary(
     lines: &[LineView],
     ab: Option<&AbView>,
     promises: &[PromiseView],
+    disk_faults: &[DiskFaultView],
 ) -> Vec<SummaryView> {
     if !promises.is_empty() {
         return of_promises(promises);
+    }
+    // Who notices is what several are asked.
+    if disk_faults.len() > 1 && disk_faults.len() == facts.len() {
+        return disk_faults.iter().map(of_disk_fault).take(2 * LINES_MAX).collect();
     }
     if let Some(ab) = ab {
         return SIDES.iter().enumerate().map(|(side, name)| of_side(run, ab, side, name)).collect();
@@ -52,22 +59,37 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
     let mut all: Vec<&PromiseView> = promises.iter().collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.state));
     let of = |one: &PromiseView| {
-        let part = |name: &str, value: String, bad: bool| {
-            let text = format!("{value} {name}").trim().to_owned();
-            SummaryPart { name: name.to_owned(), value, bad, text }
-        };
         let is_broken = one.state >= PromiseState::Lost;
         let lost = format!("{} of {}", number::count(one.lost), number::count(one.acknowledged));
-        let mut parts = vec![part("", one.state.name().to_owned(), is_broken)];
+        let mut parts = vec![judged("", one.state.name().to_owned(), is_broken)];
         if one.state != PromiseState::NothingAtRisk {
-            parts.push(part("writes lost", lost, one.lost > 0));
+            parts.push(judged("writes lost", lost, one.lost > 0));
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
-        parts.push(part(cuts, number::count(one.cuts), false));
+        parts.push(judged(cuts, number::count(one.cuts), false));
         let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
         SummaryView { place: one.name.clone(), lost: Some(one.lost), parts, text, ..SummaryView::default() }
     };
     all.into_iter().take(2 * LINES_MAX).map(of).collect()
+}
+
+/// Who noticed that a disk had done something wrong, and what came of it.
+fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
+    let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
+    let lost = one.lost.map_or("not known".to_owned(), number::count);
+    let parts = vec![
+        judged("", one.noticed_by(), one.noticed.is_empty() && has_harm),
+        judged("wrong answers", number::count(one.wrong_answers), one.wrong_answers > 0),
+        judged("lost", lost, one.lost != Some(0)),
+        judged("errors", number::count(one.errors), false),
+    ];
+    let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+    SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
+}
+
+fn judged(name: &str, value: String, bad: bool) -> SummaryPart {
+    let text = format!("{value} {name}").trim().to_owned();
+    SummaryPart { name: name.to_owned(), value, bad, text }
 }
 
 /// All repeats of one driven phase at one point of the sweep.
