@@ -271,7 +271,7 @@ plimsoll_core::words! {
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
         /// Of a power cut: seconds between the first disk that lost power and the last.
-        CutApart = "cut_apart_s",
+        CutApart = "cut_apart_seconds",
     }
 }
 
