@@ -276,7 +276,7 @@ plimsoll_core::words! {
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
         /// Of a power cut: seconds between the first disk that lost power and the last.
-        CutApart = "cut_apart_s",
+        CutApart = "cut_apart_seconds",
         /// Reads that the store refused when everything was read back.
         Unreadable = "unreadable",
         /// Errors that the file system on the store's disk had found by itself by then.
