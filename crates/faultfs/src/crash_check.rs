@@ -188,9 +188,10 @@ fn own_mounts(over: &Path) -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS)? };
     rustix::mount::mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // Devices that lie are not to be held busy from here.
-    for fuse in mount_points(|source, _| source == SOURCE) {
-        debug_assert!(fuse.ends_with(FUSE));
-        for at in [fuse.with_file_name(MOUNT), fuse] {
+    for at in mount_points(|source, _| source == SOURCE) {
+        // One with a loop device on it is below a mount of that; one of files is all there is.
+        let above = at.ends_with(FUSE).then(|| at.with_file_name(MOUNT));
+        for at in above.into_iter().chain([at]) {
             let _ = rustix::mount::unmount(&at, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
     }

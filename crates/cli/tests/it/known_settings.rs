@@ -78,8 +78,6 @@ const KNOWN: &[Known] = &[
     known("fjall --durability durable", ANY, 2, true),
     always(known("etcd --set etcd.unsafe_no_fsync=true", "none", 1, false)),
     known("etcd --durability durable", ANY, 2, true),
-    known("ldap --durability buffered,at-end", ANY, 2, false),
-    known("ldap --durability durable", ANY, 2, true),
 ];
 
 impl Known {
