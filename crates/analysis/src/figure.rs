@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
+use plimsoll_core::study::figures_in;
 use plimsoll_core::{Formula, Term};
 use plimsoll_record::data::{Figure, Published, Run, Trial};
 
@@ -153,6 +154,41 @@ fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
     let (value, n, late) = outcome.map_or((None, 0, false), |(value, n, late)| (Some(value), n, late));
     let shown = |value| number::marked(number::with_unit(value, unit), late);
     FigureCell { store: store.to_string(), value, text: value.map_or("–".to_string(), shown), late, n, missing }
+}
+
+/// `text` with the values of figures for their names in braces; empty where one of them has none.
+pub fn answer(text: &str, figures: &[FigureView]) -> String {
+    let mut answer = text.to_owned();
+    for name in figures_in(text) {
+        let values = figures.iter().find(|figure| figure.name == name).map(values).unwrap_or_default();
+        if values.is_empty() {
+            return String::new();
+        }
+        answer = answer.replace(&format!("{{{name}}}"), &values);
+    }
+    answer
+}
+
+/// What a figure came to, store by store: from the least to the most where it has several rows.
+fn values(figure: &FigureView) -> String {
+    let mut stores: IndexMap<&str, Vec<&FigureCell>> = IndexMap::new();
+    for cell in figure.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.value.is_some()) {
+        stores.entry(&cell.store).or_default().push(cell);
+    }
+    let several = stores.len() > 1;
+    let of = |(store, mut cells): (&str, Vec<&FigureCell>)| {
+        cells.sort_by(|one, other| one.value.partial_cmp(&other.value).unwrap_or(std::cmp::Ordering::Equal));
+        let ends = match cells.as_slice() {
+            [least, .., most] if least.text != most.text => {
+                // A unit that is not made smaller or larger with the number is said once.
+                let end = format!(" {}", figure.unit);
+                format!("{} to {}", least.text.strip_suffix(&end).unwrap_or(&least.text), most.text)
+            }
+            cells => cells.first().map_or_else(String::new, |cell| cell.text.clone()),
+        };
+        if several { format!("{store} {ends}") } else { ends }
+    };
+    stores.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// Figures that compare like with like (unit `×`), have a published value and at least one of ours: at most four.

@@ -2,6 +2,7 @@
 //! store that keeps data.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -69,10 +70,11 @@ impl Serialize for PowerNode {
 const DISK: &str = "disk";
 const SIZE: &str = "disk_size";
 const FLUSHES: &str = "disk_flushes";
+const FLUSH_TIME: &str = "disk_flush_time";
 const IGNORED: &str = "ignored";
 
 /// The parameters, by their names in a plan.
-pub(crate) const PARAMS: [ParamSpec; 3] = [
+pub(crate) const PARAMS: [ParamSpec; 4] = [
     ParamSpec::one_of(
         DISK,
         &["plain", "ext4", "xfs", "btrfs", "files"],
@@ -82,11 +84,17 @@ pub(crate) const PARAMS: [ParamSpec; 3] = [
     ParamSpec::bytes(SIZE, "1GiB", "size of that disk, each; it takes as much room as is written to it").of_private(),
     ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: that disk says that a flush is done and does nothing")
         .of_private(),
+    ParamSpec::duration(
+        FLUSH_TIME,
+        "0s",
+        "time that a flush of that disk takes at least; one that is ignored takes none",
+    )
+    .of_private(),
 ];
 
-/// `own` parameters of a store inside Plimsoll, and those of its disk: `ALL` is 3 more than `OWN`.
+/// `own` parameters of a store inside Plimsoll, and those of its disk: `ALL` is 4 more than `OWN`.
 pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
-    assert!(ALL == OWN + PARAMS.len(), "three parameters are added");
+    assert!(ALL == OWN + PARAMS.len(), "four parameters are added");
     let mut all = [PARAMS[0]; ALL];
     let mut at = 0;
     while at < ALL {
@@ -105,14 +113,20 @@ pub struct Disk {
     pub size_bytes: u64,
     /// It says of flushes that they are done, and does nothing.
     pub ignores_flushes: bool,
+    /// How long a flush takes at least; one that is ignored takes no time.
+    pub flush_time: Duration,
 }
 
 impl Disk {
+    /// The parameter that says so.
+    pub const PARAM: &str = DISK;
+
     /// That of a store's parameters; `None` where its data directory is as it is.
     pub fn of(params: &Params) -> Option<Self> {
         let file_system = FileSystem::named(params.text(DISK))?;
         let size_bytes = u64::try_from(params.int(SIZE)).unwrap_or_default();
-        Some(Self { file_system, size_bytes, ignores_flushes: params.text(FLUSHES) == IGNORED })
+        let flush_time = Duration::from_nanos(u64::try_from(params.int(FLUSH_TIME)).unwrap_or_default());
+        Some(Self { file_system, size_bytes, ignores_flushes: params.text(FLUSHES) == IGNORED, flush_time })
     }
 
     /// What it is, as settings of the store.
@@ -123,6 +137,9 @@ impl Disk {
         }
         if self.ignores_flushes {
             settings.push(Setting::new(FLUSHES, IGNORED, Some("honoured"), "plimsoll"));
+        }
+        if !self.flush_time.is_zero() {
+            settings.push(Setting::new(FLUSH_TIME, format!("{:?}", self.flush_time), Some("0s"), "plimsoll"));
         }
         settings
     }

@@ -41,9 +41,9 @@ pub fn is_one(name: &str) -> bool {
     PARAMS.iter().chain(&disk::PARAMS).any(|param| param.name == name)
 }
 
-/// `own` parameters of a store, those that limit its servers, and those of their disk: `ALL` is 10 more than `OWN`.
+/// `own` parameters of a store, those that limit its servers, and those of their disk: `ALL` is 11 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
-    assert!(ALL == OWN + PARAMS.len() + disk::PARAMS.len(), "ten parameters are added");
+    assert!(ALL == OWN + PARAMS.len() + disk::PARAMS.len(), "eleven parameters are added");
     let mut all = [PARAMS[0]; ALL];
     let mut at = 0;
     while at < ALL {

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Percentile;
 
+/// Names of figures in the braces of an answer.
+pub fn figures_in(answer: &str) -> impl Iterator<Item = &str> {
+    answer.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
+}
+
 crate::words! {
     /// What a phase does.
     pub enum PhaseKind {

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use plimsoll_core::fault::Fault;
 use plimsoll_core::{CutAt, Disk, Nodes, PowerNode, Setting, StoreError, Survivors};
 use plimsoll_faultfs as faultfs;
 
 use crate::cluster::ClusterHandle;
+use crate::file_system_errors::file_system_errors;
 use crate::power::{PowerCutSeen, PoweredDisk, remove_place, sync, told};
 use crate::user::ServerUser;
 
@@ -99,6 +101,11 @@ impl Disks {
         locked(&self.made).values().try_for_each(|disk| sync(&disk.mount_point()))
     }
 
+    /// Has flushes of those that are there take as long as they are to take from now on.
+    pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
+        locked(&self.made).values().try_for_each(|disk| disk.slow_down(self.disk.flush_time))
+    }
+
     /// Removes them, all at the same time.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let made = std::mem::take(&mut *locked(&self.made));
@@ -134,6 +141,50 @@ impl PowerSwitch {
         Self { disks: Arc::clone(&disks.0), cluster }
     }
 
+    /// What was written before is durable, and from here on disks are as they were asked for: those that ignore flushes do.
+    ///
+    /// # Errors
+    /// As the disks say.
+    pub fn drive(&self) -> Result<(), StoreError> {
+        self.disks.sync()?;
+        self.ignore_flushes()
+    }
+
+    /// Has the disks do something wrong from now on.
+    ///
+    /// # Errors
+    /// As the disks say.
+    pub fn fault(&self, fault: Fault) -> Result<(), StoreError> {
+        locked(&self.disks.made).values().try_for_each(|disk| disk.control().set(fault).map_err(told))
+    }
+
+    /// Has nothing be wrong with the disks any more but what always is. A cut that is armed stays so.
+    ///
+    /// # Errors
+    /// As the disks say.
+    pub fn mend(&self) -> Result<(), StoreError> {
+        locked(&self.disks.made).values().try_for_each(|disk| disk.control().mend().map_err(told))?;
+        self.disks.slow_down()?;
+        self.ignore_flushes()
+    }
+
+    fn ignore_flushes(&self) -> Result<(), StoreError> {
+        if !self.disks.disk.ignores_flushes {
+            return Ok(());
+        }
+        locked(&self.disks.made).values().try_for_each(PoweredDisk::ignore_flushes)
+    }
+
+    /// Errors that the file systems on the disks have found by themselves, where they count them.
+    pub fn file_system_errors(&self) -> Option<u64> {
+        locked(&self.disks.made).values().map(|disk| file_system_errors(&disk.mount_point())).sum()
+    }
+
+    /// Bytes that have come to the disks; `None` where one does not answer.
+    pub fn written_bytes(&self) -> Option<u64> {
+        locked(&self.disks.made).values().map(|disk| Some(disk.control().counters().ok()?.bytes)).sum()
+    }
+
     /// Has the power of `node`, with all that is on the same host, go before this flush or write from now on becomes durable: of
     /// several, that of whichever disk gets there first. What was written before is made durable first, and what is written from the cut
     /// on is gone when the power is back. A store on one disk does not notice; of several, servers see flushes fail.
@@ -142,9 +193,9 @@ impl PowerSwitch {
     /// `Usage` of a node that there is not, or that keeps no data; as the disks say.
     pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
-        let (ignores_flushes, others) = (self.disks.disk.ignores_flushes, self.disks.are_several());
-        self.disks.of_meant(|_, disk| sync(&disk.mount_point()))?;
-        self.disks.of_meant(|_, disk| disk.arm(at, ignores_flushes, others))?;
+        self.drive()?;
+        let others = self.disks.are_several();
+        self.disks.of_meant(|_, disk| disk.freeze(at, others))?;
         // When all are armed, so that none that is told has to be armed still.
         let told = |machine, disk: &PoweredDisk, made: &[(usize, faultfs::Control)]| {
             made.iter().filter(|(other, _)| *other != machine).try_for_each(|(_, other)| disk.tell(other))
@@ -236,7 +287,8 @@ impl PowerSwitch {
                 disk.power_on(match survivors {
                     Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
                     other => other,
-                })
+                })?;
+                disk.slow_down(self.disks.disk.flush_time).map_err(|error| (false, error))
             };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();

@@ -127,6 +127,8 @@ pub fn open(
     if let Some(disks) = &disks {
         // Files that Plimsoll itself has written are not to be the store's loss.
         disks.0.sync()?;
+        // To make a server takes many flushes that nobody asks about.
+        disks.0.slow_down()?;
     }
     Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disks })
 }
@@ -224,6 +226,11 @@ impl OpenStore {
     /// Whether it did not come back after a power cut.
     pub fn is_dead(&self) -> bool {
         self.is_dead
+    }
+
+    /// It is not to be used by another trial: its disk has failed.
+    pub fn spend(&mut self) {
+        self.is_dead = true;
     }
 
     /// Takes the power that is to go, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,

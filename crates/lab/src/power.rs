@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_core::fault::Fault;
-use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
+use plimsoll_core::fault::{Fault, On};
+use plimsoll_core::{CutAt, Disk, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
@@ -41,7 +41,19 @@ impl PoweredDisk {
         let failed = |error: &io::Error| StoreError::io(directory.display(), error);
         let above = directory.parent().unwrap_or(Path::new("/"));
         let link = match user {
-            Some(user) if !user.can_traverse(above)? => Some(directory.to_owned()),
+            Some(user) if !user.can_traverse(above)? => {
+                if !user.can_traverse(Path::new(FALLBACK_BASES[0]))? {
+                    let what = format!(
+                        "neither {} nor {} can be entered by {}",
+                        above.display(),
+                        FALLBACK_BASES[0],
+                        user.name
+                    );
+                    let next = format!("let {} in (chmod o+x), or keep runs elsewhere (XDG_STATE_HOME)", user.name);
+                    return Err(StoreError::new(StoreErrorKind::Permission, what).next(next));
+                }
+                Some(directory.to_owned())
+            }
             _ => None,
         };
         let elsewhere = match &link {
@@ -74,16 +86,20 @@ impl PoweredDisk {
         self.device.mount_point().to_owned()
     }
 
-    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
-    pub(crate) fn arm(&self, at: CutAt, ignores_flushes: bool, others: bool) -> Result<(), StoreError> {
-        if ignores_flushes {
-            self.control().set(Fault::IgnoreFlushes).map_err(told)?;
-        }
-        self.freeze(at, others)
+    /// Has a flush take this time at least from now on.
+    pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
+        if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
     }
 
-    fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+    /// Has flushes be ignored from now on, and answered at once.
+    pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
+        let control = self.control();
+        control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
+    }
+
+    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
+    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
         let control = self.control();
         if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
@@ -117,6 +133,9 @@ impl PoweredDisk {
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
     pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
+        // With what was wrong nothing could be mounted.
+        let mended = self.device.control().mend();
+        mended.map_err(|error| (false, told(error)))?;
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {
@@ -136,6 +155,11 @@ impl PoweredDisk {
 /// Makes everything durable that is on a mounted disk.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
     faultfs::sync(mount_point).map_err(told)
+}
+
+/// Flushes that are answered after this time.
+fn slow(flush_time: Duration) -> Fault {
+    Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
 /// Removes a directory of ours that is empty, or a link to one and that.

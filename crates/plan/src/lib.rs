@@ -199,6 +199,7 @@ impl<'c> Reading<'c> {
             }
             _ => Vec::new(),
         };
+        let answer = root.get("answer").and_then(|node| self.answer(&node, &figures)).unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
             self.measured(&node, &phases, workload, root.get("line").is_some());
         }
@@ -224,6 +225,7 @@ impl<'c> Reading<'c> {
             title: if title.is_empty() { name.clone() } else { title },
             name,
             question,
+            answer,
             source,
             trials,
             left_out,

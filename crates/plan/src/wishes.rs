@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use plimsoll_core::study::{goal_name, is_of_step};
+use plimsoll_core::study::{figures_in, goal_name, is_of_step};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::formulas::Names;
@@ -233,6 +233,17 @@ impl Reading<'_> {
             figures.push(Figure { name, unit: unit.to_owned(), formula, published });
         }
         figures
+    }
+
+    /// The plan's answer, whose braces name some of `figures`.
+    pub(crate) fn answer(&self, node: &Node<'_>, figures: &[Figure]) -> Option<String> {
+        let text = self.text(node)?;
+        let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+        for name in figures_in(text).filter(|name| !names.contains(name)) {
+            let what = format!("there is no figure named `{}`", short(name));
+            self.problem(node.span.clone(), what, Some(format!("there are: {}", names.join("; "))));
+        }
+        Some(text.to_owned())
     }
 
     fn published(&self, node: &Node<'_>) -> Vec<Published> {

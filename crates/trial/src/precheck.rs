@@ -96,7 +96,7 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
     }
     if disk.is_some_and(|disk| disk.ignores_flushes) && !trial.phases.iter().any(ends_by_cut) {
         let what = format!(
-            "disk_flushes of {}: flushes are ignored from the arming of a cut on, and there is none",
+            "disk_flushes of {}: flushes are ignored from the first drive on, and no drive ends by a power cut, which would show it",
             trial.store.label
         );
         return Err(TrialError::usage(what).next("give a drive a `power_cut`, or leave `disk_flushes` out"));

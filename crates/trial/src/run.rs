@@ -231,6 +231,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
         plan_name: plan.name.clone(),
         title: plan.title.clone(),
         question: plan.question.clone(),
+        answer: plan.answer.clone(),
         source: plan.source.clone(),
         plan_text: spec.text.to_owned(),
         plan_json: serde_json::to_string(plan).unwrap_or_default(),

@@ -14,6 +14,7 @@
 //! | `nothing` | operations that do nothing: what the generator itself costs |
 //! | `tpcb` | pgbench's built-in scripts on its tables; `select`, the one of them that only reads, by its own name |
 //! | `oltp` | sysbench's OLTP operations on its tables |
+//! | `inserts` | rows, one statement each, many to a commit: what a commit costs |
 //! | [`script`] | the user's own scripts, in pgbench's language |
 //! | `shares` | which of a workload's kinds a phase asks for, and which of them is next |
 //! | [`scramble`] | the seeded bijections and the hash that the others are made of |
@@ -22,6 +23,7 @@
 
 pub mod coupons;
 mod http;
+mod inserts;
 pub mod kv;
 mod ldap;
 mod nothing;
@@ -42,6 +44,7 @@ pub fn all() -> Vec<WorkloadSpec> {
         tpcb::select(),
         tpcb::spec(),
         oltp::spec(),
+        inserts::spec(),
         script::spec(),
         script::commands_spec(),
         http::spec(),

@@ -54,6 +54,11 @@ impl Lot {
         Self { seed, ends: ends.collect() }
     }
 
+    /// Whether `kind` is among those that are drawn.
+    pub fn has(&self, kind: KindId) -> bool {
+        self.ends.iter().any(|(_, one)| *one == kind)
+    }
+
     /// The kind of operation `cycle` of `client`.
     #[inline]
     pub fn draw(&self, client: u32, cycle: u64) -> Option<KindId> {

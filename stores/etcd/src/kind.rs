@@ -11,7 +11,7 @@ use crate::endpoint;
 use crate::server::{EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: [ParamSpec; 14] = with_limits([
+const PARAMS: [ParamSpec; 15] = with_limits([
     PROXY,
     ParamSpec::int(
         "nodes",

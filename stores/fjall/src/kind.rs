@@ -14,7 +14,7 @@ pub fn kind() -> Box<dyn StoreKind> {
 
 struct FjallKind;
 
-const PARAMS: [ParamSpec; 5] = with_disk([
+const PARAMS: [ParamSpec; 6] = with_disk([
     ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
     ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
 ]);

@@ -9,7 +9,7 @@ use crate::endpoint;
 use crate::server::{SLAPD, SlapdRecipe};
 use crate::store::{LdapStore, unit_of};
 
-const PARAMS: [ParamSpec; 15] = with_limits([
+const PARAMS: [ParamSpec; 16] = with_limits([
     ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations").of_private(),
     ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused")
         .of_private(),

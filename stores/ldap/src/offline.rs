@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use plimsoll_core::{Launch, Node, Nodes, Servers, StoreError, StoreErrorKind};
@@ -65,15 +66,17 @@ pub(crate) fn add(
 /// Has slapcat read every entry of the database, beside the server.
 ///
 /// # Errors
-/// `Corrupt` with its words, where it cannot.
+/// `Corrupt` with its last words, where it cannot.
 pub(crate) fn read_all(servers: &dyn Servers) -> Result<String, StoreError> {
-    let (program, node) = (SLAPCAT.find()?, servers.first());
-    let configuration = node.data_dir.join(CONFIGURATION).display().to_string();
-    let launch = Launch::new(SLAPCAT.name, program, ["-f", &configuration, "-b", BASE, "-l", "/dev/null"]);
-    let ran = servers.run(node.number, &launch, LOAD_BOUND);
-    ran.map_err(|error| match error.kind {
-        StoreErrorKind::Interrupted | StoreErrorKind::Missing => error,
-        _ => StoreError { kind: StoreErrorKind::Corrupt, ..error },
-    })?;
-    Ok("slapcat reads every entry".to_owned())
+    let program = SLAPCAT.find()?;
+    let configuration = servers.first().data_dir.join(CONFIGURATION);
+    let mut command = Command::new(&program);
+    command.arg("-f").arg(configuration).args(["-b", BASE, "-l", "/dev/null"]).env_clear().stdin(Stdio::null());
+    let ran = command.output().map_err(|error| StoreError::io(program.display(), &error))?;
+    if ran.status.success() {
+        return Ok("slapcat reads every entry".to_owned());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    Err(StoreError::new(StoreErrorKind::Corrupt, "slapcat cannot read the database").detail(last))
 }

@@ -22,7 +22,7 @@ use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 19] = with_limits([
+const PARAMS: [ParamSpec; 20] = with_limits([
     READS,
     INSTANCES,
     PROXY,

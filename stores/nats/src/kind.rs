@@ -11,7 +11,7 @@ use crate::endpoint;
 use crate::server::{NatsRecipe, SERVER, SYNC_INTERVAL};
 use crate::store::{NatsStore, Wanted};
 
-const PARAMS: [ParamSpec; 14] = with_limits([
+const PARAMS: [ParamSpec; 15] = with_limits([
     ParamSpec::int(
         "nodes",
         1..=15,

@@ -278,6 +278,7 @@ fn header() -> RunHeader {
         plan_name: "coupons".into(),
         title: "Coupons: what an index costs, and what it brings".into(),
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),
+        answer: String::new(),
         source: "field notes F1 and F2: CouchDB 1.0.2 and Riak 0.14, load from one more machine".into(),
         plan_text: PLAN_TEXT.into(),
         plan_json: "{}".into(),

@@ -138,7 +138,7 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
         let known = |word: &&str| Durability::named(word).is_some_and(|one| one != Durability::AsConfigured);
         let spec = catalogue.store_of(store).map(|kind| kind.spec());
         asked.is_empty()
-            || !asked.iter().all(|word| known(word))
+            || !asked.iter().all(known)
             || spec.is_none_or(|spec| spec.durabilities.iter().any(|one| asked.contains(&one.name())))
     };
     if stores.iter().any(is_able) {

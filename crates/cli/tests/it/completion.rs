@@ -38,7 +38,14 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll drive kv --on redis --set distribution=u", &["uniform"]),
         (
             "plimsoll drive kv --on fjall --set fjall.",
-            &["fjall.cache=", "fjall.disk=", "fjall.disk_flushes=", "fjall.disk_size=", "fjall.memtable="],
+            &[
+                "fjall.cache=",
+                "fjall.disk=",
+                "fjall.disk_flush_time=",
+                "fjall.disk_flushes=",
+                "fjall.disk_size=",
+                "fjall.memtable=",
+            ],
         ),
         ("plimsoll drive kv --mix re", &["read=", "read_modify_write="]),
         ("plimsoll drive kv --mix read=1,up", &["1,update="]),

@@ -177,10 +177,37 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly behind it");
     let power = "[[phase]]\ndo = \"power\"\n";
     let unsaid = plan("disk = \"ext4\", disk_flushes = \"ignored\"", &format!("{power}{check}"));
-    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the arming of a cut on");
+    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");
     let nowhere = plan("cache_size = \"1MiB\"", &format!("{cut}{power}{check}"));
     place.run(&["run", &nowhere]).expect(2).says("the disk of sqlite cannot lose power");
     assert_eq!(place.all_runs().iter().filter(|run| run.join("data").exists()).count(), 0);
+}
+
+#[test]
+fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
+    let place = Place::new();
+    let plan = place.plan(
+        "stores = [{ store = \"sqlite\", disk = \"ext4\", disk_flush_time = \"60ms\", disk_flushes = [\"honoured\", \"ignored\"] }]\n\
+         [workload]\nname = \"kv\"\nrecords = 20\n[[phase]]\ndo = \"load\"\ndurability = \"at-end\"\n\
+         [[phase]]\ndo = \"drive\"\nops = 10\nmix = { update = 1 }\n\
+         [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"5s\"\nmix = { update = 1 }\npower_cut = \"write 12\"\n\
+         [[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n",
+    );
+    let ran = place.run(&["run", &plan, "--json", "--quiet"]).expect(1);
+    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    let drive = |trial: usize| &report["report"]["trials"][trial]["phases"][1];
+    let (honoured, ignored) = (drive(0)["seconds"].as_f64().unwrap(), drive(1)["seconds"].as_f64().unwrap());
+    assert!((0.6..10.0).contains(&honoured), "10 commits in {honoured} s");
+    assert!(ignored < honoured, "{ignored} s and {honoured} s");
+    let settings = report["report"]["trials"][0]["settings"].to_string();
+    assert!(settings.contains("disk_flush_time") && settings.contains("60ms"), "{settings}");
+    // The disk itself counts what comes to it: 10 small commits are pages of the log, and no folios of the page cache.
+    let results = drive(0)["results"].as_array().unwrap();
+    let bytes = results.iter().find(|one| one["name"] == "device_bytes").unwrap()["value"].as_f64().unwrap();
+    assert!((10.0 * 4096.0..1e6).contains(&bytes), "{bytes} bytes");
+    // What was acknowledged before the drive that ends by the cut is lost, too, where flushes are ignored.
+    let lost: Vec<u64> = promises(&ran.out).iter().map(|(_, one)| one["lost"].as_u64().unwrap()).collect();
+    assert!(lost[0] == 0 && lost[1] >= 10, "{lost:?}");
 }
 
 /// Where the disks are of the run that goes on in `place`.

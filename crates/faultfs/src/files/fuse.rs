@@ -3,13 +3,12 @@
 //! The kernel caches what was read, names and attributes, since nobody but it changes them; what is written arrives here at once, and what is
 //! written to a shared mapping when the kernel writes it back: at the latest before an fsync. Locks stay in the kernel.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +21,6 @@ use plimsoll_core::fault::On;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, RenameFlags, SeekFrom, Stat, StatVfs, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use crate::files::node::Node;
 use crate::files::{Maker, New, Tree};
 use crate::fuse::SOURCE;
 use crate::shared::{Answer, Shared, locked};
@@ -31,51 +29,27 @@ use crate::shared::{Answer, Shared, locked};
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// How long the kernel may believe what it was told: nobody but it changes anything.
 const BELIEVE: Duration = Duration::from_secs(3600);
-/// Syncs of what is underneath at a time.
-const SYNCS_MAX: usize = 4;
-/// Of tmpfs (linux/magic.h), where a sync does nothing.
-const TMPFS_MAGIC: i64 = 0x0102_1994;
-
-/// A sync of what is underneath, and whom to answer then.
-struct Sync {
-    node: Arc<Node>,
-    is_data_only: bool,
-    delay: Option<Duration>,
-    reply: ReplyEmpty,
-}
+/// Requests at a time: while one waits for a sync of what is underneath, others go on.
+const THREADS: usize = 4;
 
 /// A directory's entries, as they were when it was read from its beginning.
 type Listing = Vec<(u64, FileType, OsString)>;
+
+thread_local! {
+    /// What was read last, so that a read allocates nothing.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 struct Files {
     shared: Arc<Shared<Tree>>,
     /// Underneath: the number of the directory which the kernel knows as 1.
     root: u64,
-    syncs: Sender<Sync>,
-    is_in_memory: bool,
     listings: Mutex<(u64, HashMap<u64, Listing>)>,
-    /// What was read last, so that a read allocates nothing.
-    buffer: Mutex<Vec<u8>>,
 }
 
 /// Mounts the files; they are served from now on, until somebody unmounts them.
 pub(crate) fn mount(shared: &Arc<Shared<Tree>>, at: &Path) -> io::Result<()> {
-    let (root, files) = shared.with(|tree| (tree.root(), tree.node(tree.root())));
-    let is_in_memory = rustix::fs::fstatfs(files?.fd())?.f_type == TMPFS_MAGIC;
-    let (syncs, waiting) = channel::<Sync>();
-    let waiting = Arc::new(Mutex::new(waiting));
-    for _ in 0..SYNCS_MAX {
-        let (waiting, shared) = (Arc::clone(&waiting), Arc::clone(shared));
-        std::thread::Builder::new().name("sync".into()).spawn(move || {
-            loop {
-                let next = locked(&waiting).recv();
-                let Ok(Sync { node, is_data_only, delay, reply }) = next else { return };
-                let synced = node.sync(is_data_only);
-                let synced = shared.with(|tree| tree.need(synced.map_err(Into::into)));
-                shared.answer(delay, Answer::Other(reply, synced));
-            }
-        })?;
-    }
+    let root = shared.with(|tree| tree.root());
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(SOURCE.into()),
@@ -85,15 +59,9 @@ pub(crate) fn mount(shared: &Arc<Shared<Tree>>, at: &Path) -> io::Result<()> {
     ];
     // Who may do what is up to the modes of the files.
     config.acl = SessionACL::All;
+    config.n_threads = Some(THREADS);
     shared.opened();
-    let files = Files {
-        shared: Arc::clone(shared),
-        root,
-        syncs,
-        is_in_memory,
-        listings: Mutex::default(),
-        buffer: Mutex::default(),
-    };
+    let files = Files { shared: Arc::clone(shared), root, listings: Mutex::default() };
     let session = fuser::spawn_mount(files, at, &config)?;
     // To drop it would unmount, which is up to whoever uses it.
     std::mem::forget(session);
@@ -167,13 +135,11 @@ impl Files {
 
     fn sync(&self, ino: INodeNo, is_data_only: bool, reply: ReplyEmpty) {
         let (synced, delay) = self.with(|tree| (tree.sync(self.ino(ino), is_data_only), tree.delay(On::Flush)));
-        match synced {
-            Ok(Some(node)) if !self.is_in_memory => {
-                // Its threads are there as long as this is.
-                let _ = self.syncs.send(Sync { node, is_data_only, delay, reply });
-            }
-            synced => self.shared.answer(delay, Answer::Other(reply, synced.map(drop))),
-        }
+        let synced = synced.and_then(|node| match node.map(|node| node.sync(is_data_only)) {
+            Some(Err(errno)) => self.with(|tree| tree.need(Err(errno.into()))),
+            _ => Ok(()),
+        });
+        self.shared.answer(delay, Answer::Other(reply, synced));
     }
 }
 
@@ -332,33 +298,21 @@ impl Filesystem for Files {
     ) {
         let ino = self.ino(ino);
         let (node, delay) = self.with(|tree| (tree.read(ino), tree.delay(On::Read)));
-        let mut buffer = locked(&self.buffer);
-        let size = size as usize;
-        if buffer.len() < size {
-            buffer.resize(size, 0);
-        }
-        let read = node.and_then(|node| {
-            let data = node.data()?;
-            let mut done = 0;
-            while let Some(rest) = buffer.get_mut(done..size).filter(|rest| !rest.is_empty()) {
-                match data
-                    .read_at(rest, offset + done as u64)
-                    .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?
-                {
-                    0 => break,
-                    more => done += more,
-                }
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
             }
-            Ok(done)
-        });
-        if let Some(bytes) = read.ok().and_then(|done| buffer.get_mut(..done)) {
+            let into = buffer.get_mut(..size).unwrap_or_default();
+            let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            let read = node.and_then(|node| node.read(into, offset).map_err(errno));
+            let bytes = into.get_mut(..read.unwrap_or(0)).unwrap_or_default();
             self.with(|tree| tree.rot(ino, offset, bytes));
-            if delay.is_none() {
+            if read.is_ok() && delay.is_none() {
                 return reply.data(bytes);
             }
-        }
-        self.shared
-            .answer(delay, Answer::Read(reply, read.map(|done| buffer.get(..done).unwrap_or_default().to_vec())));
+            self.shared.answer(delay, Answer::Read(reply, read.map(|_| bytes.to_vec())));
+        });
     }
 
     fn write(

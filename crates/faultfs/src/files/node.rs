@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -71,6 +73,19 @@ impl Node {
         }
         let opened = rustix::fs::open(self.path(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         Ok(self.data.get_or_init(|| File::from(opened)))
+    }
+
+    /// Reads up to the end of the file; how much that was.
+    pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let data = self.data()?;
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match data.read_at(rest, offset + done as u64)? {
+                0 => break,
+                more => done += more,
+            }
+        }
+        Ok(done)
     }
 
     /// Has what is underneath written to its disk.

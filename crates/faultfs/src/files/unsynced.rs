@@ -5,12 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::counters::SECTOR_BYTES;
 use crate::files::node::Node;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
+
+/// As many pages are read at once before they are written.
+const RUN_PAGES: usize = 256;
 
 /// A page that was written, or cut off.
 #[derive(Debug)]
@@ -69,12 +73,12 @@ impl Unsynced {
         next_seq: &mut dyn FnMut() -> u64,
     ) -> io::Result<()> {
         let end = offset.saturating_add(length);
+        self.keep(offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES), slots)?;
         let mut at = offset;
         while at < end {
             let number = at / PAGE_BYTES;
             let until = ((number + 1) * PAGE_BYTES).min(end);
             let sectors = sectors_of(at % PAGE_BYTES, until - number * PAGE_BYTES);
-            self.keep(number, slots)?;
             if let Some(page) = self.pages.get_mut(&number) {
                 if page.sectors == 0 {
                     page.seq = next_seq();
@@ -86,30 +90,29 @@ impl Unsynced {
         Ok(())
     }
 
-    /// Keeps what is in a page, where that is not kept.
-    fn keep(&mut self, number: u64, slots: &mut Slots) -> io::Result<()> {
-        if self.pages.contains_key(&number) {
-            return Ok(());
+    /// Keeps what is in these pages, where that is not kept: with one read of as many as a chunk has.
+    fn keep(&mut self, pages: Range<u64>, slots: &mut Slots) -> io::Result<()> {
+        let is_new = |number: &u64| !self.pages.contains_key(number);
+        let new: Vec<u64> = pages.filter(is_new).collect();
+        for chunk in new.chunk_by(|one, next| one + 1 == *next).flat_map(|run| run.chunks(RUN_PAGES)) {
+            let synced = chunk.iter().filter(|number| **number * PAGE_BYTES < self.durable_bytes).count();
+            let mut contents = vec![0; synced * PAGE_BYTES as usize];
+            if let Some(first) = chunk.first().filter(|_| synced > 0) {
+                self.node.read(&mut contents, first * PAGE_BYTES)?;
+            }
+            let (befores, _) = contents.as_chunks::<{ PAGE_BYTES as usize }>();
+            for (at, number) in chunk.iter().enumerate() {
+                let before = befores.get(at).map(|page| slots.put(page)).transpose()?;
+                self.pages.insert(*number, Written { seq: 0, sectors: 0, before });
+            }
         }
-        let mut before = None;
-        if number * PAGE_BYTES < self.durable_bytes {
-            let page = self.now(number)?;
-            before = Some(slots.put(&page)?);
-        }
-        self.pages.insert(number, Written { seq: 0, sectors: 0, before });
         Ok(())
     }
 
     /// What is in a page now, with zeros beyond the end.
     fn now(&self, number: u64) -> io::Result<Page> {
         let mut page = [0; PAGE_BYTES as usize];
-        let mut done = 0;
-        while done < page.len() {
-            match self.node.data()?.read_at(&mut page[done..], number * PAGE_BYTES + done as u64)? {
-                0 => break,
-                more => done += more,
-            }
-        }
+        self.node.read(&mut page, number * PAGE_BYTES)?;
         Ok(page)
     }
 
@@ -117,9 +120,7 @@ impl Unsynced {
     pub(crate) fn size(&mut self, seq: u64, now_bytes: u64, size_bytes: u64, slots: &mut Slots) -> io::Result<()> {
         let is_shorter = size_bytes < now_bytes;
         if is_shorter {
-            for number in size_bytes / PAGE_BYTES..self.durable_bytes.min(now_bytes).div_ceil(PAGE_BYTES) {
-                self.keep(number, slots)?;
-            }
+            self.keep(size_bytes / PAGE_BYTES..self.durable_bytes.min(now_bytes).div_ceil(PAGE_BYTES), slots)?;
             let first = size_bytes / PAGE_BYTES;
             for (number, page) in self.pages.range_mut(first..) {
                 // Of the page in which the file ends now the sectors before that.

@@ -26,6 +26,7 @@ pub fn header(id: &str) -> RunHeader {
         plan_name: "coupons".into(),
         title: "Coupons: what an index costs, and what it brings".into(),
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),
+        answer: String::new(),
         source: "field notes".into(),
         plan_text: "title = \"Coupons\"\n".into(),
         plan_json: "{\"name\":\"coupons\"}".into(),

@@ -243,7 +243,7 @@ pub fn steps<'a>(view: &RunView, full: bool) -> Body<'a> {
             table.row(cells);
         }
     }
-    body.table(table);
+    body.first_rows(table, full);
     body
 }
 

@@ -26,6 +26,7 @@ mod stages;
 mod trials;
 
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Chart, Plots, SweepView};
 
 pub use comparison::comparison;
@@ -272,6 +273,16 @@ impl<'a> Body<'a> {
         self.push(table.rows.is_empty(), Block::Table(table));
     }
 
+    /// A table with a row or more for each trial: where there is little room, its first ones.
+    fn first_rows(&mut self, mut table: Table, full: bool) {
+        let more = if full { 0 } else { table.rows.len().saturating_sub(ROWS_MAX) };
+        table.rows.truncate(table.rows.len() - more);
+        self.table(table);
+        if more > 0 {
+            self.text(format!("and {} more in the page", number::count(more as u64)));
+        }
+    }
+
     fn fold(&mut self, title: impl Into<String>, open: bool, inside: Body<'a>) {
         self.push(inside.blocks.is_empty(), Block::Fold(title.into(), open, inside.blocks));
     }
@@ -319,6 +330,8 @@ pub struct Document<'a> {
 
 /// What is not there.
 const NONE: &str = "–";
+/// Rows of a table with some for each trial, where there is little room.
+const ROWS_MAX: usize = 24;
 
 /// `text`, or a dash.
 fn or_none(text: Option<String>) -> String {

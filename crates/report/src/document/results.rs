@@ -52,7 +52,8 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
     columns.extend(view.stores.iter().flat_map(|store| [numbers(store), numbers("n")]));
     columns.push(words("published").when(any_published));
     let mut table = Table::new("Figures", columns);
-    for (figure, row) in view.figures.iter().flat_map(|figure| figure.rows.iter().map(move |row| (figure, row))) {
+    let rows = view.figures.iter().flat_map(|figure| figure.rows.iter().enumerate().map(move |row| (figure, row)));
+    for (figure, (at, row)) in rows {
         let labels: String = row.labels.iter().map(|(name, value)| format!(", {name}={value}")).collect();
         let mut cells = cells![Text::from(&figure.name).then(Tone::Dim, labels)];
         for cell in &row.cells {
@@ -60,7 +61,9 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
             cells.push(Cell::why(Tone::Strong.text(&cell.text), cell.missing.as_ref()));
             cells.push(Tone::Dim.text(n).into());
         }
-        let published = figure.published.iter().chain(&row.published);
+        // What is of the whole figure is said once.
+        let of_all = figure.published.iter().filter(|_| at == 0);
+        let published = of_all.chain(&row.published);
         let published: Vec<String> = published.map(|one| format!("{} {}", one.text, one.of)).collect();
         cells.push(Tone::Dim.text(published.join("; ")).into());
         table.row(cells);
@@ -150,6 +153,40 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
         number::count(ledger.unknown),
         at_most,
     ]
+}
+
+/// What came of disks that did something wrong.
+pub fn disk_faults(view: &RunView) -> Body<'_> {
+    let mut body = Body::noted(
+        "the disk did something wrong under load; errors: operations that the store refused from then on; wrong answers: records in its \
+         answers that were not as they had been written, or missing",
+    );
+    let columns = [
+        vec![words("trial"), words("noticed by"), numbers("errors"), numbers("wrong answers")],
+        vec![numbers("lost"), numbers("damaged"), words("said").spare(1)],
+    ];
+    let mut table = Table::new("Disk faults", columns.concat());
+    for one in &view.disk_faults {
+        let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
+        let tone = match (one.noticed.is_empty(), has_harm) {
+            (false, _) => Tone::Open,
+            (true, false) => Tone::Good,
+            (true, true) => Tone::Bad,
+        };
+        let mut name = Cell::from(&one.name);
+        name.more.extend(one.faults.iter().filter(|fault| !one.name.contains(fault.as_str())).cloned());
+        table.row(cells![
+            name,
+            tone.text(one.noticed_by()),
+            number::count(one.errors),
+            bad(one.wrong_answers),
+            one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad),
+            bad(one.damaged),
+            one.said.join("; "),
+        ]);
+    }
+    body.table(table);
+    body
 }
 
 /// Open where something is wrong, so that it is seen at once and on paper.

@@ -22,6 +22,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", main, promises::promises(view, full)),
+        (true, "disk-faults", "Disk faults", main, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", main, results::goals(view, full)),
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),
@@ -45,10 +46,10 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     ];
     let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());
     let sections = sections.map(|(_, id, title, aside, body)| Section { id, title: title.to_string(), aside, body });
-    Document { verdict: verdict(view), sections: sections.collect() }
+    Document { verdict: verdict(view, full), sections: sections.collect() }
 }
 
-fn verdict(view: &RunView) -> Verdict {
+fn verdict(view: &RunView, full: bool) -> Verdict {
     let (word, tone) = match view.verdict.state {
         VerdictState::Pass => ("Pass", Tone::Good),
         VerdictState::Fail => ("Fail", Tone::Bad),
@@ -61,7 +62,11 @@ fn verdict(view: &RunView) -> Verdict {
         tone,
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
-        sentence: view.verdict.sentence.clone(),
+        // The page has the answer below its question.
+        sentence: match (full, run.answer.as_str()) {
+            (true, _) | (_, "") => view.verdict.sentence.clone(),
+            (false, answer) => format!("{answer} {}", view.verdict.sentence),
+        },
         reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }

@@ -47,8 +47,11 @@ pub fn space(view: &RunView, full: bool) -> Body<'_> {
             ]);
         }
     }
-    let mut body = Body::noted("after load and settle; written to the device by both, without the recorder's own");
-    body.table(table);
+    let mut body = Body::noted(
+        "after load and settle; written by both: what came to a disk of Plimsoll's own, else what the kernel counts, in whole \
+         folios of the page cache",
+    );
+    body.first_rows(table, full);
     let sizes = shown().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
     body.list(
         Tone::Plain,

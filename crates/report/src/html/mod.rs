@@ -73,10 +73,11 @@ fn head(view: &RunView) -> String {
         hash(UPLOT_CSS),
         hash(PAGE_CSS),
     );
-    let question = match run.question.as_str() {
+    let line = |class: &str, text: &str| match text {
         "" => String::new(),
-        question => format!("<p class=\"question\">{}</p>\n", Esc(question)),
+        text => format!("<p class=\"{class}\">{}</p>\n", Esc(text)),
     };
+    let question = line("question", &run.question) + &line("answered", &run.answer);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\

@@ -20,10 +20,13 @@ use plimsoll_core::{
 };
 
 use self::distribution::Distribution;
-use self::operations::{Shared, operations};
+use self::operations::{Shared, operations, write_digits};
 use self::steps::{Cursor, OltpSteps};
 use crate::script::{MAX_TRIES, Random};
 use crate::shares::{Lot, shares};
+
+/// Bytes of what [`write_c`] writes.
+pub(crate) const C_BYTES: u64 = 119;
 
 const CHOICE_SALT: u64 = 0x017c;
 
@@ -154,6 +157,11 @@ impl Workload for Oltp {
     fn record_bytes(&self) -> u64 {
         tables::ROW_BYTES
     }
+}
+
+/// Appends what a row's `c` is: sysbench's groups of digits.
+pub(crate) fn write_c(random: &mut Random, c: &mut String) {
+    write_digits(tables::C_GROUPS, random, c);
 }
 
 struct OltpStream {

@@ -12,7 +12,7 @@ pub(super) const C_GROUPS: u32 = 10;
 /// Groups of `pad`.
 pub(super) const PAD_GROUPS: u32 = 5;
 /// Bytes of a row's own values: two integers, `c` and `pad`.
-pub(super) const ROW_BYTES: u64 = 4 + 4 + 119 + 59;
+pub(super) const ROW_BYTES: u64 = 4 + 4 + super::C_BYTES + 59;
 
 const SALT: u64 = 0x0117_b1e5;
 

@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params};
+use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, PowerNode};
 use plimsoll_plan::model::{Plan, Step, Trial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -14,7 +14,7 @@ use crate::verbs::promise::{CLIENTS, DISK, DISK_SIZE, LENGTH};
 /// The key of a drive that says when the power goes.
 const MOMENT: &str = "power_cut";
 /// Keys whose values make a column of the matrix, and no row.
-const OF_FAULT: [&str; 4] = ["disk", "disk_size", "disk_flushes", "survivors"];
+const OF_FAULT: [&str; 5] = ["disk", "disk_size", "disk_flushes", "power_node", "survivors"];
 
 /// The cells of `plan`, in the order of their first trials.
 pub fn cells(catalogue: &Catalogue, args: &PromiseArgs, plan: &Plan) -> Result<Vec<Cell>, TrialError> {
@@ -52,10 +52,15 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
     let disk = Disk::of(&trial.store.params);
     let flushes = if disk.is_some_and(|disk| disk.ignores_flushes) { ", lying" } else { "" };
     let disk = disk.map_or("plain", |disk| disk.file_system.name());
+    let node = match power_node(trial) {
+        PowerNode::All => String::new(),
+        PowerNode::Primary => ", of the primary".to_owned(),
+        PowerNode::Number(number) => format!(", of node {number}"),
+    };
     Ok(Cell {
         name: named(&[]),
         store: named(&OF_FAULT),
-        fault: format!("{disk}{flushes} · {}", survivors(trial)),
+        fault: format!("{disk}{flushes}{node} · {}", survivors(trial)),
         cuts: vec![cut],
         command: command(catalogue, args, trial)?,
     })
@@ -65,6 +70,11 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
 fn moment(trial: &Trial) -> String {
     let cut = trial.drives().find_map(|(_, drive)| drive.power_cut);
     cut.map_or_else(String::new, |cut| cut.to_string())
+}
+
+/// Whose power goes.
+fn power_node(trial: &Trial) -> PowerNode {
+    trial.drives().next().map_or(PowerNode::All, |(_, drive)| drive.power_node)
 }
 
 fn survivors(trial: &Trial) -> &'static str {
@@ -96,7 +106,7 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<S
             key => option("set", &format!("{name}.{key}={text}")),
         }
     }
-    let (workload, _) = catalogue.preset(&trial.workload.name).map_or((None, ()), |(spec, _)| (Some(spec), ()));
+    let workload = catalogue.preset(&trial.workload.name).map(|(spec, _)| spec);
     for (key, given) in drive::settings(&args.set)?.iter().filter(|(key, _)| !key.contains('.')) {
         let spec = workload.and_then(|spec| spec.params.iter().find(|param| param.name == key));
         let value = spec.and_then(|spec| Some(written(spec, trial.workload.params.0.get(spec.name)?)));
@@ -105,8 +115,8 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<S
     let durability = trial.drives().next().map_or("as-configured", |(_, drive)| drive.durability.name());
     option("durability", durability);
     option("survivors", survivors(trial));
-    if let Some((_, drive)) = trial.drives().find(|(_, drive)| !drive.power_node.is_all()) {
-        option("nodes", &drive.power_node.to_string());
+    if power_node(trial) != PowerNode::All {
+        option("nodes", &power_node(trial).to_string());
     }
     if args.length != LENGTH {
         option("for", &args.length);
@@ -203,7 +213,11 @@ mod tests {
                 "plimsoll promise postgres --set 'postgres.settings=fsync=off, wal_level=minimal' --survivors random --mix update=1",
                 3,
             ),
-            ("plimsoll promise postgres-replicas --durability durable --cut 'flush 12,write 900' --workload kv", 4),
+            (
+                "plimsoll promise postgres-replicas --durability durable --cut 'flush 12,write 900' --workload kv --nodes all,primary,2",
+                12,
+            ),
+            ("plimsoll promise sqlite --disk files --durability durable --survivors none --cuts 1", 1),
         ] {
             let given = args(&words(asked));
             let (all, _) = plan(&catalogue, &given).unwrap().unwrap();
