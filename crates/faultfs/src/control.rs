@@ -105,8 +105,8 @@ impl Control {
         self.ask(&format!("halt {cut}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// Has `other` freeze or halt, too, as soon as this device does: both are on one circuit. To be said after this one was armed; forgotten when the cut is over, or cleared. The daemons do it among themselves, in a fraction of a
-    /// millisecond: [`Cut::at_ns`] of both says how far they are apart.
+    /// Has `other` freeze or halt, too, as soon as this device does: both are on one circuit. To be said after this one was armed; forgotten when the cut is over, or cleared. The daemons do it among themselves;
+    /// [`Cut::at_ns`] of both says how far they are apart.
     ///
     /// # Errors
     /// As [`Self::arm`].
