@@ -13,6 +13,7 @@ mod slots;
 mod survival;
 mod unsynced;
 
+use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -342,9 +343,9 @@ impl Tree {
 
     /// Begins to keep what is in a file, where that is not so.
     fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
-        if !self.layer().files.contains_key(&node.ino) {
+        if let Entry::Vacant(vacant) = self.layer().files.entry(node.ino) {
             let durable_bytes = node.data()?.metadata()?.len();
-            self.layer().files.insert(node.ino, Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
+            vacant.insert(Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
         }
         Ok(())
     }
