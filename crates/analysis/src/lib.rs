@@ -47,6 +47,7 @@
 
 pub mod ab;
 pub mod compare;
+mod disk_fault;
 mod figure;
 pub mod fold;
 mod goal;
@@ -102,13 +103,14 @@ pub fn view(run: &data::Run) -> RunView {
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
     let promises = promise::promises(run);
+    let disk_faults = disk_fault::disk_faults(run);
     let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises);
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
     RunView {
         format: view::FORMAT,
-        summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises),
+        summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises, &disk_faults),
         verdict,
         run: trial::run_facts(run, figure::answer(&run.header.answer, &figures), end_ns),
         goals,
@@ -121,6 +123,7 @@ pub fn view(run: &data::Run) -> RunView {
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
         promises,
+        disk_faults,
         ab,
         durability: trial::durability(run),
         trials,

@@ -14,7 +14,9 @@ use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{AbView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView};
+use crate::view::{
+    AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView,
+};
 
 /// Most lines with a driven phase each; of more there is one for each store.
 const LINES_MAX: usize = 6;
@@ -32,9 +34,14 @@ pub fn summary(
     lines: &[LineView],
     ab: Option<&AbView>,
     promises: &[PromiseView],
+    disk_faults: &[DiskFaultView],
 ) -> Vec<SummaryView> {
     if !promises.is_empty() {
         return of_promises(promises);
+    }
+    // Who notices is what several are asked.
+    if disk_faults.len() > 1 && disk_faults.len() == facts.len() {
+        return disk_faults.iter().map(of_disk_fault).take(2 * LINES_MAX).collect();
     }
     if let Some(ab) = ab {
         return SIDES.iter().enumerate().map(|(side, name)| of_side(run, ab, side, name)).collect();
@@ -96,6 +103,25 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
     let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
     let lost = Some(promises.iter().map(|one| one.lost).sum());
     SummaryView { lost, parts, text, ..SummaryView::default() }
+}
+
+/// Who noticed that a disk had done something wrong, and what came of it.
+fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
+    let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
+    let (lost, noticed) = (one.lost.map_or("not known".to_owned(), number::count), one.noticed_by());
+    let parts = vec![
+        SummaryPart {
+            name: "noticed by".to_owned(),
+            value: noticed.clone(),
+            bad: one.noticed.is_empty() && has_harm,
+            text: noticed,
+        },
+        counted("wrong answers", number::count(one.wrong_answers), one.wrong_answers > 0),
+        counted("lost", lost, one.lost != Some(0)),
+        counted("errors", number::count(one.errors), false),
+    ];
+    let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+    SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
 }
 
 /// All repeats of one driven phase at one point of the sweep.

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    AnswerCounts, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
+    AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
@@ -450,6 +450,7 @@ fn disagreement(name: &str) -> String {
         "alien" => "records that nobody wrote".to_string(),
         "wrong_content" => "records with wrong content".to_string(),
         "index_disagrees" => "records on which the index disagrees".to_string(),
+        DID_NOT_START => "failure to start again".to_string(),
         "integrity" => "damage by the store's own integrity check".to_string(),
         other => format!("records with {}", other.replace('_', " ")),
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 mod ab;
 mod compared;
+mod disk_fault;
 mod line;
 mod plots;
 mod promise;
@@ -19,6 +20,7 @@ mod trial;
 
 pub use self::ab::*;
 pub use self::compared::*;
+pub use self::disk_fault::*;
 pub use self::line::*;
 pub use self::plots::*;
 pub use self::promise::*;
@@ -52,6 +54,8 @@ pub struct RunView {
     pub lines: Vec<LineView>,
     /// What stores kept when their disk lost power; empty where no disk did.
     pub promises: Vec<PromiseView>,
+    /// What came of disks that were told to do something wrong; empty where none was.
+    pub disk_faults: Vec<DiskFaultView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
     /// Of searches and comparisons in turn: that every answer was right and nothing was lost, all trials together; `null` where it was not so, was

@@ -26,6 +26,7 @@ pub const ALL: &[Study] = &[
     Study { name: "instances-sql", text: include_str!("../../../studies/instances-sql.toml") },
     Study { name: "commit-batch", text: include_str!("../../../studies/commit-batch.toml") },
     Study { name: "flush", text: include_str!("../../../studies/flush.toml") },
+    Study { name: "silent-errors", text: include_str!("../../../studies/silent-errors.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

@@ -118,6 +118,9 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The parameter that says so.
+    pub const PARAM: &str = DISK;
+
     /// That of a store's parameters; `None` where its data directory is as it is.
     pub fn of(params: &Params) -> Option<Self> {
         let file_system = FileSystem::named(params.text(DISK))?;

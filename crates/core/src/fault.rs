@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::disk::FileSystem;
 
@@ -106,6 +106,12 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// All faults, as they are written.
+    pub const WORDS: &str = "ignore-flushes, eio write|flush|read once|always|silent N, \
+        delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE";
+}
+
 impl Survivors {
     /// The one of this word in a plan; those that go by lot keep half, and get their seed later.
     pub fn named(word: &str) -> Option<Self> {
@@ -137,6 +143,12 @@ impl Survivors {
             Self::Random { share, tear, .. } => Self::Random { seed, share, tear },
             other => other,
         }
+    }
+}
+
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -268,11 +280,7 @@ impl FromStr for Fault {
             },
             ["full"] => Self::Full,
             ["bit-rot", seed, share] => Self::BitRot { seed: number(seed)?, share: self::share(share)? },
-            _ => {
-                let known = "ignore-flushes, eio write|flush|read once|always|silent N, \
-                    delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE";
-                return Err(unknown(text, known));
-            }
+            _ => return Err(unknown(text, Self::WORDS)),
         };
         match fault {
             Self::Eio { on: On::Read, how: How::Silent(_) } => {
@@ -326,6 +334,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn the_words_of_plans_name_survivors_that_get_their_seed_later() {
+        let torn = Survivors::named("torn").unwrap();
+        assert_eq!(torn.with_seed(7).to_string(), "random 7 0.5 tear");
+        assert_eq!(Survivors::named("random").unwrap().with_seed(7).to_string(), "random 7 0.5");
+        assert_eq!(Survivors::named("all").unwrap().with_seed(7), Survivors::All);
+        assert_eq!(Survivors::named("prefix 3"), None);
     }
 
     #[test]

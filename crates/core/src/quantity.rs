@@ -38,7 +38,7 @@ pub fn of_phase(kind: PhaseKind) -> Vec<&'static str> {
         PhaseKind::Cold => &["seconds file_bytes resident_bytes"],
         PhaseKind::Restart => &["seconds"],
         PhaseKind::Power => &["seconds cut_seconds writes flushes at_risk_writes at_risk_bytes"],
-        PhaseKind::Check => &["seconds ops lost wrong", SIZES],
+        PhaseKind::Check => &["seconds ops lost wrong unreadable file_system_errors", SIZES],
     };
     groups.iter().flat_map(|group| group.split_ascii_whitespace()).collect()
 }

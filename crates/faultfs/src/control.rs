@@ -41,6 +41,7 @@ set delay write|flush|read MEDIAN_US JITTER_US SEED
                                    answer late, in microseconds
 set full                           fail writes with ENOSPC
 set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
+mend                               nothing is wrong any more; a cut stays armed
 clear                              nothing is wrong any more, and no cut is armed
 status                             power, counters, and what was at risk at the cut
 files                              of files: what is not synced, or was not at the cut, file by file
@@ -135,6 +136,14 @@ impl Control {
     /// As [`Self::arm`], and for a fault that makes no sense.
     pub fn set(&self, fault: Fault) -> Result<(), FaultError> {
         self.ask(&format!("set {fault}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Has nothing go wrong any more; a cut that is armed stays so.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn mend(&self) -> Result<(), FaultError> {
+        self.ask("mend", ANSWER_LIMIT).map(drop)
     }
 
     /// Has nothing go wrong any more, and no cut armed.

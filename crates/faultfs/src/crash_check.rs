@@ -87,7 +87,11 @@ pub fn crash_moments(entries: &[LogEntry], from_ns: u64, count: usize) -> Vec<us
     let moment = |number: usize| {
         let at = first + ((number + 1) * later).div_ceil(count);
         let behind = if is_flush(at - 1) { (at + 1).min(entries.len()) } else { at };
-        if number % 2 == 0 { behind } else { (behind..=entries.len()).find(|at| is_flush(*at)).unwrap_or(behind) }
+        if number.is_multiple_of(2) {
+            behind
+        } else {
+            (behind..=entries.len()).find(|at| is_flush(*at)).unwrap_or(behind)
+        }
     };
     if later == 0 { Vec::new() } else { (0..count).map(moment).collect() }
 }
@@ -295,7 +299,7 @@ mod tests {
         for (number, at) in moments.iter().enumerate() {
             assert!((51..=100).contains(at), "{moments:?}");
             assert!(*at == 100 || entries[*at - 1].kind == LogKind::Write, "{moments:?}");
-            assert!(number % 2 == 0 || *at == 100 || entries[*at].kind == LogKind::Flush, "{moments:?}");
+            assert!(number.is_multiple_of(2) || *at == 100 || entries[*at].kind == LogKind::Flush, "{moments:?}");
         }
         assert!(crash_moments(&entries, 100, 10).is_empty());
     }

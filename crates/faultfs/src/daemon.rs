@@ -259,6 +259,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
             let fault = rest.parse().map_err(FaultError::Usage)?;
             shared.with(|disk| disk.set(fault));
         }
+        "mend" => shared.with(Device::mend),
         "clear" => shared.with(Device::clear),
         "count-anew" => shared.with(Device::count_anew),
         "status" => {}
@@ -273,8 +274,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
         _ => match shared.with(|device| device.other(line.trim())) {
             Some(answer) => said = answer.map_err(FaultError::Refused)?,
             None => {
-                let known =
-                    "arm, freeze, halt, cut, tell, wait, set, clear, status or power-on, and of files sync or files";
+                let known = "arm, freeze, halt, cut, tell, wait, set, mend, clear, status or power-on, and of files sync or files";
                 return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
             }
         },

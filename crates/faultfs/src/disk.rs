@@ -266,6 +266,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_mended_disk_has_no_fault_and_still_loses_power() {
+        let place = tempfile::tempdir().unwrap();
+        let mut disk = disk(place.path(), 8, false);
+        disk.arm(CutAt::Write(2), false);
+        disk.set(Fault::Eio { on: On::Write, how: How::Always });
+        assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
+        disk.mend();
+        assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
+        assert_eq!(disk.cut().unwrap().at_risk.writes, 1, "the write that the cut came with was done");
+    }
+
+    #[test]
     fn a_cut_at_a_count_comes_with_that_write_or_flush() {
         let directory = tempfile::tempdir().unwrap();
         let mut disk = disk(directory.path(), 32, false);

@@ -119,9 +119,14 @@ impl Power {
         }
     }
 
+    /// Nothing is wrong any more; a cut that is armed stays so.
+    pub(crate) fn mend(&mut self) {
+        self.faults = Faults::default();
+    }
+
     /// Nothing is wrong any more, and no cut is armed.
     pub(crate) fn clear(&mut self) {
-        self.faults = Faults::default();
+        self.mend();
         (self.armed, self.halts) = (None, false);
     }
 

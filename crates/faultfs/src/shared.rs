@@ -47,6 +47,11 @@ pub(crate) trait Device: Send + 'static {
         self.power_mut().set(fault);
     }
 
+    /// Nothing is wrong any more; a cut that is armed stays so.
+    fn mend(&mut self) {
+        self.power_mut().mend();
+    }
+
     /// Nothing is wrong any more, and no cut is armed.
     fn clear(&mut self) {
         self.power_mut().clear();

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use plimsoll_core::fault::Fault;
 use plimsoll_core::{CutAt, Disk, Nodes, PowerNode, Setting, StoreError, Survivors};
 use plimsoll_faultfs as faultfs;
 
 use crate::cluster::ClusterHandle;
+use crate::file_system_errors::file_system_errors;
 use crate::power::{PowerCutSeen, PoweredDisk, remove_place, sync, told};
 use crate::user::ServerUser;
 
@@ -145,10 +147,37 @@ impl PowerSwitch {
     /// As the disks say.
     pub fn drive(&self) -> Result<(), StoreError> {
         self.disks.sync()?;
+        self.ignore_flushes()
+    }
+
+    /// Has the disks do something wrong from now on.
+    ///
+    /// # Errors
+    /// As the disks say.
+    pub fn fault(&self, fault: Fault) -> Result<(), StoreError> {
+        locked(&self.disks.made).values().try_for_each(|disk| disk.control().set(fault).map_err(told))
+    }
+
+    /// Has nothing be wrong with the disks any more but what always is. A cut that is armed stays so.
+    ///
+    /// # Errors
+    /// As the disks say.
+    pub fn mend(&self) -> Result<(), StoreError> {
+        locked(&self.disks.made).values().try_for_each(|disk| disk.control().mend().map_err(told))?;
+        self.disks.slow_down()?;
+        self.ignore_flushes()
+    }
+
+    fn ignore_flushes(&self) -> Result<(), StoreError> {
         if !self.disks.disk.ignores_flushes {
             return Ok(());
         }
         locked(&self.disks.made).values().try_for_each(PoweredDisk::ignore_flushes)
+    }
+
+    /// Errors that the file systems on the disks have found by themselves, where they count them.
+    pub fn file_system_errors(&self) -> Option<u64> {
+        locked(&self.disks.made).values().map(|disk| file_system_errors(&disk.mount_point())).sum()
     }
 
     /// Bytes that have come to the disks; `None` where one does not answer.

@@ -31,6 +31,7 @@ pub mod cluster;
 pub mod described;
 mod disks;
 pub mod ending;
+mod file_system_errors;
 pub mod holders;
 pub mod hosts;
 mod limits;

@@ -228,6 +228,11 @@ impl OpenStore {
         self.is_dead
     }
 
+    /// It is not to be used by another trial: its disk has failed.
+    pub fn spend(&mut self) {
+        self.is_dead = true;
+    }
+
     /// Takes the power that is to go, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
     /// and servers are started on that, and waited for until their cluster is whole.
     ///

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_core::fault::{Fault, On};
-use plimsoll_core::{CutAt, Disk, StoreError, Survivors};
+use plimsoll_core::{CutAt, Disk, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::place::{FALLBACK_BASES, random_name};
@@ -41,7 +41,19 @@ impl PoweredDisk {
         let failed = |error: &io::Error| StoreError::io(directory.display(), error);
         let above = directory.parent().unwrap_or(Path::new("/"));
         let link = match user {
-            Some(user) if !user.can_traverse(above)? => Some(directory.to_owned()),
+            Some(user) if !user.can_traverse(above)? => {
+                if !user.can_traverse(Path::new(FALLBACK_BASES[0]))? {
+                    let what = format!(
+                        "neither {} nor {} can be entered by {}",
+                        above.display(),
+                        FALLBACK_BASES[0],
+                        user.name
+                    );
+                    let next = format!("let {} in (chmod o+x), or keep runs elsewhere (XDG_STATE_HOME)", user.name);
+                    return Err(StoreError::new(StoreErrorKind::Permission, what).next(next));
+                }
+                Some(directory.to_owned())
+            }
             _ => None,
         };
         let elsewhere = match &link {
@@ -121,6 +133,9 @@ impl PoweredDisk {
     /// # Errors
     /// Whether it is the file system that cannot be mounted any more, and what went wrong.
     pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
+        // With what was wrong nothing could be mounted.
+        let mended = self.device.control().mend();
+        mended.map_err(|error| (false, told(error)))?;
         let mut cycled = self.device.power_cycle(&survivors);
         // Processes that were killed may take a while to be gone on a busy machine.
         for _ in 0..2 {

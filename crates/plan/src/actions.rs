@@ -1,15 +1,40 @@
-//! Actions of a drive: what is done to the store's servers while it is driven.
+//! Actions of a drive: what is done to the store's servers and disk while it is driven.
 
-use crate::document::{Reading, Section};
+use std::ops::Range;
+
+use plimsoll_core::Disk;
+use plimsoll_core::fault::Fault;
+
+use crate::document::{Node, Reading, Section, short};
 use crate::keys::ACTION;
-use crate::model::Action;
+use crate::model::{Action, ActionKind, StoreUse};
+use crate::sweep::{Choices, Point};
 
 /// Most actions of a drive.
 const ACTIONS_MAX: usize = 100;
 
+/// An action with a choice of what goes wrong.
+pub(crate) struct ActionDraft {
+    at_ns: u64,
+    what: Choices<ActionKind>,
+    span: Range<usize>,
+}
+
+impl ActionDraft {
+    /// It at a point of the sweep.
+    pub(crate) fn at(&self, point: &mut Point<'_>) -> Action {
+        Action { at_ns: self.at_ns, what: self.what.at(point) }
+    }
+
+    /// Where it stands, if it is done to a disk.
+    pub(crate) fn of_disk(&self) -> Option<Range<usize>> {
+        self.what.values().any(|what| what.is_of_disk()).then(|| self.span.clone())
+    }
+}
+
 impl Reading<'_> {
     /// The actions of a drive, in the order of their times.
-    pub(crate) fn actions(&self, drive: &Section<'_>) -> Option<Vec<Action>> {
+    pub(crate) fn actions(&self, phase: &str, drive: &Section<'_>) -> Option<Vec<ActionDraft>> {
         let Some(node) = drive.get("action") else { return Some(Vec::new()) };
         let tables = self.tables(&node)?;
         if tables.len() > ACTIONS_MAX {
@@ -20,11 +45,49 @@ impl Reading<'_> {
         for table in &tables {
             let section = self.section(table, "an action", &[ACTION])?;
             self.required(&section, "at", "at = \"3s\"")?;
-            self.required(&section, "what", "what = \"add\"")?;
-            let (at_ns, what) = (self.value(&section, "at", Self::whole), self.value(&section, "what", Self::named));
-            all.push(Action { at_ns: at_ns?, what: what? });
+            let at_ns = self.value(&section, "at", Self::whole);
+            let what = self.action(phase, &section)?;
+            all.push(ActionDraft { at_ns: at_ns?, what, span: table.span.clone() });
         }
         all.sort_by_key(|action| action.at_ns);
         Some(all)
+    }
+
+    fn action(&self, phase: &str, section: &Section<'_>) -> Option<Choices<ActionKind>> {
+        let node = self.required(section, "what", "what = \"add\"")?;
+        let what = self.value(section, "what", |this, node, takes| this.one_of(node, takes).map(str::to_owned))?;
+        if what == "fault" {
+            let fault = self.required(section, "fault", "fault = \"eio write once\"")?;
+            return self.choices(phase, &fault, |node| self.fault(node).map(ActionKind::Fault));
+        }
+        if section.get("fault").is_some() {
+            let told = format!("`{what}` has no `fault`");
+            let help = "leave it out, or write what = \"fault\"".to_owned();
+            return self.refuse(section.key_span("fault"), told, Some(help));
+        }
+        let kind = if what == "mend" { ActionKind::Mend } else { ActionKind::Add };
+        Some(Choices::fixed(kind, node.span))
+    }
+
+    /// The words of the fault device's control.
+    fn fault(&self, node: &Node<'_>) -> Option<Fault> {
+        let text = self.text(node)?;
+        text.parse().ok().or_else(|| {
+            let what = format!("`{}` is not a valid fault", short(text));
+            self.refuse(node.span.clone(), what, Some(format!("there are: {}", Fault::WORDS)))
+        })
+    }
+
+    /// Reports that the disk of `store` cannot do what is at `span`, if it cannot.
+    pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
+        if store.is_private() && Disk::of(&store.params).is_some() {
+            return;
+        }
+        let what = format!("the disk of `{}` cannot be told to fail", store.label);
+        let help = match store.is_private() && store.params.0.contains_key(Disk::PARAM) {
+            true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.kind),
+            false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
+        };
+        self.problem(span.clone(), what, Some(help));
     }
 }

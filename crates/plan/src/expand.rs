@@ -223,6 +223,9 @@ impl<'c> Reading<'c> {
         point: &mut Point<'_>,
     ) -> Option<String> {
         let spec = store.kind.spec();
+        if let Some(span) = &draft.step.disk {
+            self.has_disk(&store.store, span);
+        }
         if let Some(choices) = &draft.step.durability {
             let (durability, span) = choices.spanned(point);
             // What nobody said is as the store can do it.

@@ -69,6 +69,8 @@ pub enum Takes {
     Cut,
     /// Whose power goes: a word, or a node's number.
     PowerNode,
+    /// What a disk does wrong.
+    Fault,
     /// Names of samplers.
     Samplers,
     /// Stores: names, URLs or tables.
@@ -103,9 +105,9 @@ pub enum Unless {
 }
 
 use Takes::{
-    Codes, Cut, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors, Rate, RateShape, Samplers,
-    Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup, Whole,
-    Word, Workload,
+    Codes, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors, Rate, RateShape,
+    Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup,
+    Whole, Word, Workload,
 };
 use Unless::{Else, Is, Needed};
 
@@ -359,7 +361,7 @@ keys! {
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
             "Clients with operations and a rate of their own: `readers clients=8 mix=read rate=500/s`; once for each", option, see = "#several-scenarios";
-        action: Tables(ACTION), NONE, "What is done to the store's own servers meanwhile", see = "#what-is-done-meanwhile";
+        action: Tables(ACTION), NONE, "What is done to the store's own servers, or their disk, meanwhile", see = "#what-is-done-meanwhile";
         warmup: Warmup, Else("`\"0s\"`"),
             "Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
@@ -392,7 +394,9 @@ keys! {
     /// Keys of an action.
     ACTION {
         at: Time(0, TIME_NS_MAX), Needed, "When it begins, from the start of the phase";
-        what: Word("action", &["add"]), Needed, "What is done. `add`: one more node joins, and leaves when the trial ends";
+        what: Word("action", &["add", "fault", "mend"]), Needed,
+            "What is done. `add`: one more node joins, and leaves when the trial ends; `fault`: the disk does something wrong from then on; `mend`: nothing is wrong with it any more. The last two need the store's parameter `disk`";
+        fault: Fault, Else("of `fault` only"), "What the disk does wrong: `\"eio write once\"`", swept, see = "promises.md#other-faults";
     }
 
     /// Keys of a rate in waves.
@@ -478,6 +482,7 @@ impl Takes {
             Codes => "table of shares".to_owned(),
             Cut => "`flush N` or `write N`".to_owned(),
             PowerNode => "`all`, `primary`, or a node's number".to_owned(),
+            Fault => "a fault".to_owned(),
             Samplers | SweptKeys => "names".to_owned(),
             Stores => "names, URLs, tables".to_owned(),
             Phases | Tables(_) => "tables".to_owned(),

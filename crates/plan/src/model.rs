@@ -1,8 +1,10 @@
 //! What a plan comes to once it is read: trials, ready to run, and what is wanted of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use plimsoll_core::catalogue::LAB;
+use plimsoll_core::fault::Fault;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
 use plimsoll_core::{CutAt, Described, Durability, Mix, Params, PowerNode, Script, Survivors};
@@ -286,7 +288,7 @@ pub struct Drive {
     /// `workers` are of all together. None: all clients do the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<Scenario>,
-    /// What is done to the store's own servers meanwhile, in the order of their times.
+    /// What is done to the store's own servers and disk meanwhile, in the order of their times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
     /// When it ends.
@@ -307,8 +309,8 @@ pub struct Drive {
     pub power_node: PowerNode,
 }
 
-/// Something that is done to servers of our own while they are driven.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Something that is done to servers of our own, or to their disk, while they are driven.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Action {
     /// When it begins, in nanoseconds from the start of the phase.
     pub at_ns: u64,
@@ -316,11 +318,32 @@ pub struct Action {
     pub what: ActionKind,
 }
 
-plimsoll_core::words! {
-    /// What can be done to servers.
-    pub enum ActionKind {
-        /// One more node joins.
-        Add = "add",
+/// What can be done to servers, and to their disk.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionKind {
+    /// One more node joins.
+    Add,
+    /// The disk does something wrong from then on.
+    Fault(Fault),
+    /// Nothing is wrong with the disk any more.
+    Mend,
+}
+
+impl ActionKind {
+    /// Whether it is done to the disk.
+    pub fn is_of_disk(self) -> bool {
+        self != Self::Add
+    }
+}
+
+impl fmt::Display for ActionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add => f.write_str("add"),
+            Self::Fault(fault) => write!(f, "fault {fault}"),
+            Self::Mend => f.write_str("mend"),
+        }
     }
 }
 

@@ -113,7 +113,7 @@ fn driven(drive: &Drive) -> String {
     };
     let mut durability = drive.durability.name().to_owned();
     for action in &drive.actions {
-        durability += &format!(", {} at {}", action.what.name(), show_ns(action.at_ns));
+        durability += &format!(", {} at {}", action.what, show_ns(action.at_ns));
     }
     if drive.scenarios.is_empty() {
         let clients = clients(drive, drive.clients, &drive.pace, drive.think);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use plimsoll_core::pace::RATES_PER_S;
 use plimsoll_core::{CutAt, Durability, Mix, PowerNode, Survivors};
 
+use crate::actions::ActionDraft;
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{self, Takes};
 use crate::model::{Drive, PhaseKind, Step};
@@ -38,6 +39,8 @@ pub(crate) struct StepDraft {
     pub(crate) kinds: Vec<String>,
     /// The scenarios of a drive, each with its kinds of operation.
     pub(crate) scenarios: Vec<(String, Vec<String>)>,
+    /// Where it is that something is done to the store's disk.
+    pub(crate) disk: Option<Range<usize>>,
 }
 
 impl Reading<'_> {
@@ -127,6 +130,7 @@ impl Reading<'_> {
             durability: None,
             kinds: Vec::new(),
             scenarios: Vec::new(),
+            disk: None,
         };
         Some(match kind {
             PhaseKind::Load => {
@@ -139,7 +143,7 @@ impl Reading<'_> {
                     clients: clients.at(point),
                     durability: durability.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new(), scenarios: Vec::new() }
+                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new(), scenarios: Vec::new(), disk: None }
             }
             PhaseKind::Ask => {
                 let op = self
@@ -154,7 +158,7 @@ impl Reading<'_> {
                     count: count.at(point),
                     op_timeout_ns: op_timeout_ns.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: None, kinds, scenarios: Vec::new() }
+                StepDraft { at: Box::new(at), durability: None, kinds, scenarios: Vec::new(), disk: None }
             }
             PhaseKind::Drive => self.drive(phase, section, workload)?,
             PhaseKind::Settle => plain(Step::Settle),
@@ -163,7 +167,7 @@ impl Reading<'_> {
             PhaseKind::Power => {
                 let survivors = self.swept(section, phase, "survivors", Self::survivors)?;
                 let at = move |point: &mut Point<'_>| Step::Power { survivors: survivors.at(point) };
-                StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new() }
+                StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new(), disk: None }
             }
             PhaseKind::Check => plain(Step::Check),
         })
@@ -186,7 +190,7 @@ impl Reading<'_> {
             Some(node) => self.choices(phase, &node, |node| self.power_node(node)),
             None => Some(Choices::fixed(PowerNode::All, section.span.clone())),
         };
-        let (scenarios, actions) = (self.scenarios(section, workload), self.actions(section));
+        let (scenarios, actions) = (self.scenarios(section, workload), self.actions(phase, section));
         let mix = match (section.get("mix"), default_mix(workload)) {
             (None, _) if section.get("scenario").is_some() => {
                 scenarios.as_ref().map(|all| Choices::fixed(together(all), section.span.clone()))
@@ -219,11 +223,12 @@ impl Reading<'_> {
             let help = Some("say when it goes: power_cut = \"flush 200\"".to_owned());
             return self.refuse(section.key_span("power_node"), "nobody loses power in this phase", help);
         }
-        if power_cut.is_some() && !actions.is_empty() {
-            let what = "a power cut ends the phase, whatever an `action` has begun";
+        if power_cut.is_some() && actions.iter().any(|action| action.of_disk().is_none()) {
+            let what = "a power cut ends the phase, whatever an `action` on servers has begun";
             let help = Some("leave one of them out, or put them into two phases".to_owned());
             return self.refuse(section.key_span("power_cut"), what, help);
         }
+        let disk = actions.iter().find_map(ActionDraft::of_disk);
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -252,7 +257,7 @@ impl Reading<'_> {
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),
-                actions: actions.clone(),
+                actions: actions.iter().map(|action| action.at(point)).collect(),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
                 undisturbed_within_ns: None,
@@ -262,7 +267,7 @@ impl Reading<'_> {
                 power_node: power_node.at(point),
             })
         };
-        Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named })
+        Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named, disk })
     }
 
     /// A word of the key's.

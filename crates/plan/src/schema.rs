@@ -83,6 +83,7 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
         Takes::PowerNode => {
             json!({ "anyOf": [{ "enum": ["all", "primary"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
         }
+        Takes::Fault => json!({ "type": "string", "pattern": "^(ignore-flushes|eio|delay|full|bit-rot)( |$)" }),
         Takes::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })

@@ -153,6 +153,8 @@ plimsoll_core::words! {
         Integrity = "integrity check of the store",
         /// What the settings that were found promise of an acknowledged write.
         Promise = "acknowledged writes",
+        /// What it said, or did, after its disk had failed.
+        Fault = "after the disk's fault",
         /// When its maintenance cycle ends, and what to set.
         Cycle = "cycle",
         /// Why there is nothing to hold its records against.
@@ -274,7 +276,11 @@ plimsoll_core::words! {
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
         /// Of a power cut: seconds between the first disk that lost power and the last.
-        CutApart = "cut_apart_s",
+        CutApart = "cut_apart_seconds",
+        /// Reads that the store refused when everything was read back.
+        Unreadable = "unreadable",
+        /// Errors that the file system on the store's disk had found by itself by then.
+        FileSystemErrors = "file_system_errors",
     }
 }
 
@@ -350,6 +356,8 @@ plimsoll_core::words! {
         Witness = "witness",
         /// What the ledger cannot vouch for.
         Ledger = "ledger",
+        /// What was done to the store's disk: a fault by its words, or `mend`.
+        Disk = "disk",
     }
 }
 

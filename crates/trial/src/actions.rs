@@ -1,12 +1,14 @@
-//! What is done to servers of our own while they are driven, and taken back when the trial ends.
+//! What is done to servers of our own, and to their disk, while they are driven, and taken back when the trial ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::fault::Fault;
 use plimsoll_core::{Catalogue, Recipe, Servers};
+use plimsoll_lab::PowerSwitch;
 use plimsoll_lab::described::DescribedServer;
-use plimsoll_plan::model::{Action, ActionKind, Plan, StoreUse};
+use plimsoll_plan::model::{Action, ActionKind, Drive, Plan, StoreUse};
 use plimsoll_record::data::{Event, EventClass, Level};
 use plimsoll_sample::ServerProcesses;
 
@@ -20,7 +22,8 @@ use crate::sink::{Sinks, Told};
 /// Which store it is, and why.
 pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     for trial in &plan.trials {
-        let Some((name, _)) = trial.drives().find(|(_, drive)| !drive.actions.is_empty()) else { continue };
+        let is_on_servers = |drive: &Drive| drive.actions.iter().any(|action| !action.what.is_of_disk());
+        let Some((name, _)) = trial.drives().find(|(_, drive)| is_on_servers(drive)) else { continue };
         // A lab says so itself.
         if trial.store.lab().is_some() {
             continue;
@@ -53,8 +56,10 @@ pub struct Acting<'a> {
     pub trial: u32,
     /// How reports call the store.
     pub label: &'a str,
-    /// What is acted on.
-    pub servers: Arc<dyn Servers>,
+    /// The servers that are acted on, of a store that has some.
+    pub servers: Option<Arc<dyn Servers>>,
+    /// The disk that is, of a store that has one of ours.
+    pub disk: Option<PowerSwitch>,
     /// The processes that the server sampler reads.
     pub processes: &'a ServerProcesses,
     /// Processors that servers are bound to.
@@ -68,6 +73,8 @@ pub struct Acted {
     pub added: Vec<usize>,
     /// How long the longest of them took, in seconds.
     pub join_s: Option<f64>,
+    /// The disk has done something wrong.
+    pub has_fault: bool,
     /// The first that failed.
     pub failed: Option<TrialError>,
 }
@@ -79,12 +86,14 @@ impl Acting<'_> {
         for action in actions {
             let wait = Duration::from_nanos(action.at_ns).saturating_sub(began.elapsed());
             if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-                let text = format!("the phase ended before it was time to {} a node", action.what.name());
+                let text = format!("the phase ended before it was time for this action: {}", action.what);
                 acted.failed = self.tell(Level::Warning, self.sinks.clock.now_ns(), text).err();
                 break;
             }
             let done = match action.what {
                 ActionKind::Add => self.add(&mut acted),
+                ActionKind::Fault(fault) => self.fault(fault, &mut acted),
+                ActionKind::Mend => self.mend(),
             };
             if let Err(error) = done {
                 acted.failed = Some(error);
@@ -94,10 +103,30 @@ impl Acting<'_> {
         acted
     }
 
+    fn disk(&self) -> Result<&PowerSwitch, TrialError> {
+        self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot be told to fail"))
+    }
+
+    fn fault(&self, fault: Fault, acted: &mut Acted) -> Result<(), TrialError> {
+        // Before it begins: nothing that comes of it is to be earlier.
+        let now_ns = self.sinks.clock.now_ns();
+        self.disk()?.fault(fault)?;
+        acted.has_fault = true;
+        self.tell_of(EventClass::Disk, Level::Warning, (now_ns, now_ns), format!("disk: {fault}"))
+    }
+
+    fn mend(&self) -> Result<(), TrialError> {
+        self.disk()?.mend()?;
+        let now_ns = self.sinks.clock.now_ns();
+        self.tell_of(EventClass::Disk, Level::Info, (now_ns, now_ns), "disk: mended".to_owned())
+    }
+
     fn add(&self, acted: &mut Acted) -> Result<(), TrialError> {
+        let no_servers = || TrialError::usage("this store has no servers that could be joined");
+        let servers = self.servers.as_ref().ok_or_else(no_servers)?;
         self.sinks.show(&Told::Note(format!("{}: a node joins", self.label)));
         let (from_ns, since) = (self.sinks.clock.now_ns(), Instant::now());
-        let added = self.servers.add();
+        let added = servers.add();
         let seconds = since.elapsed().as_secs_f64();
         let number = match added {
             Ok(number) => number,
@@ -112,8 +141,8 @@ impl Acting<'_> {
         };
         acted.added.push(number);
         acted.join_s = Some(acted.join_s.unwrap_or(0.0).max(seconds));
-        self.processes.set(self.servers.pids());
-        pin::server(&self.servers.pids(), self.server_pin)?;
+        self.processes.set(servers.pids());
+        pin::server(&servers.pids(), self.server_pin)?;
         self.tell(
             Level::Warning,
             from_ns,
@@ -123,8 +152,17 @@ impl Acting<'_> {
 
     /// Records an event from then until now.
     fn tell(&self, level: Level, from_ns: u64, text: String) -> Result<(), TrialError> {
-        let (until_ns, subject) = (self.sinks.clock.now_ns(), self.label.to_owned());
-        let (trial, class) = (Some(self.trial), EventClass::Store);
+        self.tell_of(EventClass::Store, level, (from_ns, self.sinks.clock.now_ns()), text)
+    }
+
+    fn tell_of(
+        &self,
+        class: EventClass,
+        level: Level,
+        (from_ns, until_ns): (u64, u64),
+        text: String,
+    ) -> Result<(), TrialError> {
+        let (trial, subject) = (Some(self.trial), self.label.to_owned());
         Ok(self.sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level, class, subject, text }))?)
     }
 
@@ -133,16 +171,17 @@ impl Acting<'_> {
     /// # Errors
     /// What the recording fails with; that a node does not leave is an event.
     pub fn take_back(&self, added: &[usize]) -> Result<(), TrialError> {
+        let Some(servers) = &self.servers else { return Ok(()) };
         for number in added.iter().rev() {
             let from_ns = self.sinks.clock.now_ns();
-            match self.servers.remove(*number) {
+            match servers.remove(*number) {
                 Ok(()) => self.tell(Level::Info, from_ns, format!("node {} left", number + 1))?,
                 Err(error) => {
                     self.tell(Level::Warning, from_ns, format!("node {} does not leave: {error}", number + 1))?;
                 }
             }
         }
-        self.processes.set(self.servers.pids());
+        self.processes.set(servers.pids());
         Ok(())
     }
 }

@@ -267,7 +267,10 @@ impl<'b> Board<'b> {
                     left => format!("; {} of it not tried", number::plural(left, "more cut is", "more cuts are")),
                 };
                 let text = format!("{}: {error}{goes}", self.name(trial));
-                self.run_sink.take(&Told::Notice(format!("failed: {text}")));
+                // Of the only one the error itself says it.
+                if state.done > 1 || !state.waiting.is_empty() || !state.running.is_empty() {
+                    self.run_sink.take(&Told::Notice(format!("failed: {text}")));
+                }
                 // Where it cannot be recorded, that is the error.
                 let told = sinks.event(Some(trial.ordinal), Level::Error, EventClass::Store, &trial.store.label, text);
                 state.failed.get_or_insert(told.map_or_else(TrialError::from, |()| error));

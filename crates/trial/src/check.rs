@@ -25,8 +25,8 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     let started = Instant::now();
     let mut check = None;
     if trial.ledger.is_some() {
-        let read = read_back(trial, ordinal)
-            .and_then(|check| check.map_or(Ok(None), |check| read_copies(trial, ordinal, check)));
+        let read = read_back(trial, ordinal, end)
+            .and_then(|check| check.map_or(Ok(None), |check| read_copies(trial, ordinal, check, end)));
         check = match read {
             Ok(None) => return Ok(()),
             Ok(check) => check,
@@ -34,16 +34,20 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             Err(error) => {
                 // Of what cannot be read nothing is known; that is said too.
                 let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
-                if let Some(check) = verdict(trial, ordinal, |_| found) {
-                    trial.context.sinks.tell(Told::Ledger(check))?;
+                check = verdict(trial, ordinal, |_| found);
+                if !trial.acted.has_fault {
+                    check.map_or(Ok(()), |check| trial.context.sinks.tell(Told::Ledger(check)))?;
+                    return Err(error);
                 }
-                return Err(error);
+                trial.answered(error, end)?;
+                check
             }
         };
     } else {
         end.remarks.push((About::Ledger, "there is nothing to hold records against".to_owned()));
     }
     let integrity = trial.store.check_integrity();
+    trial.push_file_system_errors(end);
     let has_ledger = check.is_some();
     if let Some(mut check) = check {
         // Damage is a broken promise like a lost write, not the end of the run.
@@ -75,10 +79,14 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
 }
 
 /// `None` when the user wanted an end meanwhile: half of the records would look like losses.
-fn read_back(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<LedgerCheck>, TrialError> {
+fn read_back(
+    trial: &mut TrialRun<'_, '_>,
+    ordinal: u32,
+    end: &mut PhaseEnd,
+) -> Result<Option<LedgerCheck>, TrialError> {
     let by_key = (0..).zip(trial.workload.kinds()).find(|(_, kind)| kind.call == Call::Kv(KvCall::Get));
     let found = match by_key.map(|(kind, _)| kind) {
-        Some(kind) => key_by_key(trial, ordinal, kind)?,
+        Some(kind) => key_by_key(trial, ordinal, kind, end)?,
         None => all_at_once(trial, ordinal)?,
     };
     if trial.context.is_stopped() {
@@ -93,6 +101,7 @@ fn read_copies(
     trial: &mut TrialRun<'_, '_>,
     ordinal: u32,
     mut check: LedgerCheck,
+    end: &mut PhaseEnd,
 ) -> Result<Option<LedgerCheck>, TrialError> {
     if !trial.was_cut {
         return Ok(Some(check));
@@ -111,7 +120,7 @@ fn read_copies(
     for node in copies {
         let name = format!("node {}", node + 1);
         trial.store.read_copy(Some(node));
-        let read = read_back(trial, ordinal);
+        let read = read_back(trial, ordinal, end);
         trial.store.read_copy(None);
         let read = read.map_err(|error| TrialError { what: format!("{name}: {}", error.what), ..error })?;
         let Some(copy) = read else { return Ok(None) };
@@ -150,11 +159,16 @@ pub(crate) fn verdict(
 }
 
 /// Reads what may be there, one key after the other: the ledger itself looks on.
-fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Result<Option<ReadBack>, TrialError> {
+fn key_by_key(
+    trial: &mut TrialRun<'_, '_>,
+    ordinal: u32,
+    kind: KindId,
+    end: &mut PhaseEnd,
+) -> Result<Option<ReadBack>, TrialError> {
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
     let stream: Arc<dyn Stream> = ledger.each_key(kind, READ_BACK_CLIENTS).into();
     let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.load_ns);
-    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, ..trial.spec() };
+    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: !trial.acted.has_fault, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
     let durability = last_durability(trial);
     let durability = match trial.store.sessions(1, durability) {
@@ -164,7 +178,11 @@ fn key_by_key(trial: &mut TrialRun<'_, '_>, ordinal: u32, kind: KindId) -> Resul
     };
     let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);
     let result = trial.driven(Driven { measured: false, reads_back: true, ..driven })?;
-    if !trial.context.is_stopped() {
+    if trial.acted.has_fault {
+        // What a damaged disk does not give is not there; whether the store says so is what is to be known.
+        trial.tell_errors(end, &result);
+        end.push(ResultName::Unreadable, result.errors.iter().map(|error| error.count).sum::<u64>() as f64);
+    } else if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
     }
     Ok(None)

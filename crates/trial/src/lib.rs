@@ -27,6 +27,7 @@ mod data;
 mod drive_spec;
 mod durability;
 mod error;
+mod faulted;
 mod found;
 mod line;
 mod needs;

@@ -179,6 +179,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 /// what is left, and no error.
 pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
     let Open { store_use, store, waits } = open;
+    let failed = failed || store.is_dead();
     waits.leave(failed);
     if failed && store_use.is_private() {
         // One that is not closed but dropped knows that something failed, and keeps its server's log.

@@ -99,6 +99,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) not_cold: Option<String>,
     /// When the phase began that was driven last.
     pub(crate) driven_from_ns: u64,
+    /// The store has failed after its disk had, and is to be opened again.
+    pub(crate) is_hurt: bool,
     /// The store did not start again after a power cut; there is nothing more to ask it.
     pub(crate) is_dead: bool,
     /// It has lost power, and is back: whatever a node has a copy of is to be looked at.
@@ -226,12 +228,12 @@ impl TrialRun<'_, '_> {
             Some(power) => power.drain(ledger, driven.ordinal as u16, &sinks.clock),
             None => ledger.drain(),
         };
-        let servers = store.servers().filter(|_| !driven.actions.is_empty());
-        let acting = servers.map(|servers| Acting {
+        let acting = (!driven.actions.is_empty()).then(|| Acting {
             sinks,
             trial: trial.ordinal,
             label,
-            servers,
+            servers: store.servers(),
+            disk: store.power_switch(),
             processes: context.server,
             server_pin: &context.plan.server_pin,
         });
@@ -277,6 +279,7 @@ impl TrialRun<'_, '_> {
         });
         self.acted.added.append(&mut acted.added);
         self.acted.join_s = acted.join_s;
+        self.acted.has_fault |= acted.has_fault;
         if let Some(ledger) = ledger.as_mut() {
             match power {
                 Some(_) => power::drained(ledger, drain),

@@ -133,19 +133,26 @@ impl TrialRun<'_, '_> {
                 self.is_dead = true;
                 Err(error.into())
             }
-            Err(error) => self.did_not_start(ordinal, &error, end),
+            Err(error) => self.did_not_start(ordinal, "the power cut", &error, end),
         }
     }
 
-    fn did_not_start(&mut self, ordinal: u32, error: &StoreError, end: &mut PhaseEnd) -> Result<(), TrialError> {
+    /// Says so, and that nothing more is to be asked.
+    pub(crate) fn did_not_start(
+        &mut self,
+        ordinal: u32,
+        after: &str,
+        error: &StoreError,
+        end: &mut PhaseEnd,
+    ) -> Result<(), TrialError> {
         self.is_dead = true;
-        let text = format!("it did not start again after the power cut: {error}");
+        let text = format!("it did not start again after {after}: {error}");
         let (sinks, label) = (self.context.sinks, &self.trial.store.label);
         sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
         end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
         let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
-        check.sentence = format!("It did not start again after the power cut: {error}.");
+        check.sentence = format!("It did not start again after {after}: {error}.");
         check.wrong.insert(DID_NOT_START.to_owned(), 1);
         Ok(sinks.tell(Told::Ledger(check))?)
     }

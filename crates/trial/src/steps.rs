@@ -220,8 +220,11 @@ impl TrialRun<'_, '_> {
             return Ok(());
         }
         // Nothing when nobody waits for its answer any more.
-        let counted =
-            self.cycles().or_else(|error| if error.is_interrupt() { Ok(BTreeMap::new()) } else { Err(error) });
+        let counted = match self.cycles() {
+            Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
+            Err(error) => self.answered(error, end).map(|()| BTreeMap::new()),
+            counted => counted,
+        };
         for (subject, ended) in counted? {
             let value = (ended - cycles.get(&subject).copied().unwrap_or(0.0)).max(0.0);
             end.results.push(PhaseResult { name: ResultName::Cycles, subject, value, n: 1 });
@@ -278,6 +281,14 @@ impl TrialRun<'_, '_> {
         {
             end.state = PhaseState::Complete;
         }
+        if self.acted.has_fault
+            && matches!(result.stop, StopReason::Backlog | StopReason::Hung)
+            && let PhaseState::Failed(text) = std::mem::replace(&mut end.state, PhaseState::Complete)
+        {
+            self.is_hurt = true;
+            self.said(text, end)?;
+        }
+        self.is_hurt |= result.lost_connections > 0;
         Ok(())
     }
 
@@ -326,13 +337,18 @@ impl TrialRun<'_, '_> {
 
     fn push_totals(&self, end: &mut PhaseEnd, result: &DriveResult) {
         end.push(ResultName::Ops, result.ops as f64);
-        // What sessions met with after a cut is nobody's fault, and what before it may be.
-        let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
         let stopped: u64 =
             result.errors.iter().filter(|error| error.code == waits::STOPPED).map(|error| error.count).sum();
         if stopped > 0 {
             end.push(ResultName::Stopped, stopped as f64);
         }
+        self.tell_errors(end, result);
+    }
+
+    /// Says of each error how often it was met with.
+    pub(crate) fn tell_errors(&self, end: &mut PhaseEnd, result: &DriveResult) {
+        // What sessions met with after a cut is nobody's fault, and what before it may be.
+        let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
         let tell = |level, class, subject: String, text| {
             // A recording that cannot take it fails the next call that matters.
             let _ = self.context.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);

@@ -86,18 +86,20 @@ pub fn run(
         acted: Acted::default(),
         not_cold: None,
         driven_from_ns: 0,
+        is_hurt: false,
         is_dead: false,
         was_cut: false,
         found,
         to_settle,
     };
     let phases = run.phases();
+    let mended = run.give_up_disk();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
     let taken_back = run.take_back();
     // A phase that was cut short leaves data that nobody has seen the whole of.
     run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
-    phases.and(checked).and(taken_back)?;
+    phases.and(mended).and(checked).and(taken_back)?;
     let sinks = run.context.sinks;
     Ok(sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?)
 }
@@ -196,7 +198,8 @@ impl TrialRun<'_, '_> {
             if failed.is_some() && self.has_lost_power().unwrap_or(true) {
                 break;
             }
-            let died = if matches!(phase.step, Step::Check) { self.revive(failed.is_some()).err() } else { None };
+            let is_check = matches!(phase.step, Step::Check) && !self.acted.has_fault;
+            let died = if is_check { self.revive(failed.is_some()).err() } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
             }
@@ -217,7 +220,7 @@ impl TrialRun<'_, '_> {
         let (sinks, processes) = (self.context.sinks, self.context.server);
         let (trial, label) = (self.trial.ordinal, &self.trial.store.label);
         let server_pin = &self.context.plan.server_pin;
-        let acting = Acting { sinks, trial, label, servers, processes, server_pin };
+        let acting = Acting { sinks, trial, label, servers: Some(servers), disk: None, processes, server_pin };
         acting.take_back(&self.acted.added)
     }
 
@@ -255,7 +258,13 @@ impl TrialRun<'_, '_> {
             self.driven_from_ns = header.start_ns;
         }
         sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
-        let result = self.step(ordinal, phase, &mut end);
+        let result = match &phase.step {
+            // That brings it back by itself.
+            Step::Power { .. } => Ok(true),
+            _ => self.come_back(ordinal, &mut end),
+        };
+        let result = result.and_then(|is_there| if is_there { self.step(ordinal, phase, &mut end) } else { Ok(()) });
+        let result = result.or_else(|error| self.answered(error, &mut end));
         end.end_ns = sinks.clock.now_ns();
         // That nobody waited for the store any more is no error of the phase's: the user wanted its end.
         let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });

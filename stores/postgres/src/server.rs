@@ -45,6 +45,8 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 pub struct PostgresRecipe {
     /// Its settings, by PostgreSQL's names.
     pub settings: Vec<(String, String)>,
+    /// What is made before the first start is synced by somebody else, all at once.
+    pub synced_later: bool,
     /// Pages have checksums.
     pub checksums: bool,
     /// How many servers there are: the first is the primary.
@@ -63,6 +65,7 @@ impl Default for PostgresRecipe {
     fn default() -> Self {
         Self {
             settings: Vec::new(),
+            synced_later: false,
             checksums: false,
             nodes: 1,
             synchronous: 0,
@@ -225,12 +228,14 @@ impl Recipe for PostgresRecipe {
                 below(PASS_FILE),
                 node.number + 1
             );
-            let arguments = ["-D", &data, "-d", &conninfo, "-R", "-X", "stream", "-c", "fast"];
+            let mut arguments = vec!["-D", &data, "-d", &conninfo, "-R", "-X", "stream", "-c", "fast"];
+            arguments.extend(self.synced_later.then_some("--no-sync"));
             return Ok(Some(Launch::new("pg_basebackup", POSTGRES.find()?.with_file_name("pg_basebackup"), arguments)));
         }
-        // initdb syncs what it wrote. Without that the kernel would write it half a minute later, in a trial.
+        // initdb syncs each file that it wrote. Without that the kernel would write it half a minute later, in a trial.
         let mut arguments =
             ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
+        arguments.extend(self.synced_later.then(|| "--no-sync".to_owned()));
         arguments.extend(self.checksums.then(|| "--data-checksums".to_owned()));
         arguments.extend((!self.is_alone()).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));
         Ok(Some(Launch::new("initdb", POSTGRES.find()?.with_file_name("initdb"), arguments)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
+    Dialect, Disk, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
     Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
     with_limits,
 };
@@ -307,7 +307,9 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
             .next("Ask for nodes = 3, and leave `pgbouncer` out."));
     }
     let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
-    Ok(PostgresRecipe { settings, checksums, nodes, synchronous, instances, proxied, pooled })
+    // A disk that can lose power is synced as a whole before anything is driven on it.
+    let synced_later = Disk::of(params).is_some();
+    Ok(PostgresRecipe { settings, synced_later, checksums, nodes, synchronous, instances, proxied, pooled })
 }
 
 /// What a private server is started with. What is not given is at PostgreSQL's own default.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{PromiseState, PromiseView, VerdictState};
-use plimsoll_record::data::{DID_NOT_START, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run};
+use plimsoll_record::data::{
+    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run,
+};
 
 use crate::recorded;
 
@@ -104,4 +106,44 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     let one = promise(&[KEPT, Cut { wrong: Some((DID_NOT_START, 1)), lost: 1_000, ..KEPT }]);
     assert_eq!((one.state, one.recovery_s), (PromiseState::NotStarted, None));
     assert!(one.sentence.contains("did not start again after 1 of 2 power cuts"), "{}", one.sentence);
+}
+
+#[test]
+fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
+    let cell = |name: &str, trials: std::ops::Range<u32>| Cell {
+        name: name.to_owned(),
+        store: name.to_owned(),
+        fault: "ext4 · none".to_owned(),
+        cuts: trials.map(|trial| (trial, format!("flush {}", 10 + trial))).collect(),
+        command: format!("plimsoll promise {name}"),
+    };
+    let trial = |ordinal: u32, one: Cut| {
+        let mut trial = cut(&[one]).trials.remove(0);
+        trial.header.ordinal = ordinal;
+        trial.phases.iter_mut().for_each(|phase| phase.header.trial = ordinal);
+        trial
+    };
+    let mut run = cut(&[]);
+    run.header.outline.trials = 8;
+    run.header.outline.cells = vec![cell("a", 0..3), cell("b", 3..5), cell("c", 5..7), cell("d", 7..8)];
+    let lost = Cut { lost: 4, ..KEPT };
+    run.trials = vec![trial(0, KEPT), trial(1, lost), trial(3, KEPT), trial(4, KEPT)];
+    // Nobody looked for what had been acknowledged.
+    run.trials.push(trial(7, KEPT));
+    run.trials[4].ledgers.clear();
+    let found = view(&run);
+    let seen: Vec<_> =
+        found.promises.iter().map(|one| (one.state, one.cuts, one.cuts_not_needed, one.repeat.as_str())).collect();
+    assert_eq!(
+        seen,
+        [
+            (PromiseState::Lost, 2, 1, "plimsoll promise a --cut 'flush 11'"),
+            (PromiseState::Kept, 2, 0, "plimsoll promise b --cut 'flush 13,flush 14'"),
+            (PromiseState::NotTried, 0, 0, "plimsoll promise c --cut 'flush 15,flush 16'"),
+            (PromiseState::NotKnown, 0, 0, "plimsoll promise d --cut 'flush 17'"),
+        ]
+    );
+    // What was not needed is not missing; what was not tried is.
+    let reasons = found.verdict.reasons.join(" ");
+    assert!(reasons.contains("5 of 7 trials were run"), "{reasons}");
 }

@@ -17,6 +17,7 @@ mod coupons;
 mod csv_values;
 mod damage;
 mod described;
+mod disk_fault;
 mod doctor;
 mod failures;
 mod faultfs;

@@ -120,14 +120,15 @@ fn no_store_keeps_anything_on_a_disk_that_ignores_flushes() {
 #[test]
 fn all_nodes_of_a_cluster_lose_power_at_one_moment_or_its_primary_does() {
     let nodes = ["postgres-replicas", "--nodes", "all,primary"];
-    let how = ["--durability", "durable", "--for", "15s", "--survivors", "none", "--cuts", "1"];
+    // The write that the cut comes with is at risk.
+    let how = ["--durability", "durable", "--for", "15s", "--survivors", "none", "--cut", "write 200"];
     expect(&[&nodes[..], &how[..]].concat(), 0, &[("power_node=all", "kept"), ("power_node=primary", "kept")]);
 }
 
 #[test]
 fn one_node_of_a_cluster_loses_power_and_has_everything_when_it_is_back() {
     let place = Place::new();
-    let how = ["--survivors", "none", "--cuts", "1", "--for", "15s", "--json", "--quiet"];
+    let how = ["--survivors", "none", "--cut", "write 200", "--for", "15s", "--json", "--quiet"];
     let ran = place.run(&[&["promise", "etcd", "--set", "etcd.nodes=3", "--nodes", "2"][..], &how[..]].concat());
     let ran = ran.expect(0);
     let found = promises(&ran.out);

@@ -343,9 +343,9 @@ impl Tree {
 
     /// Begins to keep what is in a file, where that is not so.
     fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
-        if let Entry::Vacant(vacant) = self.layer().files.entry(node.ino) {
+        if let Entry::Vacant(place) = self.layer().files.entry(node.ino) {
             let durable_bytes = node.data()?.metadata()?.len();
-            vacant.insert(Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
+            place.insert(Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
         }
         Ok(())
     }

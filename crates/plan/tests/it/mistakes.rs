@@ -673,3 +673,52 @@ fn a_line_has_bounds_and_a_goal_that_a_rate_can_break() {
     let twice = "\n[[phase]]\nname = \"b\"\ndo = \"drive\"\nfor = \"1s\"\nmix = { read = 1 }";
     added(&format!("{twice}{goals}«[line]»"), "a load line is searched with one `drive` phase, not 2", "");
 }
+
+#[test]
+fn what_is_done_to_a_disk_is_said_in_its_words() {
+    let known = "ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, \
+        full or bit-rot SEED SHARE";
+    for wrong in ["eio wrote once", "eio write", "eio read silent 3", "delay write 1 2 0", "bit-rot 7 1.5", "full 1"] {
+        added(
+            &format!("action = [{{ at = \"1s\", what = \"fault\", fault = «\"{wrong}\"» }}]"),
+            &format!("`{wrong}` is not a valid fault"),
+            &format!("there are: {known}"),
+        );
+    }
+    added(
+        "action = [{ at = \"1s\", what = \"break\", fault = \"full\" }]".replace("\"break\"", "«\"break\"»").as_str(),
+        "unknown action `break`",
+        "there are: add, fault, mend",
+    );
+    added(
+        "action = [«{ at = \"1s\", what = \"fault\" }»]",
+        "an action needs `fault`",
+        "write fault = \"eio write once\"",
+    );
+    added(
+        "action = [{ at = \"1s\", what = \"mend\", «fault» = \"full\" }]",
+        "`mend` has no `fault`",
+        "leave it out, or write what = \"fault\"",
+    );
+}
+
+#[test]
+fn a_disk_that_is_none_of_ours_is_told_nothing() {
+    let help = "only a store that is started here, and keeps data, can be put on one that can";
+    for action in ["what = \"fault\", fault = \"eio write once\"", "what = \"mend\""] {
+        added(
+            &format!("action = [«{{ at = \"1s\", {action} }}»]"),
+            "the disk of `sqlite` cannot be told to fail",
+            help,
+        );
+    }
+}
+
+#[test]
+fn a_power_cut_ends_what_is_done_to_servers() {
+    added(
+        "action = [{ at = \"1s\", what = \"add\" }]\n«power_cut» = \"flush 3\"",
+        "a power cut ends the phase, whatever an `action` on servers has begun",
+        "leave one of them out, or put them into two phases",
+    );
+}

@@ -155,6 +155,40 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     ]
 }
 
+/// What came of disks that did something wrong.
+pub fn disk_faults(view: &RunView) -> Body<'_> {
+    let mut body = Body::noted(
+        "the disk did something wrong under load; errors: operations that the store refused from then on; wrong answers: records in its \
+         answers that were not as they had been written, or missing",
+    );
+    let columns = [
+        vec![words("trial"), words("noticed by"), numbers("errors"), numbers("wrong answers")],
+        vec![numbers("lost"), numbers("damaged"), words("said").spare(1)],
+    ];
+    let mut table = Table::new("Disk faults", columns.concat());
+    for one in &view.disk_faults {
+        let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
+        let tone = match (one.noticed.is_empty(), has_harm) {
+            (false, _) => Tone::Open,
+            (true, false) => Tone::Good,
+            (true, true) => Tone::Bad,
+        };
+        let mut name = Cell::from(&one.name);
+        name.more.extend(one.faults.iter().filter(|fault| !one.name.contains(fault.as_str())).cloned());
+        table.row(cells![
+            name,
+            tone.text(one.noticed_by()),
+            number::count(one.errors),
+            bad(one.wrong_answers),
+            one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad),
+            bad(one.damaged),
+            one.said.join("; "),
+        ]);
+    }
+    body.table(table);
+    body
+}
+
 /// Open where something is wrong, so that it is seen at once and on paper.
 fn answers_by_phase(view: &RunView, body: &mut Body<'_>) {
     let counts = ["answers", "records expected", "got", "missing", "wrong"].map(numbers);

@@ -22,6 +22,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", main, promises::promises(view, full)),
+        (true, "disk-faults", "Disk faults", main, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", main, results::goals(view, full)),
         (true, "line", "Load line", main, series::lines(view, full)),
         (true, "ab", "Two sides in turn", main, series::ab(view, full)),

@@ -1,0 +1,60 @@
+//! What came of a disk that did something wrong while a store was driven: who noticed, and what nobody did.
+
+use plimsoll_record::data::{About, DID_NOT_START, EventClass, Phase, PhaseKind, ResultName, Run, Trial};
+
+use crate::name;
+use crate::view::{DiskFaultView, Noticed};
+
+/// How a ledger calls a failed integrity check among what is wrong.
+const INTEGRITY: &str = "integrity";
+/// What stands before a fault in the text of its event.
+const DISK: &str = "disk: ";
+
+/// Each trial of `run` whose disk did something wrong.
+pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
+    run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
+}
+
+fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
+    let is_its = |event: &&plimsoll_record::data::Event| {
+        event.class == EventClass::Disk && event.trial == Some(trial.header.ordinal)
+    };
+    let events: Vec<_> = run.events.iter().filter(is_its).collect();
+    let from_ns = events.first()?.from_ns;
+    // Operations of a load are others, and its phase was over by then.
+    let after: Vec<&Phase> = trial.phases.iter().filter(|phase| phase.end.end_ns >= from_ns).collect();
+    let errors =
+        after.iter().flat_map(|phase| &phase.end.results).filter(|result| result.name == ResultName::ErrorCode);
+    let errors = errors.map(|result| result.value as u64).sum();
+    let said = after.iter().flat_map(|phase| &phase.end.remarks).filter(|(about, _)| *about == About::Fault);
+    let mut said: Vec<String> = said.map(|(_, text)| text.clone()).collect();
+    let answers = trial.answers.iter().filter(|answers| {
+        after.iter().any(|phase| phase.header.ordinal == answers.phase && phase.header.kind != PhaseKind::Check)
+    });
+    let wrong_answers = answers.map(|answers| answers.counts.wrong + answers.counts.missing).sum();
+    let ledger = trial.ledgers.last();
+    let wrong = |wanted: &str| ledger.is_some_and(|ledger| ledger.wrong.get(wanted).is_some_and(|count| *count > 0));
+    let damaged = ledger.map_or(0, |ledger| {
+        let others = ledger.wrong.iter().filter(|(name, _)| ![INTEGRITY, DID_NOT_START].contains(&name.as_str()));
+        others.map(|(_, count)| count).sum()
+    });
+    let counted = after.iter().filter_map(|phase| phase.end.result(ResultName::FileSystemErrors));
+    let has_counted = counted.map(|result| result.value).fold(0.0, f64::max) > 0.0;
+    let has_ended = wrong(DID_NOT_START);
+    said.extend(ledger.filter(|_| has_ended).map(|ledger| ledger.sentence.clone()));
+    let noticed = [
+        (Noticed::FileSystem, has_counted),
+        (Noticed::Store, errors > 0 || !said.is_empty()),
+        (Noticed::Check, wrong(INTEGRITY)),
+    ];
+    Some(DiskFaultView {
+        name: name::trial(&trial.header),
+        faults: events.iter().map(|event| event.text.trim_start_matches(DISK).to_owned()).collect(),
+        noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
+        errors,
+        wrong_answers,
+        lost: ledger.filter(|ledger| ledger.complete).map(|ledger| ledger.lost),
+        damaged,
+        said,
+    })
+}

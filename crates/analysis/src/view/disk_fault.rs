@@ -1,0 +1,48 @@
+//! What came of disks that did something wrong, and who noticed.
+
+use serde::Serialize;
+
+plimsoll_core::words! {
+    /// Who noticed that a disk had done something wrong.
+    pub enum Noticed {
+        /// The file system on it, by its own count of errors.
+        FileSystem = "file system",
+        /// The store: it refused operations, or ended.
+        Store = "store",
+        /// The store's integrity check, when it was asked.
+        Check = "integrity check",
+    }
+}
+
+/// A trial whose disk did something wrong.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DiskFaultView {
+    /// The trial.
+    pub name: String,
+    /// What the disk was told to do, in order: `eio write once`, `mended`.
+    pub faults: Vec<String>,
+    /// Who noticed; nobody where it is empty.
+    pub noticed: Vec<Noticed>,
+    /// Operations that ended with an error from then on, also of those that read everything back.
+    pub errors: u64,
+    /// Records in answers that were wrong or missing, while operations were driven.
+    pub wrong_answers: u64,
+    /// Acknowledged writes that were not there afterwards; `null` where what the store held could not be read.
+    pub lost: Option<u64>,
+    /// Records that nobody wrote like that, when everything was read back.
+    pub damaged: u64,
+    /// What the store said or did beside, and why it did not start again.
+    pub said: Vec<String>,
+}
+
+impl DiskFaultView {
+    /// Who noticed, in words: `nobody` where there was something, `nothing to notice` where there was not.
+    pub fn noticed_by(&self) -> String {
+        let names: Vec<&str> = self.noticed.iter().map(|noticed| noticed.name()).collect();
+        match (names.is_empty(), self.wrong_answers + self.lost.unwrap_or(0) + self.damaged) {
+            (false, _) => names.join(", "),
+            (true, 0) => "nothing to notice".to_owned(),
+            (true, _) => "nobody but the ledger".to_owned(),
+        }
+    }
+}

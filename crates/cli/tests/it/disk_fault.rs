@@ -1,0 +1,75 @@
+//! Disks that fail, rot or lie under a driven store: what the store says, and who notices.
+
+use serde_json::Value;
+
+use crate::bench::Place;
+
+/// A plan that loads and updates, has the disk do something wrong, and goes on as `then` says.
+fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
+    place.plan(&format!(
+        "stores = [{store}]\n[workload]\nname = \"kv\"\nrecords = 2000\nfield_length = 100\n\
+         [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"800ms\"\nmix = {{ update = 1 }}\ndurability = \"durable\"\n\
+         op_timeout = \"5s\"\naction = [{action}]\n{then}"
+    ))
+}
+
+/// What a run says of the one disk that failed in it.
+#[track_caller]
+fn fault(place: &Place, plan: &str, code: i32) -> Value {
+    let ran = place.run(&["run", plan, "--json", "--quiet"]).expect(code);
+    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!(report["report"]["disk_faults"].as_array().map(Vec::len), Some(1), "{report}");
+    report["report"]["disk_faults"][0].clone()
+}
+
+const POWER_AND_CHECK: &str = "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n";
+
+#[test]
+fn what_was_acknowledged_before_flushes_failed_is_there_when_the_disk_works_again() {
+    for store in ["sqlite", "postgres"] {
+        let place = Place::new();
+        let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio flush always\" }";
+        let store = format!("{{ store = \"{store}\", disk = \"ext4\" }}");
+        let found = fault(&place, &plan(&place, &store, action, POWER_AND_CHECK), 0);
+        assert_eq!(found["faults"], serde_json::json!(["eio flush always"]), "{found}");
+        assert!(found["noticed"].as_array().unwrap().contains(&"store".into()), "{found}");
+        assert!(found["errors"].as_u64().unwrap() > 0, "{found}");
+        assert_eq!((&found["lost"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
+    }
+}
+
+#[test]
+fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
+    let place = Place::new();
+    let store = "{ store = \"postgres\", disk = \"ext4\", shared_buffers = \"1MiB\", data_checksums = true }";
+    let action = "{ at = \"700ms\", what = \"fault\", fault = \"bit-rot 3 0.01\" }";
+    let then = "[[phase]]\ndo = \"cold\"\n[[phase]]\ndo = \"drive\"\nname = \"read\"\nclients = 4\nfor = \"1s\"\n\
+        mix = { read = 1 }\n[[phase]]\ndo = \"check\"\n";
+    let found = fault(&place, &plan(&place, store, action, then), 1);
+    let noticed = found["noticed"].as_array().unwrap();
+    assert!(noticed.contains(&"store".into()), "{found}");
+    assert_eq!((&found["wrong_answers"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
+}
+
+#[test]
+fn a_disk_that_is_none_of_ours_is_not_told_to_fail() {
+    let place = Place::new();
+    let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write once\" }";
+    let plain = plan(&place, "{ store = \"sqlite\", disk = \"plain\" }", action, "");
+    place
+        .run(&["run", &plain])
+        .expect(2)
+        .says("the disk of `sqlite` cannot be told to fail")
+        .says("put it on one that can: { store = \"sqlite\", disk = \"ext4\" }");
+    for theirs in ["\"postgres://nowhere/x\"", "\"null\""] {
+        let theirs = plan(&place, theirs, action, "");
+        place.run(&["run", &theirs]).expect(2).says("cannot be told to fail").says("only a store that is started here");
+    }
+    let unknown = plan(&place, "{ store = \"sqlite\", disk = \"ext4\" }", &action.replace("once", "twice"), "");
+    place
+        .run(&["run", &unknown])
+        .expect(2)
+        .says("`eio write twice` is not a valid fault")
+        .says("there are: ignore-flushes");
+}

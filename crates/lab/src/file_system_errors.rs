@@ -1,0 +1,45 @@
+//! How many errors a mounted file system has found by itself, as the kernel counts them.
+
+use std::fs;
+use std::path::Path;
+
+/// Errors of the file system that is mounted at `mount_point`: of ext4, damaged metadata that it met (`errors_count`); of Btrfs, blocks
+/// whose checksum or generation was not the expected one (`error_stats`). XFS counts none.
+pub(crate) fn file_system_errors(mount_point: &Path) -> Option<u64> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (kind, device) = mounts.lines().rev().find_map(|line| {
+        let (place, source) = line.split_once(" - ")?;
+        // A blank in a path stands there as its octal number.
+        let is_it = place.split(' ').nth(4).is_some_and(|at| Path::new(&at.replace("\\040", " ")) == mount_point);
+        let mut source = source.split(' ').filter(|_| is_it);
+        Some((source.next()?, source.next()?.strip_prefix("/dev/")?))
+    })?;
+    match kind {
+        "ext4" => fs::read_to_string(format!("/sys/fs/ext4/{device}/errors_count")).ok()?.trim().parse().ok(),
+        "btrfs" => {
+            let all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
+            let own = all.into_iter().find(|path| path.join("devices").join(device).exists())?;
+            let devices = fs::read_dir(own.join("devinfo")).ok()?.flatten();
+            let counted = devices.filter_map(|entry| fs::read_to_string(entry.path().join("error_stats")).ok());
+            Some(counted.map(|text| found_by_checksums(&text)).sum())
+        }
+        _ => None,
+    }
+}
+
+fn found_by_checksums(error_stats: &str) -> u64 {
+    let pairs = error_stats.lines().filter_map(|line| line.split_once(' '));
+    let ours = pairs.filter(|(name, _)| ["corruption_errs", "generation_errs"].contains(name));
+    ours.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_checksums_find_is_counted_of_btrfs() {
+        let stats = "write_errs 4\nread_errs 8\nflush_errs 1\ncorruption_errs 3\ngeneration_errs 2\n";
+        assert_eq!(found_by_checksums(stats), 5);
+    }
+}

@@ -1,0 +1,81 @@
+//! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_record::data::{About, EventClass, Level, PhaseEnd, ResultName};
+
+use crate::error::{ErrorKind, TrialError};
+use crate::phase::TrialRun;
+use crate::trial::revived;
+
+impl TrialRun<'_, '_> {
+    /// Takes an error for what the store had to say, where that may come of its disk; an error of the run it is otherwise.
+    pub(crate) fn answered(&mut self, error: TrialError, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        if !self.acted.has_fault || !may_come_of_a_disk(&error) {
+            return Err(error);
+        }
+        self.is_hurt = true;
+        self.said(error.to_string(), end)
+    }
+
+    /// Notes what the store said or did.
+    pub(crate) fn said(&mut self, text: String, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
+        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        end.remarks.push((About::Fault, text));
+        Ok(())
+    }
+
+    /// Before a phase: starts a server again that has ended, and opens the store again where it has failed. That it does not come back is
+    /// an answer, too; whether it has.
+    pub(crate) fn come_back(&mut self, ordinal: u32, end: &mut PhaseEnd) -> Result<bool, TrialError> {
+        if !self.acted.has_fault {
+            return Ok(true);
+        }
+        let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
+        let back = match revived(self.context.sinks, self.store, trial, label, self.is_hurt) {
+            Ok(Some(ended)) => {
+                self.server_is_new()?;
+                self.said(format!("the server ended: {ended}"), end)
+            }
+            Ok(None) if self.is_hurt => {
+                // Whatever it says: it may be a connection to a server that was there before.
+                let _ = self.store.disconnect();
+                self.store.reconnect().map_err(TrialError::from)
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.is_hurt = false;
+        match back {
+            Err(error) if may_come_of_a_disk(&error) && !self.context.is_stopped() => {
+                let error = StoreError::broken(error.to_string());
+                self.did_not_start(ordinal, "its disk had failed", &error, end)?;
+                Ok(false)
+            }
+            back => back.map(|()| true),
+        }
+    }
+
+    /// Says how many errors the file system on a disk that failed has found.
+    pub(crate) fn push_file_system_errors(&self, end: &mut PhaseEnd) {
+        let disk = self.store.power_switch().filter(|_| self.acted.has_fault);
+        if let Some(count) = disk.and_then(|disk| disk.file_system_errors()) {
+            end.push(ResultName::FileSystemErrors, count as f64);
+        }
+    }
+
+    /// At the trial's end: no other trial is to find what a disk that failed has left.
+    pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
+        let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
+        self.store.spend();
+        Ok(disk.mend()?)
+    }
+}
+
+/// Whether a store, its client or its servers may fail so because their disk does.
+fn may_come_of_a_disk(error: &TrialError) -> bool {
+    use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
+    // A file system that has met an error may allow nothing but reading.
+    let of_disk = [Broken, Corrupt, DiskFull, Permission, Store, Unreachable];
+    !error.is_interrupt() && of_disk.map(ErrorKind::Store).contains(&error.kind)
+}
