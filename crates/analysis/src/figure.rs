@@ -172,10 +172,12 @@ pub fn answer(text: &str, figures: &[FigureView]) -> String {
 /// What a figure came to, store by store: from the least to the most where it has several rows.
 fn values(figure: &FigureView) -> String {
     let mut stores: IndexMap<&str, Vec<&FigureCell>> = IndexMap::new();
-    for cell in figure.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.value.is_some()) {
-        stores.entry(&cell.store).or_default().push(cell);
+    for cell in figure.rows.iter().flat_map(|row| &row.cells) {
+        stores.entry(&cell.store).or_default().extend(cell.value.is_some().then_some(cell));
     }
+    // One that has none is not to be taken for meant.
     let several = stores.len() > 1;
+    stores.retain(|_, cells| !cells.is_empty());
     let of = |(store, mut cells): (&str, Vec<&FigureCell>)| {
         cells.sort_by(|one, other| one.value.partial_cmp(&other.value).unwrap_or(std::cmp::Ordering::Equal));
         let ends = match cells.as_slice() {

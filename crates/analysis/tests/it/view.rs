@@ -109,7 +109,10 @@ fn an_answer_has_the_values_of_figures_or_is_none() {
         figure("errors", "%", "mixed.errors[index=nothing]"),
     ];
     run.header.answer = "It is {one}; {loads} in all.".into();
-    assert_eq!(view(&run).run.answer, "It is sqlite 1 ×, fjall 1 ×; sqlite 1 ×, fjall 1 × in all.");
+    assert_eq!(view(&run).run.answer, "It is sqlite 1.00 ×; sqlite 1.00 ×, fjall 1.00 × in all.");
+    run.header.figures[1] = figure("loads", "s", "load.seconds");
+    let answer = view(&run).run.answer;
+    assert!(answer.starts_with("It is sqlite 1.00 ×; sqlite 412 ms to "), "{answer}");
     run.header.figures[1].formula = "load.records / load.records + load.seconds / load.seconds[index=none]".into();
     assert_eq!(view(&run).run.answer, "");
     run.header.answer = "{one} {errors}".into();
