@@ -257,7 +257,7 @@ fn what_was_synced_is_the_same_after_a_cut_as_on_ext4() {
                 }
             }
             wanted.retain(|(known, _)| *known != name);
-            if lot % 3 != 0 {
+            if !lot.is_multiple_of(3) {
                 wanted.push((name, contents));
             }
         }
