@@ -10,7 +10,18 @@ const CASES: [(&str, &str, &[&str]); 2] = [
     (
         "PostgreSQL, point writes",
         "3%",
-        &["--on", "postgres", "--clients", "8", "--durability", "at-end", "--set", "records=100000"],
+        &[
+            "--on",
+            "postgres",
+            "--clients",
+            "8",
+            "--durability",
+            "as-configured",
+            "--set",
+            "postgres.settings=synchronous_commit=off",
+            "--set",
+            "records=100000",
+        ],
     ),
     (
         "Redis, SET in pipelines of 16",
