@@ -248,9 +248,7 @@ impl Tree {
         }
         let place = Place { directory, name: name.to_owned() };
         let number = self.hide(&node, &place)?;
-        self.note(&node, Change::Removed(place, number))?;
-        self.nodes.let_go(node.ino);
-        Ok(())
+        self.note(&node, Change::Removed(place, number))
     }
 
     /// Gives what is in a place a name of ours instead.
@@ -299,9 +297,7 @@ impl Tree {
         // In two steps of which neither leaves the new name without either.
         exchange(&from, &to)?;
         let number = self.hide(&other, &from)?;
-        self.note(&node, Change::Renamed { from, to, displaced: Some((Arc::clone(&other), number)) })?;
-        self.nodes.let_go(other.ino);
-        Ok(())
+        self.note(&node, Change::Renamed { from, to, displaced: Some((other, number)) })
     }
 
     /// Changes mode, user or group.
@@ -321,9 +317,6 @@ impl Tree {
 
     /// Has what is in these bytes of a file kept, which are about to be written.
     fn keep(&mut self, node: &Arc<Node>, offset: u64, length: u64) -> Result<(), Errno> {
-        if node.is_gone.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let kept = self.unsynced_of(node).and_then(|()| {
             let Self { unsynced, after, power, slots, seq, .. } = self;
             let layer = if power.is_frozen() { after } else { unsynced };
@@ -341,8 +334,11 @@ impl Tree {
         self.need(kept)
     }
 
-    /// Begins to keep what is in a file, where that is not so.
+    /// Begins to keep what is in a file, where that is not so, and it is not durably gone.
     fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
+        if node.is_gone.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if let Entry::Vacant(place) = self.layer().files.entry(node.ino) {
             let durable_bytes = node.data()?.metadata()?.len();
             place.insert(Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
@@ -351,23 +347,24 @@ impl Tree {
     }
 
     /// What a write, or what is like one, comes to before anything is done: whether it is done, and whether the power goes with it.
-    fn begin_write(&mut self, length: u64) -> Result<(bool, bool), Errno> {
+    fn begin_write(&mut self, length: u64, takes_room: bool) -> Result<(bool, bool), Errno> {
         self.live()?;
         if self.power.is_frozen() {
             return Ok((true, false));
         }
         let is_last = self.power.count_write(length);
+        let is_full = takes_room && self.power.is_full();
         match self.power.fate(On::Write) {
             Fate::Failed(errno) if !is_last => Err(errno),
-            Fate::Done if self.power.is_full() && !is_last => Err(Errno::NOSPC),
-            Fate::Done => Ok((!self.power.is_full(), is_last)),
+            Fate::Done if is_full && !is_last => Err(Errno::NOSPC),
+            Fate::Done => Ok((!is_full, is_last)),
             Fate::Failed(_) | Fate::Dropped => Ok((false, is_last)),
         }
     }
 
     pub(crate) fn write(&mut self, ino: u64, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let node = self.node(ino)?;
-        let (is_done, is_last) = self.begin_write(data.len() as u64)?;
+        let (is_done, is_last) = self.begin_write(data.len() as u64, true)?;
         if is_done {
             self.keep(&node, offset, data.len() as u64)?;
             let written = node.data()?.write_all_at(data, offset);
@@ -383,23 +380,25 @@ impl Tree {
         if !(zeros | FallocateFlags::KEEP_SIZE).contains(mode) {
             return Err(Errno::OPNOTSUPP);
         }
-        let (is_done, is_last) = self.begin_write(0)?;
+        let (is_done, is_last) = self.begin_write(0, !mode.contains(FallocateFlags::PUNCH_HOLE))?;
         if is_done {
             let (size, end) = (node.stat()?.st_size as u64, offset.saturating_add(length));
             if mode.intersects(zeros) && offset < size {
                 self.keep(&node, offset, end.min(size) - offset)?;
             }
-            let seq = if end > size && !mode.contains(FallocateFlags::KEEP_SIZE) {
-                Some(self.resize(&node, size, end)?)
-            } else {
-                None
-            };
+            let grows = end > size && !mode.contains(FallocateFlags::KEEP_SIZE);
+            if grows {
+                // While it has the size that is durable.
+                let kept = self.unsynced_of(&node);
+                self.need(kept)?;
+            }
             match rustix::fs::fallocate(node.data()?, mode, offset, length) {
                 // Not every file system allocates, and who asks is told so.
-                Err(error @ (Errno::OPNOTSUPP | Errno::INVAL)) if seq.is_none() => return Err(error),
+                Err(error @ (Errno::OPNOTSUPP | Errno::INVAL)) => return Err(error),
                 done => self.need(done.map_err(Into::into))?,
             }
-            if seq.is_some() {
+            if grows {
+                self.resize(&node, size, end)?;
                 self.note(&node, Change::Sized)?;
             }
         }
@@ -407,19 +406,16 @@ impl Tree {
     }
 
     /// Has it kept that a file was shorter, or longer and with what; the change is noted after it.
-    fn resize(&mut self, node: &Arc<Node>, now_bytes: u64, size_bytes: u64) -> Result<u64, Errno> {
+    fn resize(&mut self, node: &Arc<Node>, now_bytes: u64, size_bytes: u64) -> Result<(), Errno> {
         // That of the change which is noted next.
         let seq = self.seq + 1;
-        if node.is_gone.load(Ordering::Relaxed) {
-            return Ok(seq);
-        }
         let kept = self.unsynced_of(node).and_then(|()| {
             let Self { unsynced, after, power, slots, .. } = self;
             let layer = if power.is_frozen() { after } else { unsynced };
             let file = layer.files.get_mut(&node.ino);
             file.map_or(Ok(()), |file| file.size(seq, now_bytes, size_bytes, slots))
         });
-        self.need(kept).map(|()| seq)
+        self.need(kept)
     }
 
     /// Makes a file shorter or longer.
@@ -429,7 +425,7 @@ impl Tree {
         if now_bytes == size_bytes {
             return Ok(());
         }
-        let (is_done, is_last) = self.begin_write(0)?;
+        let (is_done, is_last) = self.begin_write(0, size_bytes > now_bytes)?;
         if is_done {
             self.resize(&node, now_bytes, size_bytes)?;
             let done = node.data()?.set_len(size_bytes);
@@ -477,10 +473,13 @@ impl Tree {
         Ok(Some(node))
     }
 
-    /// Makes everything durable, without a count and whatever is wrong: what a sync of the whole file system would do, which never arrives here.
+    /// Makes everything durable, without a count, unless flushes are ignored: what a sync of the whole file system would do, which never arrives here.
     pub(crate) fn sync_all(&mut self) -> Result<(), Errno> {
         if self.cut().is_some() {
             return Err(Errno::IO);
+        }
+        if self.power.ignores_flushes() {
+            return Ok(());
         }
         let synced = self.unsynced.sync_all(&mut self.slots, &self.hidden);
         let gone = self.need(synced)?;
