@@ -29,10 +29,10 @@ pub const HELP: &str = "\
 arm now|flush N|write N            cut the power at the Nth flush or write from now
 freeze now|flush N|write N         the same, but what runs on the device does not notice: what it writes from then
                                    on is gone after the power is on again
-cut                                cut it now
 halt now|flush N|write N           the same, but flushes fail from then on: nobody is promised anything more
-tell DIRECTORY                     have the device in this directory freeze, or halt, too, as soon as this one does; said
-                                   after it was told to, and forgotten at clear
+cut                                cut it now
+tell DIRECTORY                     have the device in this directory do what it is armed for as soon as the power of this
+                                   one goes; say it after both were armed; forgotten at clear
 wait MILLISECONDS                  wait for the cut; the answer is as that to status
 set ignore-flushes                 answer flushes, and make nothing durable
 set eio write|flush|read once|always|silent N
@@ -45,7 +45,8 @@ mend                               nothing is wrong any more; a cut stays armed
 clear                              nothing is wrong any more, and no cut is armed
 status                             power, counters, and what was at risk at the cut
 files                              of files: what is not synced, or was not at the cut, file by file
-sync                               of files: make everything durable, as sync(2) would that never arrives there
+sync                               of files: make everything durable, as sync(2) would that never arrives there,
+                                   unless flushes are ignored
 power-on none|all|random SEED SHARE [tear]|prefix WRITES [tear]
                                    after a cut and with nothing mounted: keep these of the un-flushed writes
 ";
@@ -105,13 +106,19 @@ impl Control {
         self.ask(&format!("halt {cut}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// Has `other` freeze or halt, too, as soon as this device does: both are on one circuit. To be said after this one was armed; forgotten when the cut is over, or cleared. The daemons do it among themselves;
-    /// [`Cut::at_ns`] of both says how far they are apart.
+    /// Has `other`, which is armed, lose its power as it is armed to, as soon as this device does: both are on one circuit. To be said after both
+    /// were armed; forgotten when the cut is over, or cleared. The daemons do it among themselves; [`Cut::at_ns`] of both says how far
+    /// they are apart.
     ///
     /// # Errors
     /// As [`Self::arm`].
     pub fn tell(&self, other: &Control) -> Result<(), FaultError> {
         self.ask(&format!("tell {}", other.directory().display()), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Says that another on the same circuit has lost power.
+    pub(crate) fn told(&self) -> Result<(), FaultError> {
+        self.ask("told", ANSWER_LIMIT).map(drop)
     }
 
     /// The cut, if it has happened.

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,13 +117,16 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
     order.sort_by_key(|index| check.points[*index].entries);
     let replay = Replay::new(check.log, check.base, memory().map_err(FaultError::at(check.log))?)?;
     let all = Mutex::new((replay, order.into_iter()));
+    let gone_wrong = AtomicBool::new(false);
+    let is_over = || stop.load(Ordering::SeqCst) || gone_wrong.load(Ordering::SeqCst);
     let run = || {
         own_mounts(check.over).map_err(FaultError::at(check.over))?;
         let worker = |number: usize| {
             let (all, entries, at) = (&all, &entries, check.over.join(number.to_string()));
-            move || {
+            let (is_over, gone_wrong) = (&is_over, &gone_wrong);
+            let work = move || {
                 let mut done = Vec::new();
-                while !stop.load(Ordering::SeqCst) {
+                while !is_over() {
                     let (index, image, at_risk_writes) = {
                         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                         let Some(index) = all.1.next() else { break };
@@ -132,11 +136,16 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
                     };
                     let point = check.points[index];
                     let at_ns = point.entries.checked_sub(1).map_or(0, |last| entries[last].at_ns);
-                    let (state, said) = looked_at(check, &point, at_ns, (&image, file_system), &at, stop)?;
+                    let (state, said) = looked_at(check, &point, at_ns, (&image, file_system), &at, is_over)?;
+                    if state != ImageState::Passed && is_over() {
+                        // Its command was killed for that, and says nothing about the image.
+                        break;
+                    }
                     done.push((index, CheckedImage { point, at_ns, at_risk_writes, state, said }));
                 }
                 Ok(done)
-            }
+            };
+            move || work().inspect_err(|_: &FaultError| gone_wrong.store(true, Ordering::SeqCst))
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..check.jobs.max(1)).map(|number| scope.spawn(worker(number))).collect();
@@ -205,7 +214,7 @@ fn looked_at(
     at_ns: u64,
     (image, file_system): (&File, FileSystem),
     at: &Path,
-    stop: &AtomicBool,
+    is_over: &(dyn Fn() -> bool + Sync),
 ) -> Result<(ImageState, String), FaultError> {
     // By its number alone e2fsck, another process, would not find it.
     let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
@@ -239,11 +248,13 @@ fn looked_at(
         .stdin(Stdio::null())
         .stdout(theirs.try_clone().map_err(failed())?)
         .stderr(theirs)
+        // So that Ctrl-C in a terminal does not reach it.
+        .process_group(0)
         .spawn();
     let mut child = child.map_err(failed())?;
     let (ended, said) = std::thread::scope(|scope| {
         let reader = scope.spawn(move || last_line(said));
-        let ended = ended(&mut child, check.limit, stop);
+        let ended = ended(&mut child, check.limit, is_over);
         (ended, joined(reader))
     });
     let state = match ended.map_err(failed())? {
@@ -258,13 +269,17 @@ fn looked_at(
 }
 
 /// How a child ended; `None` where it had to be killed.
-fn ended(child: &mut Child, limit: Duration, stop: &AtomicBool) -> io::Result<Option<std::process::ExitStatus>> {
+fn ended(
+    child: &mut Child,
+    limit: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> io::Result<Option<std::process::ExitStatus>> {
     let until = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() > until || stop.load(Ordering::SeqCst) {
+        if Instant::now() > until || is_over() {
             child.kill()?;
             child.wait()?;
             return Ok(None);

@@ -99,6 +99,9 @@ fn daemon(arguments: &[OsString]) -> bool {
             if !matches!(rustix::net::recv(io::stdin(), &mut go, RecvFlags::empty()), Ok((_, length)) if length > 0) {
                 return remove(directory).is_ok();
             }
+            // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
+            // as any FUSE daemon.
+            let _ = rustix::process::configure_io_flusher_behavior(true);
             let started = match arguments.get(5) {
                 Some(files) => start_files(directory, Path::new(files)),
                 None => start_block(directory, word(2), word(3), word(4) == "keep-log"),
@@ -128,9 +131,6 @@ fn lock(directory: &Path) -> io::Result<File> {
 
 fn start_block(directory: &Path, size_bytes: &str, file_system: &str, keeps_log: bool) -> Result<CutPower, FaultError> {
     let file_system: FileSystem = file_system.parse().map_err(FaultError::Usage)?;
-    // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
-    // as any FUSE daemon.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
     let paths = (directory.join(IMAGE), directory.join(BASE));
     let log = Log::new(open(directory, LOG)?, keeps_log);
     let disk = Disk::new(open(directory, IMAGE)?, log, paths, number(size_bytes)?);
@@ -253,6 +253,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
             }
         }
         "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "told" => shared.with(Device::told),
         "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => {
@@ -288,17 +289,16 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
     Ok(said)
 }
 
-/// Has `other` freeze when the power of this disk goes, unless that is called off before.
+/// Has `other` hear when the power of this disk goes, unless that is called off before.
 fn tell<D: Device>(other: Control, shared: &Arc<Shared<D>>) -> Result<(), FaultError> {
     let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
     let wait = move || {
         while shared.with(|disk| disk.power().is_armed() && disk.cut().is_none()) {
             shared.wait_for_cut(Duration::from_secs(1));
         }
-        let (is_cut, halts) = shared.with(|disk| (disk.cut().is_some(), disk.power().halts()));
-        if is_cut {
-            // One that has frozen by itself has nothing to do, and one that is gone has nobody to lose anything.
-            let _ = if halts { other.halt(CutAt::Now) } else { other.freeze(CutAt::Now) };
+        if shared.with(|disk| disk.cut().is_some()) {
+            // One that is gone has nobody to lose anything.
+            let _ = other.told();
         }
     };
     std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))

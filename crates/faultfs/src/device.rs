@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,9 +114,11 @@ impl FaultDevice {
             fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
         }
         let Some(mkfs) = mkfs else {
-            for name in [UNDO].into_iter().chain(spec.files.is_none().then_some(FILES)) {
-                fs::create_dir(path(name)).map_err(FaultError::at(&path(name)))?;
+            if spec.files.is_none() {
+                fs::create_dir(path(FILES)).map_err(FaultError::at(&path(FILES)))?;
             }
+            // What was removed is nobody else's.
+            fs::DirBuilder::new().mode(0o700).create(path(UNDO)).map_err(FaultError::at(&path(UNDO)))?;
             return self.have_it_served();
         };
         let image = private().create_new(true).open(path(IMAGE)).map_err(FaultError::at(&path(IMAGE)))?;
@@ -156,6 +158,10 @@ impl FaultDevice {
         if device(&files)? != device(&self.directory)? {
             let what = format!("{} is on another file system than {}", self.directory.display(), files.display());
             return Err(FaultError::Usage(format!("{what}; name a directory on the same one")));
+        }
+        if self.directory.starts_with(&files) {
+            let what = format!("{} is within {}", self.directory.display(), files.display());
+            return Err(FaultError::Usage(format!("{what}; name a directory beside it")));
         }
         Ok(files)
     }
@@ -385,10 +391,10 @@ impl Mkfs {
 
 /// Mounts the file system in `file` at `at`; one that cannot be mounted is put right first, if it can be.
 pub(crate) fn mount_repaired(file: &Path, file_system: FileSystem, at: &Path) -> Result<(), FaultError> {
-    mount_file(file, file_system, at).or_else(|error| match repaired(file, file_system) {
-        true => mount_file(file, file_system, at),
-        false => Err(error),
-    })
+    match mount_file(file, file_system, at) {
+        Err(FaultError::NotMountable { .. }) if repaired(file, file_system) => mount_file(file, file_system, at),
+        done => done,
+    }
 }
 
 /// Whether a file system that cannot be mounted was put right, as a machine does it when it starts: a superblock of ext4 that was

@@ -166,7 +166,7 @@ impl Filesystem for Device {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(On::Flush)));
-        self.0.answer(delay, Answer::Other(reply, flushed));
+        self.0.answer(delay, Answer::Flush(reply, flushed));
     }
 
     fn fallocate(

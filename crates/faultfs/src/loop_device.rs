@@ -64,6 +64,11 @@ pub(crate) fn mount_file(file: &Path, file_system: FileSystem, at: &Path) -> Res
             what: format!("this kernel has no {file_system} (modprobe {file_system})"),
             source: error.into(),
         },
+        // Of this machine, and no word about what is in the file.
+        Errno::NOMEM | Errno::PERM | Errno::BUSY | Errno::MFILE | Errno::NFILE | Errno::AGAIN => FaultError::Io {
+            what: format!("{} cannot be mounted at {}", file.display(), at.display()),
+            source: error.into(),
+        },
         _ => FaultError::NotMountable { device: file.to_owned(), file_system, at: at.to_owned(), source: error.into() },
     })
 }

@@ -93,6 +93,11 @@ impl Power {
         self.armed.is_some()
     }
 
+    /// Whether it is to freeze when the power goes.
+    pub(crate) fn freezes(&self) -> bool {
+        self.armed.as_ref().is_some_and(|armed| armed.freezes)
+    }
+
     /// The cut; what is answered to the request that it comes with.
     pub(crate) fn off(&mut self, at_risk: AtRisk) -> Result<(), Errno> {
         let armed = self.armed.take();
@@ -112,7 +117,8 @@ impl Power {
             Fault::IgnoreFlushes => self.faults.ignores_flushes = true,
             Fault::Eio { on, how } => self.faults.eio[on as usize] = Some(how),
             Fault::Delay { on, median, jitter, seed } => {
-                self.faults.delay[on as usize] = Some((median, jitter, Random::new(seed)));
+                let is_late = !median.is_zero() || !jitter.is_zero();
+                self.faults.delay[on as usize] = is_late.then(|| (median, jitter, Random::new(seed)));
             }
             Fault::Full => self.faults.is_full = true,
             Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
@@ -156,6 +162,11 @@ impl Power {
             armed.flushes += 1;
             armed.at == CutAt::Flush(armed.flushes)
         })
+    }
+
+    /// Whether flushes are answered, and make nothing durable.
+    pub(crate) fn ignores_flushes(&self) -> bool {
+        self.faults.ignores_flushes
     }
 
     /// Whether there is no room for what is written.

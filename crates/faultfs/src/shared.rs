@@ -43,6 +43,15 @@ pub(crate) trait Device: Send + 'static {
         self.arm(at, true)
     }
 
+    /// Another on the same circuit has lost power: so does this one, as it was armed to. One that is not armed does nothing: that word is
+    /// late.
+    fn told(&mut self) {
+        if self.power().is_armed() {
+            let freezes = self.power().freezes();
+            self.arm(CutAt::Now, freezes);
+        }
+    }
+
     fn set(&mut self, fault: Fault) {
         self.power_mut().set(fault);
     }
@@ -142,14 +151,20 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Gives late answers as they become due, or at once when the power has gone. Never returns.
+    /// Gives late answers as they become due, or at once when the power has gone. One that has frozen still gives them. Never returns.
     fn give_late(&self) -> ! {
         let mut late = locked(&self.late);
         loop {
-            let is_dead = locked(&self.device).cut().is_some();
+            let (is_cut, is_dead, halts) = {
+                let device = locked(&self.device);
+                let (is_cut, power) = (device.cut().is_some(), device.power());
+                (is_cut, power.is_dead() || device.broken().is_some(), is_cut && power.halts())
+            };
             let now = Instant::now();
-            while let Some(at) = late.iter().position(|(due, _)| is_dead || *due <= now) {
-                late.swap_remove(at).1.give(is_dead);
+            while let Some(at) = late.iter().position(|(due, _)| is_cut || *due <= now) {
+                let answer = late.swap_remove(at).1;
+                let fails = is_dead || halts && matches!(answer, Answer::Flush(..));
+                answer.give(fails);
             }
             // Not for ever, so that a cut which is missed in between delays no answer for long.
             let next = late.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
@@ -170,19 +185,22 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum Answer {
     Read(ReplyData, Result<Vec<u8>, rustix::io::Errno>),
     Write(ReplyWrite, Result<u32, rustix::io::Errno>),
+    Flush(ReplyEmpty, Result<(), rustix::io::Errno>),
     Other(ReplyEmpty, Result<(), rustix::io::Errno>),
 }
 
 impl Answer {
-    fn give(self, is_dead: bool) {
-        let error = |errno: rustix::io::Errno| Errno::from_i32(if is_dead { libc::EIO } else { errno.raw_os_error() });
+    fn give(self, fails: bool) {
+        let error = |errno: rustix::io::Errno| Errno::from_i32(if fails { libc::EIO } else { errno.raw_os_error() });
         match self {
-            Self::Read(reply, Ok(data)) if !is_dead => reply.data(&data),
+            Self::Read(reply, Ok(data)) if !fails => reply.data(&data),
             Self::Read(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
-            Self::Write(reply, Ok(length)) if !is_dead => reply.written(length),
+            Self::Write(reply, Ok(length)) if !fails => reply.written(length),
             Self::Write(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
-            Self::Other(reply, Ok(())) if !is_dead => reply.ok(),
-            Self::Other(reply, done) => reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO))),
+            Self::Flush(reply, Ok(())) | Self::Other(reply, Ok(())) if !fails => reply.ok(),
+            Self::Flush(reply, done) | Self::Other(reply, done) => {
+                reply.error(error(done.err().unwrap_or(rustix::io::Errno::IO)))
+            }
         }
     }
 }

@@ -139,7 +139,14 @@ impl Files {
             Some(Err(errno)) => self.with(|tree| tree.need(Err(errno.into()))),
             _ => Ok(()),
         });
-        self.shared.answer(delay, Answer::Other(reply, synced));
+        self.shared.answer(delay, Answer::Flush(reply, synced));
+    }
+}
+
+impl Drop for Files {
+    /// At an unmount, and where a mount fails.
+    fn drop(&mut self) {
+        self.shared.closed();
     }
 }
 
@@ -176,10 +183,6 @@ impl Filesystem for Files {
         let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         Ok(())
-    }
-
-    fn destroy(&mut self) {
-        self.shared.closed();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

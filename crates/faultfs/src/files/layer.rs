@@ -214,7 +214,8 @@ impl Layer {
         let flags = if node.is_dir() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(hidden, number.to_string(), flags)?;
         node.hidden.fetch_sub(1, Ordering::Relaxed);
-        if node.is_dir() || node.stat()?.st_nlink == 0 {
+        // With names of ours that other removals left, which are not durable: those may come back.
+        if node.is_dir() || rustix::fs::fstat(node.fd())?.st_nlink == 0 {
             node.is_gone.store(true, Ordering::Relaxed);
             if let Some(unsynced) = self.files.remove(&node.ino) {
                 unsynced.forget(slots)?;

@@ -3,6 +3,7 @@
 //!
 //! A cut that freezes takes nothing away: what comes later is kept in a second layer, which the next power-on undoes first.
 
+mod contents;
 mod fuse;
 mod layer;
 #[cfg(test)]
@@ -13,18 +14,16 @@ mod slots;
 mod survival;
 mod unsynced;
 
-use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, SECTOR_BYTES, UnsyncedFile};
@@ -248,9 +247,7 @@ impl Tree {
         }
         let place = Place { directory, name: name.to_owned() };
         let number = self.hide(&node, &place)?;
-        self.note(&node, Change::Removed(place, number))?;
-        self.nodes.let_go(node.ino);
-        Ok(())
+        self.note(&node, Change::Removed(place, number))
     }
 
     /// Gives what is in a place a name of ours instead.
@@ -299,9 +296,7 @@ impl Tree {
         // In two steps of which neither leaves the new name without either.
         exchange(&from, &to)?;
         let number = self.hide(&other, &from)?;
-        self.note(&node, Change::Renamed { from, to, displaced: Some((Arc::clone(&other), number)) })?;
-        self.nodes.let_go(other.ino);
-        Ok(())
+        self.note(&node, Change::Renamed { from, to, displaced: Some((other, number)) })
     }
 
     /// Changes mode, user or group.
@@ -317,126 +312,6 @@ impl Tree {
         let mode_now = mode.unwrap_or(was.st_mode);
         set_attributes(&node, mode_now, uid.unwrap_or(was.st_uid), gid.unwrap_or(was.st_gid))?;
         self.note(&node, Change::Attributes(was.st_mode, was.st_uid, was.st_gid))
-    }
-
-    /// Has what is in these bytes of a file kept, which are about to be written.
-    fn keep(&mut self, node: &Arc<Node>, offset: u64, length: u64) -> Result<(), Errno> {
-        if node.is_gone.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let kept = self.unsynced_of(node).and_then(|()| {
-            let Self { unsynced, after, power, slots, seq, .. } = self;
-            let layer = if power.is_frozen() { after } else { unsynced };
-            let Some(file) = layer.files.get_mut(&node.ino) else { return Ok(()) };
-            if file.writes == 0 {
-                file.since_ns = now_ns();
-            }
-            file.writes += 1;
-            file.bytes += length;
-            file.write(offset, length, slots, &mut || {
-                *seq += 1;
-                *seq
-            })
-        });
-        self.need(kept)
-    }
-
-    /// Begins to keep what is in a file, where that is not so.
-    fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
-        if let Entry::Vacant(place) = self.layer().files.entry(node.ino) {
-            let durable_bytes = node.data()?.metadata()?.len();
-            place.insert(Unsynced::new(Arc::clone(node), durable_bytes, now_ns()));
-        }
-        Ok(())
-    }
-
-    /// What a write, or what is like one, comes to before anything is done: whether it is done, and whether the power goes with it.
-    fn begin_write(&mut self, length: u64) -> Result<(bool, bool), Errno> {
-        self.live()?;
-        if self.power.is_frozen() {
-            return Ok((true, false));
-        }
-        let is_last = self.power.count_write(length);
-        match self.power.fate(On::Write) {
-            Fate::Failed(errno) if !is_last => Err(errno),
-            Fate::Done if self.power.is_full() && !is_last => Err(Errno::NOSPC),
-            Fate::Done => Ok((!self.power.is_full(), is_last)),
-            Fate::Failed(_) | Fate::Dropped => Ok((false, is_last)),
-        }
-    }
-
-    pub(crate) fn write(&mut self, ino: u64, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        let node = self.node(ino)?;
-        let (is_done, is_last) = self.begin_write(data.len() as u64)?;
-        if is_done {
-            self.keep(&node, offset, data.len() as u64)?;
-            let written = node.data()?.write_all_at(data, offset);
-            self.need(written)?;
-        }
-        if is_last { self.power_off() } else { Ok(()) }
-    }
-
-    /// Allocates, or makes zeros of it.
-    pub(crate) fn allocate(&mut self, ino: u64, offset: u64, length: u64, mode: FallocateFlags) -> Result<(), Errno> {
-        let node = self.node(ino)?;
-        let zeros = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
-        if !(zeros | FallocateFlags::KEEP_SIZE).contains(mode) {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let (is_done, is_last) = self.begin_write(0)?;
-        if is_done {
-            let (size, end) = (node.stat()?.st_size as u64, offset.saturating_add(length));
-            if mode.intersects(zeros) && offset < size {
-                self.keep(&node, offset, end.min(size) - offset)?;
-            }
-            let seq = if end > size && !mode.contains(FallocateFlags::KEEP_SIZE) {
-                Some(self.resize(&node, size, end)?)
-            } else {
-                None
-            };
-            match rustix::fs::fallocate(node.data()?, mode, offset, length) {
-                // Not every file system allocates, and who asks is told so.
-                Err(error @ (Errno::OPNOTSUPP | Errno::INVAL)) if seq.is_none() => return Err(error),
-                done => self.need(done.map_err(Into::into))?,
-            }
-            if seq.is_some() {
-                self.note(&node, Change::Sized)?;
-            }
-        }
-        if is_last { self.power_off() } else { Ok(()) }
-    }
-
-    /// Has it kept that a file was shorter, or longer and with what; the change is noted after it.
-    fn resize(&mut self, node: &Arc<Node>, now_bytes: u64, size_bytes: u64) -> Result<u64, Errno> {
-        // That of the change which is noted next.
-        let seq = self.seq + 1;
-        if node.is_gone.load(Ordering::Relaxed) {
-            return Ok(seq);
-        }
-        let kept = self.unsynced_of(node).and_then(|()| {
-            let Self { unsynced, after, power, slots, .. } = self;
-            let layer = if power.is_frozen() { after } else { unsynced };
-            let file = layer.files.get_mut(&node.ino);
-            file.map_or(Ok(()), |file| file.size(seq, now_bytes, size_bytes, slots))
-        });
-        self.need(kept).map(|()| seq)
-    }
-
-    /// Makes a file shorter or longer.
-    pub(crate) fn truncate(&mut self, ino: u64, size_bytes: u64) -> Result<(), Errno> {
-        let node = self.node(ino)?;
-        let now_bytes = node.stat()?.st_size as u64;
-        if now_bytes == size_bytes {
-            return Ok(());
-        }
-        let (is_done, is_last) = self.begin_write(0)?;
-        if is_done {
-            self.resize(&node, now_bytes, size_bytes)?;
-            let done = node.data()?.set_len(size_bytes);
-            self.need(done)?;
-            self.note(&node, Change::Sized)?;
-        }
-        if is_last { self.power_off() } else { Ok(()) }
     }
 
     /// What becomes of a read, and the file that is read.
@@ -477,10 +352,13 @@ impl Tree {
         Ok(Some(node))
     }
 
-    /// Makes everything durable, without a count and whatever is wrong: what a sync of the whole file system would do, which never arrives here.
+    /// Makes everything durable, without a count, unless flushes are ignored: what a sync of the whole file system would do, which never arrives here.
     pub(crate) fn sync_all(&mut self) -> Result<(), Errno> {
         if self.cut().is_some() {
             return Err(Errno::IO);
+        }
+        if self.power.ignores_flushes() {
+            return Ok(());
         }
         let synced = self.unsynced.sync_all(&mut self.slots, &self.hidden);
         let gone = self.need(synced)?;

@@ -102,6 +102,8 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
         // It works again as a device does, and is told nothing.
         write(&fixture.path("again"), b"again", true);
     }
+    // Nor by a word that comes late.
+    second.ask("told", Duration::from_secs(10)).unwrap();
     assert_eq!((first.cut().unwrap(), second.cut().unwrap()), (None, None));
     both.into_iter().for_each(Fixture::close);
 }

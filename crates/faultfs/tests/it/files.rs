@@ -167,6 +167,51 @@ fn what_was_synced_is_there_after_a_cut_and_what_was_not_is_as_it_was() {
 }
 
 #[test]
+fn a_file_of_two_removed_names_comes_back_as_it_was_synced_by_the_one_whose_removal_was_not() {
+    let mut fixture = Fixture::new(FileSystem::Files);
+    let path = |name: &str| fixture.device.mount_point().join(name);
+    write(&path("one"), &[1; PAGE], false);
+    fs::hard_link(path("one"), path("other")).unwrap();
+    sync(fixture.device.mount_point()).unwrap();
+    open(&path("one")).write_all_at(&[2; PAGE], 0).unwrap();
+    fs::remove_file(path("one")).unwrap();
+    let between = File::create(path("between")).unwrap();
+    fs::remove_file(path("other")).unwrap();
+    // With it all that was changed before it was made.
+    between.sync_all().unwrap();
+    drop(between);
+    let (one, other) = (path("one"), path("other"));
+    fixture.device.power_cycle(&Survivors::None).unwrap();
+    let found = fs::read(other).unwrap();
+    assert_eq!((one.exists(), found.len(), found[0]), (false, PAGE, 1));
+    fixture.close();
+}
+
+#[test]
+fn a_slow_flush_that_was_done_before_a_freeze_is_answered_at_once_and_fails_only_at_a_halt() {
+    let mut fixture = Fixture::new(FileSystem::Files);
+    let path = fixture.path("file");
+    for halts in [false, true] {
+        let control = fixture.device.control();
+        let (median, jitter) = (Duration::from_secs(30), Duration::ZERO);
+        control.set(Fault::Delay { on: On::Flush, median, jitter, seed: 1 }).unwrap();
+        let (started, flushes) = (Instant::now(), control.counters().unwrap().flushes);
+        let file = open(&path);
+        let flush = std::thread::spawn(move || file.sync_all());
+        while control.counters().unwrap().flushes == flushes {
+            assert!(started.elapsed() < Duration::from_secs(10), "no flush comes");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if halts { control.halt(CutAt::Now) } else { control.freeze(CutAt::Now) }.unwrap();
+        assert_eq!(flush.join().unwrap().is_err(), halts);
+        assert!(started.elapsed() < median);
+        control.clear().unwrap();
+        fixture.device.power_cycle(&Survivors::None).unwrap();
+    }
+    fixture.close();
+}
+
+#[test]
 fn what_came_after_a_freeze_is_forgotten_and_nobody_notices() {
     let mut fixture = Fixture::new(FileSystem::Files);
     let path = fixture.path("file");
@@ -196,7 +241,8 @@ fn each_fault_shows_in_files_as_it_says() {
     let mut fixture = Fixture::new(FileSystem::Files);
     let path = fixture.path("file");
     write(&path, &[1; PAGE], true);
-    let file = open(&path);
+    write(&fixture.path("shorter"), &[1; PAGE], true);
+    let (file, shorter) = (open(&path), open(&fixture.path("shorter")));
     let control = fixture.device.control();
     let errno = |done: std::io::Result<()>| done.err().and_then(|error| error.raw_os_error());
     let once = |on| Fault::Eio { on, how: How::Once };
@@ -208,6 +254,9 @@ fn each_fault_shows_in_files_as_it_says() {
     control.set(Fault::Full).unwrap();
     assert_eq!(errno(file.write_all_at(&[2; PAGE], 0)), Some(libc::ENOSPC));
     assert_eq!(errno(File::create(fixture.path("more")).map(drop)), Some(libc::ENOSPC));
+    assert_eq!(errno(file.set_len(2 * PAGE as u64)), Some(libc::ENOSPC));
+    // To make room is allowed.
+    assert_eq!(errno(shorter.set_len(0)), None);
     control.clear().unwrap();
     let (median, jitter) = (Duration::from_millis(50), Duration::ZERO);
     control.set(Fault::Delay { on: On::Flush, median, jitter, seed: 1 }).unwrap();
@@ -221,11 +270,26 @@ fn each_fault_shows_in_files_as_it_says() {
     control.set(Fault::IgnoreFlushes).unwrap();
     file.write_all_at(&[4; PAGE], PAGE as u64).unwrap();
     file.sync_all().unwrap();
+    control.sync().unwrap();
     assert_eq!(control.counters().unwrap().unflushed_sectors, 8);
-    drop(file);
+    drop((file, shorter));
     fixture.device.power_cycle(&Survivors::None).unwrap();
     assert_eq!(fs::read(&path).unwrap(), [1; PAGE]);
     fixture.close();
+}
+
+#[test]
+fn a_device_within_the_files_that_it_is_about_is_refused() {
+    let files = crate::tempdir();
+    let spec = DeviceSpec {
+        directory: files.path().join("device"),
+        size_bytes: 0,
+        file_system: FileSystem::Files,
+        keep_log: false,
+        files: Some(files.path().to_owned()),
+    };
+    let error = FaultDevice::start(&spec).unwrap_err();
+    assert!(matches!(&error, FaultError::Usage(why) if why.contains("name a directory beside it")), "{error}");
 }
 
 /// A number that is another one for each seed, and not much of one.

@@ -6,10 +6,12 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_faultfs::{
-    CrashPoint, CutAt, FaultError, FileSystem, ImageMount, LogKind, Survivors, crash_images, log_entries,
+    CrashPoint, CutAt, FaultError, FileSystem, ImageCheck, ImageMount, ImageState, LogKind, Survivors, check_images,
+    crash_images, log_entries,
 };
 
 use crate::{Fixture, write};
@@ -247,4 +249,40 @@ fn xfs_is_whole_after_every_crash() {
 #[test]
 fn btrfs_is_whole_after_every_crash() {
     is_whole_after_every_crash(FileSystem::Btrfs);
+}
+
+#[test]
+fn an_image_whose_command_is_stopped_is_not_accused() {
+    let fixture = Fixture::with(FileSystem::Ext4, true);
+    write(&fixture.path("file"), b"synced", true);
+    let log = fixture.device.log();
+    let entries = log_entries(&log).unwrap().len();
+    let points = [Survivors::None; 3].map(|survivors| CrashPoint { entries, survivors });
+    let (images, began) = (fixture.device.images(), fixture.directory.path().join("began"));
+    // The first image passes; the command of the second lasts.
+    let command = format!("test ! -e {0} && touch {0} || {{ touch {0}-again; sleep 60; }}", began.display());
+    let check = ImageCheck {
+        log: &log,
+        base: &fixture.device.base(),
+        over: &images,
+        points: &points,
+        command: &command,
+        expected: None,
+        jobs: 1,
+        limit: Duration::from_secs(60),
+    };
+    let (stop, started) = (AtomicBool::new(false), Instant::now());
+    let checked = std::thread::scope(|scope| {
+        let checked = scope.spawn(|| check_images(&check, &stop));
+        while !began.with_file_name("began-again").exists() && !checked.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::SeqCst);
+        checked.join().unwrap().unwrap()
+    });
+    assert_eq!(checked.iter().map(|one| &one.state).collect::<Vec<_>>(), [&ImageState::Passed]);
+    assert!(started.elapsed() < Duration::from_secs(30));
+    fs::remove_file(&began).unwrap();
+    fs::remove_file(began.with_file_name("began-again")).unwrap();
+    fixture.close();
 }

@@ -115,10 +115,10 @@ fn summary(checked: &[CheckedImage], records: usize, took: Duration) -> String {
 /// What became of an image that did not pass, and what makes it again.
 fn failure(text: &mut String, one: &CheckedImage, first_ns: u64, directory: &Path) {
     let CrashPoint { entries, survivors } = one.point;
-    let (word, seed) = match survivors {
-        Survivors::Random { seed, tear, .. } => (if tear { "torn" } else { "random" }, format!(" --seed {seed}")),
-        Survivors::All => ("all", String::new()),
-        Survivors::None | Survivors::Prefix { .. } => ("none", String::new()),
+    let word = survivors.word();
+    let seed = match survivors {
+        Survivors::Random { seed, .. } => format!(" --seed {seed}"),
+        _ => String::new(),
     };
     let after_s = one.at_ns.saturating_sub(first_ns) as f64 / 1e9;
     let (ImageState::Failed(what) | ImageState::NotMounted(what)) = &one.state else { return };
