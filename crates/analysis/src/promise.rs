@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use plimsoll_record::data::{Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, RESURRECTED, ResultName, Run, Trial};
+use plimsoll_record::data::{
+    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, RESURRECTED, ResultName, Run, Trial,
+};
 
 use crate::name;
 use crate::number;
@@ -20,7 +22,11 @@ struct Cut<'r> {
     ledger: &'r LedgerCheck,
     /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
     acknowledged: u64,
+    /// Of them, those that the bound of the share of losses is three over; `None` where that is not known.
+    borne_out: Option<f64>,
     window_s: Option<f64>,
+    /// The check came to its end: a store that died over it has not kept anything.
+    is_checked: bool,
 }
 
 impl Cut<'_> {
@@ -51,7 +57,7 @@ impl Cut<'_> {
             PromiseState::Damaged
         } else if self.lost() > 0 {
             PromiseState::Lost
-        } else if !self.ledger.complete {
+        } else if !self.ledger.complete || !self.is_checked {
             PromiseState::NotKnown
         } else if self.result(ResultName::AtRiskWrites) == 0.0 || self.acknowledged == 0 {
             PromiseState::NothingAtRisk
@@ -79,15 +85,19 @@ pub fn promises(run: &Run) -> Vec<PromiseView> {
             cells.entry(name).or_default().extend(cuts);
         }
     }
-    cells.into_iter().map(|(name, cuts)| one(name, &cuts)).collect()
+    cells.into_iter().map(|(name, cuts)| one(name, &cuts, 0)).collect()
 }
 
 /// What became of a cell.
 fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let is_its = |trial: &&Trial| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial.header.ordinal);
     let cuts: Vec<Cut<'_>> = run.trials.iter().filter(is_its).flat_map(cuts).collect();
-    let view = one(cell.name.clone(), &cuts);
-    let is_broken = view.state >= PromiseState::Lost;
+    let breaking = cuts.iter().find(|cut| cut.state() >= PromiseState::Lost).map(|cut| vec![cut.trial]);
+    let begun = run.trials.iter().filter(is_its).count();
+    // Those that failed were needed, whatever others have decided since.
+    let not_needed = breaking.as_ref().map_or(0, |_| cell.cuts.len().saturating_sub(begun));
+    let missing = cell.cuts.len().saturating_sub(not_needed + cuts.len()) as u64;
+    let view = one(cell.name.clone(), &cuts, missing);
     let has_ended = || run.trials.iter().filter(is_its).any(|trial| trial.end_ns.is_some());
     let (state, sentence) = match cuts.is_empty() {
         false => (view.state, view.sentence),
@@ -96,13 +106,12 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
         true => (PromiseState::NotTried, format!("{}: not tried.", cell.name)),
     };
     let all: Vec<u32> = cell.cuts.iter().map(|(trial, _)| *trial).collect();
-    let breaking = cuts.iter().find(|cut| cut.state() >= PromiseState::Lost).map(|cut| vec![cut.trial]);
     PromiseView {
         store: cell.store.clone(),
         fault: cell.fault.clone(),
         state,
         sentence,
-        cuts_not_needed: if is_broken { (all.len() as u64).saturating_sub(view.cuts) } else { 0 },
+        cuts_not_needed: not_needed as u64,
         repeat: cell.repeat(breaking.as_ref().unwrap_or(&all)),
         ..view
     }
@@ -122,12 +131,27 @@ fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
         let cut_s = begun_s + power.end.result(ResultName::CutSeconds)?.value;
         let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
         let acknowledged = ledger.acknowledged.saturating_sub(trial.header.record_count);
-        Some(Cut { trial: trial.header.ordinal, power, ledger, acknowledged, window_s })
+        let drives = trial.phases.iter().filter(|phase| phase.header.kind == PhaseKind::Drive);
+        // Each drive makes durable what was there before: of several nobody knows which writes the store made durable itself.
+        let is_one = drives.filter(|phase| phase.header.ordinal < ordinal).count() <= 1;
+        // Of a cut what its own bound is three over, and no more than were acknowledged since the load.
+        let bound = ledger.loss_upper_bound.filter(|_| is_one);
+        let checks = || trial.phases.iter().filter(|phase| phase.header.ordinal == ledger.phase);
+        Some(Cut {
+            trial: trial.header.ordinal,
+            power,
+            ledger,
+            acknowledged,
+            borne_out: bound.map(|bound| (3.0 / bound).min(acknowledged as f64)),
+            window_s,
+            is_checked: checks().any(|phase| phase.end.state == PhaseState::Complete),
+        })
     };
     powers().filter_map(cut).collect()
 }
 
-fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
+/// Cuts as one promise, where `missing` more were not made to their end.
+fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
     let is_vacuous = |cut: &&Cut<'_>| cut.state() == PromiseState::NothingAtRisk;
     let vacuous_cuts = cuts.iter().filter(is_vacuous).count() as u64;
     let counted: Vec<&Cut<'_>> = cuts.iter().filter(|cut| !is_vacuous(cut)).collect();
@@ -145,15 +169,14 @@ fn one(name: String, cuts: &[Cut<'_>]) -> PromiseView {
         let values: Vec<f64> = counted.iter().map(|cut| cut.result(of)).collect();
         stat::median(&values)
     };
-    // Three over the writes that were borne out in all cuts. Of each that is what its own bound is three over, and no more than were
-    // acknowledged since the load.
-    let borne_out = |cut: &&&Cut<'_>| Some((3.0 / cut.ledger.loss_upper_bound?).min(cut.acknowledged as f64));
-    let borne_out: f64 = counted.iter().filter_map(|cut| borne_out(&cut)).sum();
+    // Three over the writes that were borne out in all cuts.
+    let borne_out: f64 = counted.iter().filter_map(|cut| cut.borne_out).sum();
     let lost_window_s = counted.iter().filter_map(|cut| cut.window_s).reduce(f64::max);
     let mut view = PromiseView {
         store: name.clone(),
         fault: String::new(),
         cuts_not_needed: 0,
+        cuts_missing: missing,
         repeat: String::new(),
         name,
         state,
@@ -183,6 +206,12 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
     let window = view.lost_window_s.map_or(String::new(), |s| format!(", a window of {}", number::seconds(s)));
     match view.state {
         PromiseState::Kept => {
+            // Those that were not made are not kept.
+            let made = number::count(view.cuts - view.vacuous_cuts);
+            let cuts = match view.cuts_missing {
+                0 => cuts,
+                missing => format!("{made} of {}", number::plural(view.cuts + missing, "power cut", "power cuts")),
+            };
             let most = view.loss_upper_bound.map_or(String::new(), |bound| {
                 format!(", at most {} % with 95 % confidence", number::significant(bound * 100.0))
             });

@@ -301,7 +301,10 @@ impl Deref for ClusterHandle {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // Somebody may have a handle still. Of one that was closed there is nothing left to end.
-        self.0.0.members().iter().for_each(|member| locked(&member.server).abandon());
+        for member in self.0.0.members() {
+            locked(&member.server).abandon();
+            provisions::give_back(&member.node.ports);
+        }
     }
 }
 
@@ -387,7 +390,9 @@ impl Running {
     fn drop_member(&self, number: usize) -> Result<(), StoreError> {
         let member = self.find(number)?;
         self.members.write().unwrap_or_else(PoisonError::into_inner).retain(|member| member.node.number != number);
-        locked(&member.server).end()
+        let ended = locked(&member.server).end();
+        provisions::give_back(&member.node.ports);
+        ended
     }
 
     /// Does something to each of `nodes`, those that were started last first, and says when.

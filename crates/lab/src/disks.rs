@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,6 +32,10 @@ pub(crate) struct Disks {
     made: Mutex<BTreeMap<usize, PoweredDisk>>,
     /// Machines whose power is to go, or has gone; all where it is empty.
     meant: Mutex<BTreeSet<usize>>,
+    /// Flushes take as long as they are to take, also of those made later.
+    is_slow: AtomicBool,
+    /// Those made later ignore flushes from the beginning.
+    ignores: AtomicBool,
 }
 
 /// Ends the disks when it is dropped: whoever still knows of them then has no use for them.
@@ -40,7 +45,9 @@ impl OwnDisks {
     /// Nothing is made yet.
     pub(crate) fn new(disk: Disk, directory: &Path) -> Self {
         let directory = directory.to_owned();
-        Self(Arc::new(Disks { disk, directory, made: Mutex::default(), meant: Mutex::default() }))
+        let (made, meant) = (Mutex::default(), Mutex::default());
+        let (is_slow, ignores) = (AtomicBool::default(), AtomicBool::default());
+        Self(Arc::new(Disks { disk, directory, made, meant, is_slow, ignores }))
     }
 }
 
@@ -60,7 +67,16 @@ impl Disks {
     ) -> Result<(), StoreError> {
         let mut made = locked(&self.made);
         let missing: BTreeSet<usize> = machines.into_iter().filter(|machine| !made.contains_key(machine)).collect();
-        let start = |machine: usize| PoweredDisk::start(&self.disk, &self.directory.join(name(machine)), user);
+        let start = |machine: usize| {
+            let disk = PoweredDisk::start(&self.disk, &self.directory.join(name(machine)), user)?;
+            if self.is_slow.load(Ordering::SeqCst) {
+                disk.slow_down(self.disk.flush_time)?;
+            }
+            if self.ignores.load(Ordering::SeqCst) {
+                disk.ignore_flushes()?;
+            }
+            Ok(disk)
+        };
         let started: Vec<_> = thread::scope(|scope| {
             let starting: Vec<_> =
                 missing.into_iter().map(|machine| (machine, scope.spawn(move || start(machine)))).collect();
@@ -101,8 +117,9 @@ impl Disks {
         locked(&self.made).values().try_for_each(|disk| sync(&disk.mount_point()))
     }
 
-    /// Has flushes of those that are there take as long as they are to take from now on.
+    /// Has flushes take as long as they are to take from now on.
     pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
+        self.is_slow.store(true, Ordering::SeqCst);
         locked(&self.made).values().try_for_each(|disk| disk.slow_down(self.disk.flush_time))
     }
 
@@ -172,6 +189,7 @@ impl PowerSwitch {
         if !self.disks.disk.ignores_flushes {
             return Ok(());
         }
+        self.disks.ignores.store(true, Ordering::SeqCst);
         locked(&self.disks.made).values().try_for_each(PoweredDisk::ignore_flushes)
     }
 

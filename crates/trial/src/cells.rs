@@ -40,7 +40,12 @@ pub struct Cells<'a> {
 pub fn kept(run: &Run) -> Vec<u32> {
     let is_whole = |trial: &&data::Trial| {
         let mut phases = trial.phases.iter();
-        trial.end_ns.is_some() && !trial.ledgers.is_empty() && phases.all(|one| one.end.state == PhaseState::Complete)
+        // What could not be read may be read another time; what was seen to be lost stays lost.
+        let mut ledgers = trial.ledgers.iter();
+        trial.end_ns.is_some()
+            && !trial.ledgers.is_empty()
+            && ledgers.all(|one| one.complete || promise::is_broken(one))
+            && phases.all(|one| one.end.state == PhaseState::Complete)
     };
     run.trials.iter().filter(is_whole).map(|trial| trial.header.ordinal).collect()
 }

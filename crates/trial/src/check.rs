@@ -13,7 +13,7 @@ use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, Ledger
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
-use crate::error::TrialError;
+use crate::error::{ErrorKind, TrialError};
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
@@ -106,15 +106,18 @@ fn read_copies(
     if !trial.was_cut {
         return Ok(Some(check));
     }
+    // What clients have seen stays said, whatever a node has to say: one that does not catch up is an answer, and no failure of the run.
+    let not_known = |check: &mut LedgerCheck, who: &str, error: TrialError| {
+        if error.is_interrupt() || error.kind == ErrorKind::Recording {
+            return Err(error);
+        }
+        check.complete = false;
+        check.sentence.push_str(&format!(" What {who} has by itself is not known: {error}."));
+        Ok(())
+    };
     let copies = match trial.store.copies() {
         Ok(copies) => copies,
-        // A node that does not catch up is an answer, and no failure of the run.
-        Err(error) if error.kind == StoreErrorKind::Broken => {
-            check.complete = false;
-            check.sentence.push_str(&format!(" What each node has by itself is not known: {error}."));
-            return Ok(Some(check));
-        }
-        Err(error) => return Err(error.into()),
+        Err(error) => return not_known(&mut check, "each node", error.into()).map(|()| Some(check)),
     };
     let mut whole = Vec::new();
     for node in copies {
@@ -122,8 +125,14 @@ fn read_copies(
         trial.store.read_copy(Some(node));
         let read = read_back(trial, ordinal, end);
         trial.store.read_copy(None);
-        let read = read.map_err(|error| TrialError { what: format!("{name}: {}", error.what), ..error })?;
-        let Some(copy) = read else { return Ok(None) };
+        let copy = match read {
+            Ok(Some(copy)) => copy,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                not_known(&mut check, &name, error)?;
+                continue;
+            }
+        };
         if copies::add(&mut check, &name, copy) {
             whole.push((node + 1).to_string());
         }

@@ -23,7 +23,8 @@ pub struct DiskFaultView {
     pub faults: Vec<String>,
     /// Who noticed; nobody where it is empty.
     pub noticed: Vec<Noticed>,
-    /// Operations that ended with an error from then on, also of those that read everything back.
+    /// Operations that ended with an error in the phases from then on, with the whole of that in which it began; also of those that
+    /// read everything back.
     pub errors: u64,
     /// Records in answers that were wrong or missing, while operations were driven.
     pub wrong_answers: u64,

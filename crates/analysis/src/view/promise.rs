@@ -39,6 +39,8 @@ pub struct PromiseView {
     pub cuts: u64,
     /// How often it did not go any more, for what had been seen decided already.
     pub cuts_not_needed: u64,
+    /// How often it was to go, and did not or was not followed by a look at what was kept: the run ended before, or the store failed.
+    pub cuts_missing: u64,
     /// The command that tries the same again: at the moment that first broke the promise, or at all of them; empty where the
     /// run was none of cells.
     pub repeat: String,

@@ -35,7 +35,11 @@ fn cut(cuts: &[Cut]) -> Run {
         end.push(ResultName::CutSeconds, 2.0);
         end.push(ResultName::AtRiskWrites, one.at_risk);
         end.push(ResultName::Seconds, 0.5);
+        let checked = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
+        let mut check = Phase { header: header.clone(), end: checked, slices: Vec::new() };
+        (check.header.ordinal, check.header.kind) = (10 * number + 1, PhaseKind::Check);
         trial.phases.push(Phase { header, end, slices: Vec::new() });
+        trial.phases.push(check);
         let start_ns = drive.header.start_ns;
         trial.ledgers.push(LedgerCheck {
             trial: 0,
@@ -99,6 +103,27 @@ fn what_could_not_be_read_is_not_kept() {
 }
 
 #[test]
+fn a_store_that_dies_over_its_check_has_not_kept_anything_and_what_it_lost_stays_lost() {
+    for (one, state) in [(KEPT, PromiseState::NotKnown), (Cut { lost: 2, ..KEPT }, PromiseState::Lost)] {
+        let mut run = cut(&[one]);
+        let check = run.trials[0].phases.iter_mut().find(|phase| phase.header.kind == PhaseKind::Check).unwrap();
+        check.end.state = PhaseState::Failed("connection refused".to_owned());
+        assert_eq!(view(&run).promises[0].state, state);
+    }
+}
+
+#[test]
+fn after_several_drives_no_bound_is_said() {
+    let mut run = cut(&[KEPT]);
+    assert!(view(&run).promises[0].loss_upper_bound.is_some());
+    let mut drive = run.trials[0].phases[0].clone();
+    drive.header.ordinal = 5;
+    run.trials[0].phases.insert(1, drive);
+    let one = view(&run).promises.remove(0);
+    assert_eq!((one.state, one.loss_upper_bound), (PromiseState::Kept, None));
+}
+
+#[test]
 fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     let one = promise(&[Cut { wrong: Some(("resurrected", 7)), ..KEPT }]);
     assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, 7, 0));
@@ -124,26 +149,35 @@ fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
         trial
     };
     let mut run = cut(&[]);
-    run.header.outline.trials = 8;
-    run.header.outline.cells = vec![cell("a", 0..3), cell("b", 3..5), cell("c", 5..7), cell("d", 7..8)];
+    run.header.outline.trials = 14;
+    run.header.outline.cells =
+        vec![cell("a", 0..3), cell("b", 3..5), cell("c", 5..7), cell("d", 7..8), cell("e", 8..11), cell("f", 11..14)];
     let lost = Cut { lost: 4, ..KEPT };
     run.trials = vec![trial(0, KEPT), trial(1, lost), trial(3, KEPT), trial(4, KEPT)];
     // Nobody looked for what had been acknowledged.
     run.trials.push(trial(7, KEPT));
     run.trials[4].ledgers.clear();
+    // One was made, and one failed; of the other cell one failed before another lost something.
+    run.trials.extend([trial(8, KEPT), trial(9, KEPT), trial(11, KEPT), trial(12, lost)]);
+    run.trials[6].ledgers.clear();
+    run.trials[7].ledgers.clear();
     let found = view(&run);
-    let seen: Vec<_> =
-        found.promises.iter().map(|one| (one.state, one.cuts, one.cuts_not_needed, one.repeat.as_str())).collect();
+    let counts = |one: &PromiseView| [one.cuts, one.cuts_not_needed, one.cuts_missing];
+    let seen: Vec<_> = found.promises.iter().map(|one| (one.state, counts(one), one.repeat.as_str())).collect();
     assert_eq!(
         seen,
         [
-            (PromiseState::Lost, 2, 1, "plimsoll promise a --cut 'flush 11'"),
-            (PromiseState::Kept, 2, 0, "plimsoll promise b --cut 'flush 13,flush 14'"),
-            (PromiseState::NotTried, 0, 0, "plimsoll promise c --cut 'flush 15,flush 16'"),
-            (PromiseState::NotKnown, 0, 0, "plimsoll promise d --cut 'flush 17'"),
+            (PromiseState::Lost, [2, 1, 0], "plimsoll promise a --cut 'flush 11'"),
+            (PromiseState::Kept, [2, 0, 0], "plimsoll promise b --cut 'flush 13,flush 14'"),
+            (PromiseState::NotTried, [0, 0, 2], "plimsoll promise c --cut 'flush 15,flush 16'"),
+            (PromiseState::NotKnown, [0, 0, 1], "plimsoll promise d --cut 'flush 17'"),
+            (PromiseState::Kept, [1, 0, 2], "plimsoll promise e --cut 'flush 18,flush 19,flush 20'"),
+            (PromiseState::Lost, [1, 1, 1], "plimsoll promise f --cut 'flush 22'"),
         ]
     );
+    let sentence = &found.promises[4].sentence;
+    assert!(sentence.contains("lost in 1 of 3 power cuts"), "{sentence}");
     // What was not needed is not missing; what was not tried is.
     let reasons = found.verdict.reasons.join(" ");
-    assert!(reasons.contains("5 of 7 trials were run"), "{reasons}");
+    assert!(reasons.contains("9 of 12 trials were run"), "{reasons}");
 }

@@ -54,7 +54,7 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
         let known = before::known(&runs_dir);
         plan.left_out.iter().for_each(|why| crate::say(&format!("left out: {why}")));
         crate::say(&before::words(&plan, &cells, &jobs, &known));
-        again::hint(&known, &plan).filter(|_| resumed.is_none()).iter().for_each(|hint| crate::say(hint));
+        again::hint(&runs_dir, &known, &plan).filter(|_| resumed.is_none()).iter().for_each(|hint| crate::say(hint));
     }
     let cells = Cells { cells: &cells, jobs: jobs.0, all_cuts: args.all_cuts, before: resumed.as_ref() };
     let how = How { cells: Some(&cells), ..How::default() };

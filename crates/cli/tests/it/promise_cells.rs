@@ -73,6 +73,10 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     // Something else is not gone on with, and what is to be gone on with is said.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
     place.run(&other).expect(2).says("tries something else than these options\n  → it was: ");
+    place
+        .run(&["promise", "--resume", "last", "--disk", "xfs"])
+        .expect(2)
+        .says("has its own options\n  → name its stores");
     let ran = place.run(&["promise", "--json", "--resume", "last"]).expect(0);
     assert!(ran.err.contains(" goes on: ") && ran.err.contains("of 6 cuts are there"), "{}", ran.err);
     let first = ran.out.lines().find(|line| line.contains("\"cells\"")).unwrap();

@@ -1,6 +1,8 @@
 //! What a cluster needs before it begins: memory, ports, and a secret of its nodes.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::{ServerSpec, StoreError, StoreErrorKind};
 
@@ -30,14 +32,36 @@ pub(super) fn fits(spec: ServerSpec) -> Result<(), StoreError> {
         .next(format!("ask for {fitting} of them at most, or free memory")))
 }
 
-/// Ports of the loopback interface that nobody listens on.
+/// Ports that clusters of this process have. Nobody listens on that of a server that was killed, until it is started again.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+fn given() -> MutexGuard<'static, BTreeSet<u16>> {
+    GIVEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ports of the loopback interface that nobody listens on, and that no other cluster has, until they are given back.
 pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
-    // All are held until all are known, so that none is found twice.
-    let find = || {
-        let all = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<std::io::Result<Vec<_>>>()?;
-        all.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<_>>()
+    let mut given = given();
+    let mut find = || {
+        // All are held until all are known, so that none is found twice, of others' either.
+        let (mut held, mut ports) = (Vec::new(), Vec::new());
+        while ports.len() < count {
+            let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            if !given.contains(&port) {
+                ports.push(port);
+            }
+        }
+        given.extend(&ports);
+        Ok(ports)
     };
-    find().map_err(|error| StoreError::io("looking for free ports of 127.0.0.1", &error))
+    find().map_err(|error: std::io::Error| StoreError::io("looking for free ports of 127.0.0.1", &error))
+}
+
+/// Nobody needs `ports` any more.
+pub(super) fn give_back(ports: &[u16]) {
+    given().retain(|port| !ports.contains(port));
 }
 
 pub(super) fn secret() -> Result<String, StoreError> {
@@ -45,4 +69,20 @@ pub(super) fn secret() -> Result<String, StoreError> {
     getrandom::fill(&mut bytes)
         .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("no random bytes to be had: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_was_given_is_not_given_again_before_it_was_given_back() {
+        let mut all = Vec::new();
+        for _ in 0..100 {
+            all.extend(free_ports(30).unwrap());
+        }
+        let different: BTreeSet<u16> = all.iter().copied().collect();
+        assert_eq!(different.len(), all.len());
+        give_back(&all);
+    }
 }

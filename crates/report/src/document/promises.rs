@@ -99,6 +99,9 @@ fn table(view: &RunView, full: bool) -> Table {
         );
         cuts.more
             .extend((one.cuts_not_needed > 0).then(|| format!("{} not needed", number::count(one.cuts_not_needed))));
+        cuts.more.extend(
+            (one.cuts > 0 && one.cuts_missing > 0).then(|| format!("{} not made", number::count(one.cuts_missing))),
+        );
         let mut wrong = bad(one.wrong.values().sum());
         let kinds = one.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
         wrong.more.extend(kinds);

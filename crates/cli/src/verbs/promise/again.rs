@@ -41,6 +41,15 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
 /// What was asked of `run`, told and done at once as `now` says.
 pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> {
     let parsed = Cli::try_parse_from(&run.header.command_line).map(|parsed| parsed.verb);
+    let bare = Cli::try_parse_from(["plimsoll", "promise"]).map(|parsed| parsed.verb);
+    if let Ok(Verb::Promise(bare)) = bare {
+        let PromiseArgs { jobs, all_cuts, resume, telling, .. } = now.clone();
+        // Of the same type with the same words is the same.
+        if format!("{:?}", PromiseArgs { jobs, all_cuts, resume, telling, ..*bare }) != format!("{now:?}") {
+            return Err(TrialError::usage(format!("the run {} has its own options", run.header.id))
+                .next("name its stores, too, or give --resume alone, with --jobs and --all-cuts at most"));
+        }
+    }
     match parsed {
         Ok(Verb::Promise(before)) => Ok(PromiseArgs {
             jobs: now.jobs,
@@ -69,10 +78,12 @@ pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
 }
 
 /// What is said of a run of the same plan that was killed.
-pub fn hint(known: &[(String, Glance)], plan: &Plan) -> Option<String> {
+pub fn hint(runs_dir: &Path, known: &[(String, Glance)], plan: &Plan) -> Option<String> {
     let (id, run) = known.first()?;
     let is_same = || run.plan_json == serde_json::to_string(plan).unwrap_or_default();
-    (!run.is_complete && !run.trials.is_empty() && is_same()).then(|| {
+    // One that goes on now is nobody else's to go on with.
+    let is_left = || !run.is_complete && !plimsoll_record::is_live(&runs_dir.join(id));
+    (!run.trials.is_empty() && is_left() && is_same()).then(|| {
         let (done, of) = (run.trials.len(), plan.trials.len());
         format!(
             "the run {id} of the same was not finished, {done} of {of} cuts are there: --resume last goes on with it"
