@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{Fault, On};
 use plimsoll_core::{CutAt, Disk, StoreError, StoreErrorKind, Survivors};
@@ -15,6 +15,9 @@ use crate::user::ServerUser;
 
 /// What the name of one elsewhere ends with.
 const ENDING: &str = "disk";
+
+/// How long a disk may take until it is gone whose program was killed.
+const GOING: Duration = Duration::from_secs(10);
 
 /// A disk of ours, mounted.
 #[derive(Debug)]
@@ -38,6 +41,7 @@ impl Drop for DiskPlace {
 impl PoweredDisk {
     /// Makes it in `directory`, which is made too; where `user` cannot get there, that is a link to one in `/var/tmp`.
     pub(crate) fn start(disk: &Disk, directory: &Path, user: Option<&ServerUser>) -> Result<Self, StoreError> {
+        wait_until_gone(directory);
         let failed = |error: &io::Error| StoreError::io(directory.display(), error);
         let above = directory.parent().unwrap_or(Path::new("/"));
         let link = match user {
@@ -149,6 +153,17 @@ impl PoweredDisk {
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
         self.device.close().map_err(told)
+    }
+}
+
+/// Waits for the disk of a run that was killed a moment ago, which is about to be removed from where a new one is to be.
+fn wait_until_gone(directory: &Path) {
+    let until = Instant::now() + GOING;
+    while directory.symlink_metadata().is_ok() && Instant::now() < until {
+        faultfs::sweep_orphans();
+        if remove_place(directory).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
