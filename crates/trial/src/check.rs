@@ -5,7 +5,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Access, Answer, Call, Durability, KindId, KvCall, RecordsCall, StoreErrorKind, Stream, StreamSpec, ValueBuf,
+    Access, Answer, Call, Durability, KindId, KvCall, RecordsCall, StoreError, StoreErrorKind, Stream, StreamSpec,
+    ValueBuf,
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::Step;
@@ -35,11 +36,13 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
                 // Of what cannot be read nothing is known; that is said too.
                 let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
                 check = verdict(trial, ordinal, |_| found);
-                if !trial.acted.has_fault {
+                if trial.acted.has_fault {
+                    trial.answered(error, end)?;
+                } else if !is_damage(&trial.store.check_integrity()) {
                     check.map_or(Ok(()), |check| trial.context.sinks.tell(Told::Ledger(check)))?;
                     return Err(error);
                 }
-                trial.answered(error, end)?;
+                // Damage is an answer, and is said below.
                 check
             }
         };
@@ -52,7 +55,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
     if let Some(mut check) = check {
         // Damage is a broken promise like a lost write, not the end of the run.
         if let Err(error) = &integrity
-            && error.kind == StoreErrorKind::Corrupt
+            && is_damage(&integrity)
         {
             check.wrong.insert("integrity".to_owned(), 1);
             check.examples.insert(0, error.to_string());
@@ -61,6 +64,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         // Before any error ends the phase: what was lost stays said.
         trial.context.sinks.tell(Told::Ledger(check))?;
     }
+    let is_damaged = is_damage(&integrity);
     let words = match integrity {
         Ok(Some(words)) => words,
         Ok(None) => "it has none".to_owned(),
@@ -73,9 +77,17 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         Err(error) => format!("not possible: {error}"),
     };
     end.remarks.push((About::Integrity, words));
-    end.footprint = Some(trial.store.footprint()?);
+    end.footprint = match trial.store.footprint() {
+        Err(_) if is_damaged => None,
+        measured => Some(measured?),
+    };
     end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// The store's own check has found damage.
+fn is_damage<T>(integrity: &Result<T, StoreError>) -> bool {
+    matches!(integrity, Err(error) if error.kind == StoreErrorKind::Corrupt)
 }
 
 /// `None` when the user wanted an end meanwhile: half of the records would look like losses.

@@ -208,7 +208,13 @@ impl TrialRun<'_, '_> {
             }
         };
         let power = match driven.power_cut {
-            Some(cut) => Some(Power::armed(store, cut, context.spec.stop)?),
+            Some(cut) => {
+                let length = match spec.limit {
+                    Limit::Duration(length) => Some(spec.warmup + length),
+                    Limit::Ops(_) | Limit::Exhausted => None,
+                };
+                Some(Power::armed(store, cut, length, context.spec.stop)?)
+            }
             None => None,
         };
         let drive = Drive {

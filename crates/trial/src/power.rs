@@ -26,6 +26,8 @@ const AT_WORK: Duration = Duration::from_secs(20);
 /// A disk whose power is to go while a phase is driven.
 pub(crate) struct Power<'a> {
     switch: PowerSwitch,
+    /// When it goes at the latest, from the arming on: a store whose sessions have been closed may have made everything durable.
+    length: Option<Duration>,
     /// Ends the phase.
     stop: Arc<AtomicBool>,
     /// Set when the user wants an end.
@@ -40,22 +42,24 @@ impl<'a> Power<'a> {
     pub(crate) fn armed(
         store: &OpenStore,
         (cut, node): (CutAt, PowerNode),
+        length: Option<Duration>,
         user_stop: &'a AtomicBool,
     ) -> Result<Self, TrialError> {
         let switch = store.power_switch().ok_or_else(|| TrialError::usage("this store's disk cannot lose power"))?;
         switch.arm(cut, node)?;
-        Ok(Self { switch, stop: Arc::default(), user_stop })
+        Ok(Self { switch, length, stop: Arc::default(), user_stop })
     }
 
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// Waits for the cut until the phase has `ended`; then kills the servers and ends it.
+    /// Waits for the cut until the phase has `ended`, or is about to; then takes the power where it has not gone, kills the servers and ends it.
     pub(crate) fn follow(&self, ended: &Receiver<()>) {
-        let mut silent = 0;
+        let (mut silent, began) = (0, Instant::now());
         while let Err(TryRecvError::Empty) = ended.try_recv() {
             match self.switch.wait_for_cut(LOOK) {
+                Ok(None) if self.length.is_some_and(|length| began.elapsed() + LOOK >= length) => break,
                 Ok(None) => silent = 0,
                 Ok(Some(_)) => break,
                 Err(_) if silent < SILENT_MAX => {

@@ -40,6 +40,10 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
         let next = next.unwrap_or_else(|| "write 512MiB, or 1GiB".to_owned());
         TrialError::usage(format!("--size {}: {why}", args.size)).next(next)
     })?;
+    if let (Some(fs), Some(_)) = (args.fs.as_deref().filter(|fs| *fs != FileSystem::Files.name()), &args.files) {
+        return Err(TrialError::usage(format!("--fs {fs} makes a device, and --files names a directory"))
+            .next("leave one of them out"));
+    }
     let spec = DeviceSpec {
         directory: args.directory.clone(),
         size_bytes: size as u64,
