@@ -263,6 +263,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// The longest delay: a process that waits for a disk cannot be ended, not even killed.
+const DELAY_MAX: Duration = Duration::from_secs(60);
+
 impl FromStr for Fault {
     type Err = String;
 
@@ -285,6 +288,9 @@ impl FromStr for Fault {
         match fault {
             Self::Eio { on: On::Read, how: How::Silent(_) } => {
                 Err("a read cannot fail in silence: bit-rot changes what it gives".into())
+            }
+            Self::Delay { median, .. } if median > DELAY_MAX => {
+                Err("a delay is at most 60 s: nothing can end what waits for it".into())
             }
             Self::Delay { median, jitter, .. } if jitter > median => {
                 Err("the jitter of a delay is at most its median".into())

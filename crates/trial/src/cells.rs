@@ -269,7 +269,8 @@ impl<'b> Board<'b> {
                 let left = (before - state.waiting.len()) as u64;
                 let goes = match left {
                     0 => String::new(),
-                    left => format!("; {} of it not tried", number::plural(left, "more cut is", "more cuts are")),
+                    1 => "; 1 more cut of it is not tried".to_owned(),
+                    left => format!("; {} more cuts of it are not tried", number::count(left)),
                 };
                 let text = format!("{}: {error}{goes}", self.name(trial));
                 // Of the only one the error itself says it.

@@ -311,11 +311,19 @@ impl Store for EtcdStore {
     /// etcd has no check of its own. A private server is asked for the hash of its whole database, for which it reads every page; indexes are held
     /// against the records.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
-        let mut said = Vec::new();
+        let (mut said, mut away) = (Vec::new(), None);
         for place in self.places.iter_mut().filter(|place| place.node.is_some()) {
-            let control = place.control.get()?;
-            let answer = control.long_call(HASH, |_| {})?;
-            said.push(format!("its database reads to the end, and hashes to {:08x}", number(&answer, 2)));
+            match place.control.get().and_then(|control| control.long_call(HASH, |_| {})) {
+                Ok(answer) => {
+                    said.push(format!("its database reads to the end, and hashes to {:08x}", number(&answer, 2)));
+                }
+                // One node may be away.
+                Err(error) if error.is_nobody_there() => away = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = away.filter(|_| said.is_empty()) {
+            return Err(error);
         }
         if let Some(records) = self.records.as_ref().filter(|_| self.index == IndexMode::Keyindex) {
             said.push(records.check(&mut self.kv(0))?);

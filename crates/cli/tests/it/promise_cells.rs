@@ -48,7 +48,7 @@ fn a_cell_that_fails_leaves_the_others_be() {
     let args = ["promise", "sqlite", "--durability", "durable", "--survivors", "none", "--cuts", "2", "--for", "15s"];
     let ran = place.run(&[&args[..], &["--disk", "xfs,ext4", "--disk-size", "64MiB", "--json"]].concat()).expect(2);
     let failed = "failed: sqlite · disk=xfs: the disk that can lose power";
-    assert!(ran.err.contains(failed) && ran.err.contains("1 more cut is of it not tried"), "{}", ran.err);
+    assert!(ran.err.contains(failed) && ran.err.contains("1 more cut of it is not tried"), "{}", ran.err);
     let found = promises(&ran.out);
     let states: Vec<&str> = found.iter().map(|one| one["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["not tried", "kept"], "{found:?}");

@@ -9,6 +9,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use crate::counters::SECTOR_BYTES;
 use crate::files::node::Node;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
@@ -109,6 +112,24 @@ impl Unsynced {
         Ok(())
     }
 
+    /// Keeps what is in those of these pages that are no holes: of a file that is made shorter, and long again when that is undone.
+    fn keep_data(&mut self, pages: Range<u64>, slots: &mut Slots) -> io::Result<()> {
+        let mut at = pages.start;
+        while at < pages.end {
+            let file = self.node.data()?;
+            let data = match rustix::fs::seek(&*file, SeekFrom::Data(at * PAGE_BYTES)) {
+                Ok(offset) => (offset / PAGE_BYTES).max(at),
+                Err(Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let hole = rustix::fs::seek(&*file, SeekFrom::Hole(data * PAGE_BYTES))?.div_ceil(PAGE_BYTES);
+            let until = hole.max(data + 1).min(pages.end);
+            self.keep(data.min(pages.end)..until, slots)?;
+            at = until;
+        }
+        Ok(())
+    }
+
     /// What is in a page now, with zeros beyond the end.
     fn now(&self, number: u64) -> io::Result<Page> {
         let mut page = [0; PAGE_BYTES as usize];
@@ -120,7 +141,7 @@ impl Unsynced {
     pub(crate) fn size(&mut self, seq: u64, now_bytes: u64, size_bytes: u64, slots: &mut Slots) -> io::Result<()> {
         let is_shorter = size_bytes < now_bytes;
         if is_shorter {
-            self.keep(size_bytes / PAGE_BYTES..self.durable_bytes.min(now_bytes).div_ceil(PAGE_BYTES), slots)?;
+            self.keep_data(size_bytes / PAGE_BYTES..self.durable_bytes.min(now_bytes).div_ceil(PAGE_BYTES), slots)?;
             let first = size_bytes / PAGE_BYTES;
             for (number, page) in self.pages.range_mut(first..) {
                 // Of the page in which the file ends now the sectors before that.

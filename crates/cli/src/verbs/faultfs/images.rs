@@ -29,6 +29,10 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         return Err(TrialError::usage(format!("{}: no log was kept there", args.directory.display()))
             .next("mount the device with --keep-log, and make images while it is mounted, or of copies of its `log` and `base`"));
     }
+    if args.check.as_deref().is_some_and(|check| check.trim().is_empty()) {
+        return Err(TrialError::usage("--check is empty, and would find nothing wrong")
+            .next("name a command that ends with 0 where all is well"));
+    }
     let entries = log_entries(&log).map_err(failed)?;
     let moments = match args.at {
         Some(at) => vec![at],
