@@ -117,12 +117,12 @@ impl Unsynced {
         let mut at = pages.start;
         while at < pages.end {
             let file = self.node.data()?;
-            let data = match rustix::fs::seek(&*file, SeekFrom::Data(at * PAGE_BYTES)) {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(at * PAGE_BYTES)) {
                 Ok(offset) => (offset / PAGE_BYTES).max(at),
                 Err(Errno::NXIO) => break,
                 Err(error) => return Err(error.into()),
             };
-            let hole = rustix::fs::seek(&*file, SeekFrom::Hole(data * PAGE_BYTES))?.div_ceil(PAGE_BYTES);
+            let hole = rustix::fs::seek(file, SeekFrom::Hole(data * PAGE_BYTES))?.div_ceil(PAGE_BYTES);
             let until = hole.max(data + 1).min(pages.end);
             self.keep(data.min(pages.end)..until, slots)?;
             at = until;

@@ -165,7 +165,7 @@ fn flushes_that_are_late_make_fsync_late_and_hold_up_no_read_and_a_cut_ends_the_
     });
     assert!(synced >= DELAY && read < synced, "{synced:?} {read:?}");
 
-    control.set(late(Duration::from_secs(600))).unwrap();
+    control.set(late(Duration::from_secs(60))).unwrap();
     (&file).write_all(&[1; 4096]).unwrap();
     let flushes = control.counters().unwrap().flushes;
     std::thread::scope(|scope| {
