@@ -264,7 +264,7 @@ impl fmt::Display for Fault {
 }
 
 /// The longest delay: a process that waits for a disk cannot be ended, not even killed.
-const DELAY_MAX: Duration = Duration::from_secs(60);
+pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
 impl FromStr for Fault {
     type Err = String;
@@ -359,7 +359,9 @@ mod tests {
         for text in ["none tear", "random 1 1.5", "random 1 NaN", "prefix"] {
             assert!(text.parse::<Survivors>().is_err(), "{text}");
         }
-        for text in ["eio read silent 1", "delay write 1 2 0", "bit-rot 1 2", "eio trim once"] {
+        for text in
+            ["eio read silent 1", "delay write 1 2 0", "delay flush 60000001 0 0", "bit-rot 1 2", "eio trim once"]
+        {
             assert!(text.parse::<Fault>().is_err(), "{text}");
         }
     }

@@ -10,13 +10,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use plimsoll_analysis::{number, promise};
-use plimsoll_plan::model::{StoreUse, Trial};
+use plimsoll_core::Catalogue;
+use plimsoll_drive::Io;
+use plimsoll_plan::model::{Plan, StoreUse, Trial};
 use plimsoll_record::data::{self, Cell, EventClass, Level, PhaseState, Run};
 use plimsoll_sample::ServerProcesses;
 
 use crate::error::{ErrorKind, TrialError};
 use crate::open::{Open, fitted, leave, reach};
 use crate::phase::RunContext;
+use crate::run::RunSpec;
 use crate::sink::{CellsSoFar, Sink, Sinks, Told};
 use crate::trial::{self, Found};
 
@@ -75,7 +78,7 @@ pub(crate) fn goes_on_words(run: &Run) -> String {
 /// What the first that failed ended with, when all others are done; or what no other can do without.
 pub(crate) fn run(context: &RunContext<'_>, spec: &Cells<'_>) -> Result<(), TrialError> {
     let board = Board::new(context, spec);
-    let shared = Shared { board: &board, run: (context.plan, context.catalogue, context.spec, context.io) };
+    let shared = Shared { board: &board, run: (context.plan, context.catalogue, context.spec), io: context.io };
     std::thread::scope(|scope| {
         let sinks = context.sinks;
         let start = |job| {
@@ -100,27 +103,16 @@ pub(crate) fn run(context: &RunContext<'_>, spec: &Cells<'_>) -> Result<(), Tria
 #[derive(Clone, Copy)]
 struct Shared<'a, 'b> {
     board: &'a Board<'b>,
-    run:
-        (&'b plimsoll_plan::model::Plan, &'b plimsoll_core::Catalogue, &'b crate::run::RunSpec<'b>, plimsoll_drive::Io),
+    run: (&'b Plan, &'b Catalogue, &'b RunSpec<'b>),
+    io: Io,
 }
 
 /// A job: one trial after the other, on one store as long as that is theirs.
 fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
-    let Shared { board, run: (plan, catalogue, spec, io) } = *shared;
+    let Shared { board, run, io } = *shared;
     let (server, own) = (ServerProcesses::default(), JobSink { board, job });
     let sinks = Sinks { clock: sinks.clock, recorder: sinks.recorder, sink: &own, fold: Mutex::default() };
-    let mut context = RunContext {
-        plan,
-        catalogue,
-        spec,
-        sinks: &sinks,
-        server: &server,
-        io,
-        witness: None,
-        ledger: None,
-        rung: None,
-        job,
-    };
+    let mut context = RunContext { job, ..RunContext::new(run, &sinks, &server, io) };
     let mut open: Option<Open> = None;
     while let Some(trial) = board.take(job, open.as_ref().map(|open| &open.store_use)) {
         let done = one(&mut context, &mut open, trial);

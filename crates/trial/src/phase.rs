@@ -55,6 +55,16 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
+    /// At its beginning: nothing was run yet, and no pause is watched for.
+    pub fn new(
+        (plan, catalogue, spec): (&'a Plan, &'a Catalogue, &'a RunSpec<'a>),
+        sinks: &'a Sinks<'a>,
+        server: &'a ServerProcesses,
+        io: Io,
+    ) -> Self {
+        Self { plan, catalogue, spec, sinks, server, io, witness: None, ledger: None, rung: None, job: 0 }
+    }
+
     /// True once the user wants an end.
     pub fn is_stopped(&self) -> bool {
         self.spec.stop.load(Ordering::SeqCst)

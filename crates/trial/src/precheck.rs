@@ -1,5 +1,6 @@
 //! What can be known to go wrong before anything is started or filled.
 
+use plimsoll_core::fault::DELAY_MAX;
 use plimsoll_core::{Disk, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{Plan, PlannedPhase, Start, Step, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -100,6 +101,10 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
             trial.store.label
         );
         return Err(TrialError::usage(what).next("give a drive a `power_cut`, or leave `disk_flushes` out"));
+    }
+    if disk.is_some_and(|disk| disk.flush_time > DELAY_MAX) {
+        let what = format!("disk_flush_time of {}: more than {} s", trial.store.label, DELAY_MAX.as_secs());
+        return Err(TrialError::usage(what).next("write less: nothing can end what waits for a disk"));
     }
     let Some(phase) = trial.phases.iter().find(|phase| is_cut(phase)) else { return Ok(()) };
     if disk.is_some() {

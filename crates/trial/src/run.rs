@@ -105,18 +105,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
             None
         }
     };
-    let mut context = RunContext {
-        plan,
-        catalogue,
-        spec,
-        sinks: &sinks,
-        server: &server,
-        io,
-        witness,
-        ledger: None,
-        rung: None,
-        job: 0,
-    };
+    let mut context = RunContext { witness, ..RunContext::new((plan, catalogue, spec), &sinks, &server, io) };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
         let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };

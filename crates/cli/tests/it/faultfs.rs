@@ -124,6 +124,9 @@ fn what_makes_no_crash_images_is_refused() {
     let mounted = Mounted::new(&place);
     let images = |more: &[&str]| place.run(&[&["faultfs", "images", &mounted.directory], more].concat());
     images(&[]).expect(2).says("--check <COMMAND>");
+    images(&["--check", ""]).expect(2).says("--check is empty");
+    let mixed = ["faultfs", "mount", "disk", "--fs", "ext4", "--files", "files"];
+    place.run(&mixed).expect(2).says("--fs ext4 makes a device, and --files names a directory");
     images(&["--check", "true", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
     images(&["--check", "true", "--at", "1000000"]).expect(2).says("records, and not 1000000");
     images(&["--check", "true", "--from", "18446744073709551615"]).expect(2).says("nothing was written since");

@@ -149,6 +149,8 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["promise", "sqlite", "--disk", "zfs"]).expect(2).says("plain, ext4, xfs, btrfs");
     place.run(&["promise", "sqlite", "--disk", "plain"]).expect(2).says("the disk of sqlite cannot lose power");
     place.run(&["promise", "sqlite", "--disk-size", "1MiB"]).expect(2).says("too few for ext4");
+    let slow = ["promise", "sqlite", "--set", "sqlite.disk_flush_time=1h"];
+    place.run(&slow).expect(2).says("disk_flush_time of sqlite: more than 60 s");
     place.run(&["promise", "sqlite", "--cut", "sync 4"]).expect(2).says("`sync 4` is not a valid power_cut");
     place.run(&["promise", "sqlite", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
     // Nodes that there are not, or none that the word is of.
