@@ -167,6 +167,30 @@ fn what_was_synced_is_there_after_a_cut_and_what_was_not_is_as_it_was() {
 }
 
 #[test]
+fn a_hole_that_is_cut_off_costs_nothing_and_comes_back_with_what_was_around_it() {
+    const LENGTH: u64 = 1 << 40;
+    let mut fixture = Fixture::new(FileSystem::Files);
+    let file = open(&fixture.path("sparse"));
+    file.set_len(LENGTH).unwrap();
+    file.write_all_at(b"in the middle", LENGTH / 2).unwrap();
+    file.sync_all().unwrap();
+    sync_dir(&fixture.path("."));
+    // Page by page it would take hours, and the disk's room.
+    let began = Instant::now();
+    file.set_len(0).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(file);
+    fixture.device.control().arm(CutAt::Now).unwrap();
+    fixture.device.power_cycle(&Survivors::None).unwrap();
+    let file = open(&fixture.path("sparse"));
+    let mut middle = [0; 13];
+    file.read_exact_at(&mut middle, LENGTH / 2).unwrap();
+    assert_eq!((file.metadata().unwrap().len(), &middle), (LENGTH, b"in the middle"));
+    drop(file);
+    fixture.close();
+}
+
+#[test]
 fn a_file_of_two_removed_names_comes_back_as_it_was_synced_by_the_one_whose_removal_was_not() {
     let mut fixture = Fixture::new(FileSystem::Files);
     let path = |name: &str| fixture.device.mount_point().join(name);
