@@ -38,7 +38,7 @@ mod tidy;
 
 const USAGE: &str = "\
 cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, then `cargo test --workspace ARGUMENTS`
-cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links
+cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links, language
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
 cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let done = match task {
         "test" => setup::test(rest),
         "test-program" => setup::test_program(rest),
-        "tidy" => tidy::tidy(&root()),
+        "tidy" => tidy::tidy(&root(), rest),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),
         "labs" => labs::labs(&root(), rest),

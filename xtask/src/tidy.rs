@@ -10,19 +10,30 @@ mod files;
 mod links;
 #[cfg(test)]
 mod new_store;
+mod prose;
 mod rust_text;
 mod store_list;
 mod store_names;
+mod words;
 
-/// Checks everything and says all that is wrong, one a line.
-pub fn tidy(root: &Path) -> Result {
+/// Checks everything and says all that is wrong, one a line. `--prose [AREA]` lists the places that the language budget
+/// counts, and `--prose-budget` writes their numbers as the budget.
+pub fn tidy(root: &Path, arguments: &[String]) -> Result {
     let files = files_below(root)?;
+    match arguments {
+        [] => {}
+        [only] if only == "--prose-budget" => return prose::write_budget(root, &files),
+        [only, area @ ..] if only == "--prose" => return prose::list(root, &files, area.first().map(String::as_str)),
+        _ => return Err("cargo xtask tidy [--prose [AREA] | --prose-budget]".to_owned()),
+    }
     let mut wrong = Vec::new();
     crate_graph::check(root, &files, &mut wrong)?;
     store_list::check(root, &mut wrong)?;
     store_names::check(root, &files, &mut wrong)?;
     files::check(root, &files, &mut wrong)?;
     links::check(root, &files, &mut wrong)?;
+    prose::check(root, &files, &mut wrong)?;
+    words::check(root, &mut wrong)?;
     if wrong.is_empty() {
         println!("tidy: {} files, nothing wrong", files.len());
         return Ok(());
