@@ -1,9 +1,151 @@
-//! What tests that were killed have left: directories named after the process that made them, when that is no more.
+//! Leftovers of tests: processes, mounts, loop devices, networks and files. Each test process is watched by `test_program`; a
+//! `Snapshot` before and after a run finds the rest.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-/// Whose tests make directories of their own: `redis-test-4711-x1Y2z3`.
+use crate::Result;
+use crate::test::TIMES;
+
+/// Environment variable that a test process and all that it starts have, with a value of its own.
+const MARK: &str = "PLIMSOLL_TEST";
+/// How long what a test started may take to end after it: supervisors clean up behind programs that were killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// Directories that tests make files in.
+const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Exit code of a test that left something behind.
+const LEFT: u8 = 99;
+
+/// Runs the test process that `arguments` are the command line of: in a temporary directory of its own, with its time
+/// recorded. Fails by the test's name if a process, a mount or a file of it is left.
+pub fn test_program(arguments: &[String]) -> Result<u8> {
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    let (program, arguments) = arguments.split_first().ok_or("no test program was given")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let name = std::env::var("NEXTEST_TEST_NAME").ok().filter(|_| std::env::var_os(TIMES).is_some());
+    let Some(test) = name else {
+        return Err(format!("{program}: {}", command.exec()));
+    };
+    let binary = std::env::var("NEXTEST_BINARY_ID").unwrap_or_default();
+    let mark = format!("{}-{test}", std::process::id());
+    // Short, since the paths of sockets are.
+    let scratch = PathBuf::from(format!("/tmp/pt-{}", std::process::id()));
+    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    let started = Instant::now();
+    let mut child =
+        command.env(MARK, &mark).env("TMPDIR", &scratch).spawn().map_err(|error| format!("{program}: {error}"))?;
+    let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
+    record(&format!("{binary} {test}\t{:.3}\n", started.elapsed().as_secs_f64()))?;
+
+    let left = settled(|| left_by(&mark, child.id(), &scratch));
+    for process in marked(&mark) {
+        let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+    }
+    let _ = fs::remove_dir_all(&scratch);
+    left.iter().for_each(|left| eprintln!("left behind by {test}: {left}"));
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1) as u8;
+    Ok(if code == 0 && !left.is_empty() { LEFT } else { code })
+}
+
+/// Appends `line` to the times of this run.
+fn record(line: &str) -> Result {
+    let Some(path) = std::env::var_os(TIMES).map(PathBuf::from) else { return Ok(()) };
+    let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Asks `left` until nothing is left or the time for that is over.
+fn settled(left: impl Fn() -> Vec<String>) -> Vec<String> {
+    let until = Instant::now() + GRACE;
+    loop {
+        let left = left();
+        if left.is_empty() || Instant::now() > until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Processes with the mark, mounts and files in `scratch`, and directories named after the process `pid`.
+fn left_by(mark: &str, pid: u32, scratch: &Path) -> Vec<String> {
+    let processes = marked(mark).into_iter().map(|process| format!("process {process}: {}", command_line(process)));
+    let mounts = mounts().into_iter().filter(|mount| Path::new(mount).starts_with(scratch));
+    let files = fs::read_dir(scratch).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_of_it = |path: &PathBuf| path.file_name().and_then(|name| owner(name.to_str()?)) == Some(pid);
+    let named = SHARED.iter().flat_map(|base| entries(Path::new(base))).filter(is_of_it);
+    processes
+        .chain(mounts.map(|mount| format!("mount {mount}")))
+        .chain(files.chain(named).map(|path| format!("file {}", path.display())))
+        .collect()
+}
+
+/// Processes whose environment has the mark.
+fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let has_it = |process: &u32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    processes().into_iter().filter(has_it).collect()
+}
+
+/// Numbers of all processes.
+fn processes() -> impl IntoIterator<Item = u32> {
+    let names = entries(Path::new("/proc")).into_iter();
+    names.filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect::<BTreeSet<u32>>()
+}
+
+fn command_line(process: u32) -> String {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned()
+}
+
+fn mounts() -> BTreeSet<String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned).collect()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Mounts, loop devices, networks and files of this machine that tests may leave.
+pub struct Snapshot(BTreeSet<String>);
+
+impl Snapshot {
+    /// Takes it now.
+    pub fn take() -> Self {
+        let loops = entries(Path::new("/sys/block")).into_iter().filter_map(|device| {
+            let file = fs::read_to_string(device.join("loop/backing_file")).ok()?;
+            Some(format!("loop device {} on {}", device.display(), file.trim()))
+        });
+        let networks = ["/run/netns", "/sys/class/net"].iter().flat_map(|path| entries(Path::new(path)));
+        let files = SHARED.iter().flat_map(|base| entries(Path::new(base))).filter(|path| is_tests(path));
+        let all = mounts().into_iter().map(|mount| format!("mount {mount}")).chain(loops);
+        let all = all.chain(networks.map(|path| format!("network {}", path.display())));
+        Self(all.chain(files.map(|path| format!("file {}", path.display()))).collect())
+    }
+
+    /// What is there now and was not then, after the time that cleaning up may take.
+    pub fn left_since(&self) -> Vec<String> {
+        let new =
+            || Self::take().0.difference(&self.0).map(|left| format!("left behind by the tests: {left}")).collect();
+        settled(new)
+    }
+}
+
+/// True for files that tests or the program make; other programs of the machine make files there too.
+fn is_tests(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ["plimsoll", "pt-", "PostgreSQL."].iter().any(|prefix| name.starts_with(prefix)) || owner(&name).is_some()
+}
+
+/// Crates whose tests make directories named after their process: `redis-test-4711-x1Y2z3`.
 const WHOSE: [&str; 10] = ["cli", "faultfs", "http", "lab", "ldap", "mariadb", "mysql", "postgres", "redis", "tls"];
 
 /// Removes what dead tests have left where tests make their directories; what cannot be removed stays.
@@ -15,7 +157,7 @@ pub fn sweep() {
     }
 }
 
-/// The same in one directory; what was removed.
+/// Removes what dead tests have left in `base`. Returns what was removed.
 fn sweep_in(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let left = entries.filter(|entry| {
@@ -29,14 +171,14 @@ fn sweep_in(base: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The process that made the directory `name`; `None` when no test did.
+/// Returns the process that made the directory `name`, or `None` if no test did.
 fn owner(name: &str) -> Option<u32> {
     let (whose, rest) = name.split_once("-test-")?;
     let (pid, _) = rest.split_once('-')?;
     WHOSE.contains(&whose).then(|| pid.parse().ok())?
 }
 
-/// Whether some process has its working directory there: a server whose supervisor is about to end it.
+/// True if some process has its working directory there: a server whose supervisor is about to end it.
 fn is_worked_in(path: &Path) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok()).any(|cwd| cwd.starts_with(path))
@@ -47,6 +189,33 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn processes_files_and_mounts_of_a_test_are_found_by_its_mark_and_its_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mark = format!("{}-a test", std::process::id());
+        let left = |pid| left_by(&mark, pid, scratch.path());
+        assert_eq!(left(1), [""; 0]);
+        fs::write(scratch.path().join("kept"), "").unwrap();
+        let mut child = Command::new("sleep").arg("60").env(MARK, &mark).spawn().unwrap();
+        let named = PathBuf::from(format!("/var/tmp/cli-test-{}-x", child.id()));
+        fs::create_dir(&named).unwrap();
+        let found = settled_to(3, || left(child.id()));
+        fs::remove_dir(&named).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found[0].ends_with("sleep 60") && found[1].ends_with("kept"), "{found:?}");
+        assert_eq!(found[2], format!("file {}", named.display()));
+    }
+
+    /// Waits for the moment between fork and exec to pass, when a process has its parent's environment.
+    fn settled_to(n: usize, left: impl Fn() -> Vec<String>) -> Vec<String> {
+        let until = Instant::now() + GRACE;
+        while left().len() != n && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        left()
+    }
 
     #[test]
     fn only_what_dead_tests_made_is_removed() {

@@ -1,15 +1,19 @@
-//! What is done to the repository rather than by Plimsoll: `cargo xtask test | tidy | bench | peers | labs | lines | assets`.
+//! What is done to the repository rather than by Plimsoll: `cargo xtask test | gate | tidy | bench | peers | labs | lines | assets`.
 //!
 //! | module | task |
 //! |---|---|
-//! | `setup` | `test`: installs what tests need, then runs them all |
+//! | `test` | `test`: runs all tests, or those that a change can reach, on one scheduler |
+//! | `setup` | installs what tests need |
+//! | `times` | keeps the tests' times, shows and judges them |
+//! | `changed` | finds the crates that a change can reach |
+//! | `gate` | `gate`: whether HEAD was proved |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
 //! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
 //! | `peers` | `peers`: what an operation costs, side by side with other clients and a bare loop; feature `bench` too |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
-//! | `leftovers` | removes what killed tests have left |
+//! | `leftovers` | finds what tests leave behind; removes what killed tests have left |
 //! | `process` | runs other programs |
 
 #![allow(clippy::print_stdout, reason = "these are programs for a terminal")]
@@ -25,8 +29,10 @@ mod bench_keyindex;
 mod bench_lag;
 #[cfg(feature = "bench")]
 mod bench_ledger;
+mod changed;
 #[cfg(feature = "bench")]
 mod child_cost;
+mod gate;
 mod labs;
 mod leftovers;
 mod lines;
@@ -34,10 +40,14 @@ mod lines;
 mod peers;
 mod process;
 mod setup;
+mod test;
 mod tidy;
+mod times;
 
 const USAGE: &str = "\
-cargo xtask test [ARGUMENTS]   install what tests need where that is allowed, then `cargo test --workspace ARGUMENTS`
+cargo xtask test [--changed] [--heavy] [ARGUMENTS]
+                               install what tests need where that is allowed, then run all tests; --help
+cargo xtask gate               say whether HEAD was proved, and run .ci/run if not
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links, language
 cargo xtask bench [NAME]       measure what has a target; without NAME all of it
 cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
@@ -53,8 +63,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task, rest));
     let done = match task {
-        "test" => setup::test(rest),
-        "test-program" => setup::test_program(rest),
+        "test" => test::test(&root(), rest),
+        "test-program" => match leftovers::test_program(rest) {
+            Ok(code) => return ExitCode::from(code),
+            Err(what) => Err(what),
+        },
+        "gate" => gate::gate(&root(), rest),
         "tidy" => tidy::tidy(&root(), rest),
         "bench" => bench::bench(rest),
         "peers" => bench::peers(rest),

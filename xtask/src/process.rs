@@ -23,6 +23,16 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(done.stdout).map_err(|error| format!("{line}: {error}"))
 }
 
+/// Runs `command` and returns what it prints, without its messages.
+pub fn line_of(command: &mut Command) -> Result<String> {
+    let line = line(command);
+    let done = command.stderr(Stdio::null()).output().map_err(|error| format!("{line}: {error}"))?;
+    if !done.status.success() {
+        return Err(format!("{line}: {}", done.status));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim_end().to_owned())
+}
+
 /// The cargo that runs this.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

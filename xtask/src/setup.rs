@@ -1,14 +1,13 @@
-//! `cargo xtask test`: everything tests need, then all tests. Nothing is skipped: what cannot be installed stops it.
+//! Set-up of a machine for the tests: what it cannot prove is named, and packages that are missing are installed.
 
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
 use crate::process::{cargo, run};
 
-/// A program that tests start and no store needs, and the Debian package it comes in.
+/// Program that tests start and no store needs, with its Debian package.
 struct Need {
     /// Paths, one of which is enough.
     any_of: &'static [&'static str],
@@ -45,7 +44,8 @@ const NEEDS: [Need; 6] = [
     },
 ];
 
-/// A package that is not there.
+/// A package that is missing.
+#[derive(Clone)]
 struct Missing {
     package: String,
     why: String,
@@ -65,28 +65,45 @@ const PEERS: [Need; 5] = [
     Need { any_of: &["/usr/bin/fio"], package: "fio", why: "what it costs with nothing behind it is compared" },
 ];
 
-/// Installs what is missing where that is allowed, and runs all tests with `arguments` for `cargo test`.
-pub fn test(arguments: &[String]) -> Result {
-    have(&NEEDS)?;
-    crate::leftovers::sweep();
-    // Each test program is run by `test_program`.
-    let own = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
-    let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
-    run(cargo().args(["--config", &runner, "test", "--workspace"]).args(arguments))
+/// Gigabytes that a build of all tests and their servers take.
+const DISK_GB: u64 = 10;
+
+/// Returns what this machine cannot prove: what, why, and what to do.
+pub fn unproved() -> Vec<(&'static str, String, String)> {
+    let mut all = Vec::new();
+    let works = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let is_root = privileges().is_some_and(<[_]>::is_empty);
+    if !is_root {
+        let why = "file systems, network namespaces and control groups are made as root".to_owned();
+        all.push(("clusters, fault devices, limits", why, "run as root, for example in a virtual machine".to_owned()));
+    }
+    if !works("test", &["-r", "/dev/fuse", "-a", "-w", "/dev/fuse"]) {
+        let next = "modprobe fuse, or give the container --device /dev/fuse".to_owned();
+        all.push(("fault devices and power cuts", "/dev/fuse cannot be opened".to_owned(), next));
+    }
+    if is_root && !works("unshare", &["--net", "true"]) {
+        let next = "give the container --privileged, or CAP_SYS_ADMIN".to_owned();
+        all.push(("clusters on hosts", "network namespaces are not allowed".to_owned(), next));
+    }
+    if let Ok(free) = crate::process::line_of(Command::new("df").args(["--output=avail", "-k", "/var/tmp"])) {
+        let free_gb = free.lines().last().and_then(|kb| kb.trim().parse::<u64>().ok()).unwrap_or(0) >> 20;
+        if free_gb < DISK_GB {
+            let why = format!("{free_gb} GB are free in /var/tmp, and {DISK_GB} GB are needed");
+            all.push(("stores' data and crash images", why, "free space there".to_owned()));
+        }
+    }
+    all
 }
 
-/// The package whose tests wait for other programs most of the time, so that more of them go at once than there are processors.
-const WAITS: &str = "plimsoll";
-
-/// Becomes the test program that `arguments` begin with: of the package that cargo says, with as many tests at once as suit it.
-pub fn test_program(arguments: &[String]) -> Result {
-    let (program, arguments) = arguments.split_first().ok_or("which test program?")?;
-    let mut command = Command::new(program);
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package == WAITS) {
-        command.env("RUST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
-    }
-    Err(format!("{program}: {}", command.args(arguments).exec()))
+/// Installs the packages that tests need and this machine lacks: those that the built `plimsoll` names for its stores, and
+/// `NEEDS`.
+pub fn install_needs(plimsoll: &Path) -> Result {
+    let missing = || Ok::<_, String>([of_stores(plimsoll)?, of_tests(&NEEDS)].concat());
+    have(missing)
 }
 
 /// MySQL as npm has it: the one real server of it in any registry that has no account or licence in front.
@@ -108,41 +125,50 @@ pub fn mysql(root: &Path) -> Result {
 /// Installs the servers and the other clients that a comparison needs, where that is allowed.
 #[cfg(not(feature = "bench"))]
 pub fn peers() -> Result {
-    have(&PEERS)
+    have(|| Ok(of_tests(&PEERS)))
 }
 
-/// Installs what the stores need, and those of `others` that are missing.
-fn have(others: &[Need]) -> Result {
-    let missing = missing(others)?;
-    if missing.is_empty() {
+/// Installs what `missing` names, and fails if it is missing afterwards.
+fn have(missing: impl Fn() -> Result<Vec<Missing>>) -> Result {
+    let first = missing()?;
+    if first.is_empty() {
         return Ok(());
     }
-    install(&missing)?;
-    match self::missing(others)?.first() {
+    install(&first)?;
+    match missing()?.first() {
         Some(Missing { package, why }) => Err(format!("{package} was installed, and is missing still: {why}")),
         None => Ok(()),
     }
 }
 
-/// What is not there of what the stores' own specs name, as a test of theirs says, and of `others`.
-fn missing(others: &[Need]) -> Result<Vec<Missing>> {
-    // Of the whole workspace: what is compiled for it is what tests are compiled of afterwards.
-    let mut test = cargo();
-    test.args(["test", "--quiet", "--workspace", "--test", "it", "what_stores_need_is_installed"]);
-    let said = test.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo test: {error}"))?;
-    let text = String::from_utf8_lossy(&said.stdout);
-    let needed = text.lines().filter_map(|line| line.strip_prefix("needs\t")?.split_once('\t'));
-    let mut missing: Vec<Missing> =
-        needed.map(|(package, why)| Missing { package: package.to_owned(), why: why.to_owned() }).collect();
-    if missing.is_empty() && !said.status.success() {
-        return Err(format!("what stores need cannot be told\n{text}"));
-    }
-    for Need { any_of, package, why } in others {
-        if !any_of.iter().any(|path| Path::new(path).exists()) {
-            missing.push(Missing { package: (*package).to_owned(), why: format!("{why} ({})", any_of.join(" or ")) });
+/// Packages that stores and clusters lack here, as `plimsoll doctor` says.
+fn of_stores(plimsoll: &Path) -> Result<Vec<Missing>> {
+    let mut doctor = Command::new(plimsoll);
+    let said = doctor.args(["doctor", "--for", "all", "--json"]).stderr(Stdio::inherit()).output();
+    let said = said.map_err(|error| format!("{}: {error}", plimsoll.display()))?;
+    let mut missing = Vec::new();
+    for line in String::from_utf8_lossy(&said.stdout).lines() {
+        let line: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("doctor --json: {error}"))?;
+        let why = line.get("missing").and_then(|why| why.as_str()).unwrap_or_default();
+        let packages = line.get("packages").and_then(|all| all.as_array()).cloned().unwrap_or_default();
+        for package in packages.iter().filter_map(|package| package.as_str()) {
+            missing.push(Missing { package: package.to_owned(), why: why.to_owned() });
         }
     }
-    Ok(missing)
+    match said.status.code() {
+        Some(0 | 1) => Ok(missing),
+        _ => Err(format!("plimsoll doctor --for all: {}", said.status)),
+    }
+}
+
+/// Those of `needs` that are missing here.
+fn of_tests(needs: &[Need]) -> Vec<Missing> {
+    let missing = needs.iter().filter(|need| !need.any_of.iter().any(|path| Path::new(path).exists()));
+    let named = missing.map(|Need { any_of, package, why }| Missing {
+        package: (*package).to_owned(),
+        why: format!("{why} ({})", any_of.join(" or ")),
+    });
+    named.collect()
 }
 
 /// Installs the packages of `missing` as root or by a sudo that asks nothing; otherwise names them.

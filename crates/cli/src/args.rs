@@ -347,12 +347,15 @@ pub struct DoctorArgs {
     /// Stop a private server for a second under load, and hold what was measured against what it has to be.
     #[arg(long, value_name = "STORE")]
     pub honesty: Option<String>,
-    /// What this store, or this cluster, lacks here: galera, redis-cluster, postgres.
+    /// Show what a store or cluster lacks on this machine: galera, redis-cluster, postgres; `all` for every one.
     #[arg(long = "for", value_name = "STORE")]
     pub store: Option<String>,
-    /// Install the packages that it needs, by apt-get.
+    /// Install the packages that are missing, by apt-get.
     #[arg(long, requires = "store")]
     pub install: bool,
+    /// Print a line of JSON for each store that lacks something: for, missing, packages, next.
+    #[arg(long, requires = "store")]
+    pub json: bool,
     /// Who holds a port, a device or a directory: 5432, /dev/sdb, /var/lib/mysql.
     #[arg(long, value_name = "PORT or PATH", conflicts_with_all = ["calibrate", "honesty", "store"])]
     pub holds: Option<String>,

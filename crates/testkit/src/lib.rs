@@ -18,6 +18,7 @@
 //! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`allocations`] | what each thread allocates |
+//! | [`draw`] | random draws with a seed that can be repeated |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
 //! | [`proxy`] | a proxy in front of a server that goes silent, closes or resets |
@@ -29,6 +30,7 @@ pub mod allocations;
 pub mod ask;
 pub mod certificates;
 pub mod conformance;
+pub mod draw;
 pub mod lying;
 pub mod lying_kv;
 pub mod owned;

@@ -68,7 +68,10 @@ fn a_new_store_is_one_folder_and_two_lines() {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::write(to, text.replace("null", "hollow")).unwrap();
     }
-    assert!(tidy(&tree).is_err_and(|wrong| wrong.contains("does not list hollow")), "the folder alone is not enough");
+    assert!(
+        tidy(&tree, &[]).is_err_and(|wrong| wrong.contains("does not list hollow")),
+        "the folder alone is not enough"
+    );
     let dependency = "plimsoll-store-hollow.path = \"../hollow\"";
     add_line(&tree.join("stores/all/Cargo.toml"), "plimsoll-store-null", dependency);
     add_line(
@@ -76,7 +79,7 @@ fn a_new_store_is_one_folder_and_two_lines() {
         "plimsoll_store_null::kind(),",
         "        plimsoll_store_hollow::kind(),",
     );
-    tidy(&tree).unwrap();
+    tidy(&tree, &[]).unwrap();
     if !target.exists() {
         for (folder, as_links) in [("deps", true), ("build", true), (".fingerprint", false)] {
             share(&built().join(folder), &target.join("debug").join(folder), as_links).unwrap();

@@ -1,5 +1,6 @@
 //! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -53,7 +54,7 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
         return holds(wanted);
     }
     if let Some(name) = &args.store {
-        return lacks(catalogue, name, args.install);
+        return lacks(catalogue, name, args);
     }
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let mut well = true;
@@ -103,31 +104,85 @@ fn holds(wanted: &str) -> Result<u8, TrialError> {
     Ok(if held.is_empty() { exit::OK } else { exit::GOAL_MISSED })
 }
 
-/// Says what the store or cluster `name` lacks on this machine, after it was installed if that is wanted.
-fn lacks(catalogue: &Catalogue, name: &str, install: bool) -> Result<u8, TrialError> {
-    let Some(kind) = catalogue.store(name) else {
-        let known = catalogue.stores.iter().flat_map(|kind| kind.spec().names());
-        let next = format!("stores: {}", known.collect::<Vec<_>>().join(", "));
-        return Err(TrialError::usage(format!("unknown store `{}`", plimsoll_core::shown::clean(name))).next(next));
-    };
-    let preset = kind.spec().preset(name);
-    let params = plimsoll_plan::defaults_but(kind.spec().params, preset.map_or(&[], |preset| preset.params));
-    let found = || match kind.installed().and_then(|found| kind.recipe(&params).map(|recipe| (found, recipe))) {
-        Ok((found, recipe)) => {
-            let is_on_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
-            [Some(Finding::fine(format!("{name}: {found}"))), is_on_hosts.then(hosts)].into_iter().flatten().collect()
-        }
-        Err(error) => vec![Finding::missing(format!("{name}: {error}"), error.next)],
-    };
-    let is_well = |found: &[Finding]| found.iter().all(|finding| finding.grade == Grade::Fine);
-    let mut all: Vec<Finding> = found();
-    if install && !is_well(&all) {
-        let packages = [kind.spec().packages, preset.map_or(&[], |preset| preset.packages)].concat();
-        apt_get(&packages)?;
-        all = found();
+/// A store or cluster that `doctor --for` looks at.
+struct Subject<'a> {
+    kind: &'a dyn StoreKind,
+    preset: Option<&'a StorePreset>,
+}
+
+impl Subject<'_> {
+    fn name(&self) -> &'static str {
+        self.preset.map_or(self.kind.spec().name, |preset| preset.name)
     }
-    let code = if is_well(&all) { exit::OK } else { exit::GOAL_MISSED };
-    report::print_tables(&[(name, "", graded(all))])?;
+
+    fn packages(&self) -> Vec<&'static str> {
+        [self.kind.spec().packages, self.preset.map_or(&[], |preset| preset.packages)].concat()
+    }
+
+    /// Returns the programs found and, for a cluster, whether it can have hosts.
+    fn findings(&self) -> Vec<Finding> {
+        let name = self.name();
+        let params =
+            plimsoll_plan::defaults_but(self.kind.spec().params, self.preset.map_or(&[], |preset| preset.params));
+        match self.kind.installed().and_then(|found| self.kind.recipe(&params).map(|recipe| (found, recipe))) {
+            Ok((found, recipe)) => {
+                let is_on_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
+                let fine = Finding::fine(format!("{name}: {found}"));
+                [Some(fine), is_on_hosts.then(hosts)].into_iter().flatten().collect()
+            }
+            Err(error) => vec![Finding::missing(format!("{name}: {error}"), error.next)],
+        }
+    }
+}
+
+/// Name that stands for every store and cluster.
+const ALL: &str = "all";
+
+/// Returns the store or cluster `name`, or every one of them.
+fn subjects<'a>(catalogue: &'a Catalogue, name: &str) -> Result<Vec<Subject<'a>>, TrialError> {
+    let of = |kind: &'a dyn StoreKind| {
+        let presets = kind.spec().presets.iter().map(move |preset| Subject { kind, preset: Some(preset) });
+        std::iter::once(Subject { kind, preset: None }).chain(presets)
+    };
+    let all = catalogue.stores.iter().flat_map(|kind| of(&**kind));
+    let meant: Vec<Subject<'a>> = match catalogue.store(name) {
+        _ if name == ALL => all.collect(),
+        Some(kind) => vec![Subject { kind, preset: kind.spec().preset(name) }],
+        None => Vec::new(),
+    };
+    if meant.is_empty() {
+        let known = catalogue.stores.iter().flat_map(|kind| kind.spec().names());
+        let next = format!("stores: {ALL}, {}", known.collect::<Vec<_>>().join(", "));
+        return Err(TrialError::usage(format!("unknown store `{}`", plimsoll_core::shown::clean(name))).next(next));
+    }
+    Ok(meant)
+}
+
+/// Shows what the store or cluster `name`, or all of them, lack on this machine, after the installation that `args` may ask
+/// for. With `--json`, prints a line of JSON for each that lacks something.
+fn lacks(catalogue: &Catalogue, name: &str, args: &DoctorArgs) -> Result<u8, TrialError> {
+    let subjects = subjects(catalogue, name)?;
+    let is_well = |found: &[Finding]| found.iter().all(|finding| finding.grade == Grade::Fine);
+    let mut found: Vec<Vec<Finding>> = subjects.iter().map(Subject::findings).collect();
+    let lacking = subjects.iter().zip(&found).filter(|(_, found)| !is_well(found)).map(|(subject, _)| subject);
+    let packages: BTreeSet<&str> = lacking.flat_map(Subject::packages).collect();
+    if args.install && !packages.is_empty() {
+        apt_get(&packages.into_iter().collect::<Vec<_>>())?;
+        found = subjects.iter().map(Subject::findings).collect();
+    }
+    let code = if found.iter().all(|found| is_well(found)) { exit::OK } else { exit::GOAL_MISSED };
+    if args.json {
+        for (subject, found) in subjects.iter().zip(&found) {
+            for finding in found.iter().filter(|finding| finding.grade != Grade::Fine) {
+                let line = serde_json::json!({
+                    "for": subject.name(), "missing": finding.what, "packages": subject.packages(), "next": finding.next,
+                });
+                crate::print(&format!("{line}\n"))?;
+            }
+        }
+        return Ok(code);
+    }
+    report::print_tables(&[(name, "", graded(found.into_iter().flatten()))])?;
     Ok(code)
 }
 
@@ -135,13 +190,18 @@ fn lacks(catalogue: &Catalogue, name: &str, install: bool) -> Result<u8, TrialEr
 fn apt_get(packages: &[&str]) -> Result<(), TrialError> {
     let advice = format!("install these by hand: {}", packages.join(" "));
     crate::say(&format!("apt-get install {}", packages.join(" ")));
-    let status = Command::new("apt-get")
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(packages)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .status();
-    match status {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        command.status()
+    };
+    let install = || run(&[&["install", "--yes", "--no-install-recommends"], packages].concat());
+    // Lists of packages that are old, or not there, are fetched once.
+    let installed = match install() {
+        Ok(status) if !status.success() => run(&["update"]).and_then(|_| install()),
+        done => done,
+    };
+    match installed {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             let what = format!("apt-get has not installed {} ({status})", packages.join(" "));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_record::data::Run;
+use plimsoll_testkit::draw::{Draw, repeats};
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
@@ -73,7 +74,7 @@ pub fn assert_nothing_is_in(base: &Path) {
     wait_for("nothing to be left", GONE, || std::fs::read_dir(base).unwrap().count() == 0 && works_there() == 0);
 }
 
-/// Comes up with several nodes, is driven for 10 s from a host of its own with every answer checked, and goes.
+/// Comes up with several nodes, is driven for 2 s from a host of its own with every answer checked, and goes.
 fn is_driven(store: &'static str, nodes: usize, workload: &[&str]) {
     is_driven_made_with(&[], store, nodes, workload);
 }
@@ -88,7 +89,7 @@ fn is_driven_made_with(options: &[&str], store: &'static str, nodes: usize, work
     assert!(all.iter().all(|node| node["address"].as_str().unwrap().starts_with("10.77.0.")), "{status}");
     assert!(!status.to_string().contains("secret"), "{status}");
     let on = format!("lab:{store}");
-    let drive = ["drive", "--on", &on, "--clients", "8", "--for", "10s", "--goal", "errors=0%"];
+    let drive = ["drive", "--on", &on, "--clients", "8", "--for", "2s", "--goal", "errors=0%"];
     let ran = place.run(&[&drive[..1], workload, &drive[1..]].concat()).expect(0);
     ran.says("kept every promise");
     lab.down();
@@ -102,7 +103,7 @@ fn galera_is_driven() {
     let causal = "settings=wsrep_sync_wait=15";
     let lab = Lab::up(&place, "galera", &["--nodes", "3", "--set", causal]);
     let mix = ["--mix", "update=2,read=3,query=1", "--set", "records=2000"];
-    let drive = ["drive", "coupons", "--on", "lab:galera", "--clients", "8", "--for", "10s"];
+    let drive = ["drive", "coupons", "--on", "lab:galera", "--clients", "8", "--for", "3s"];
     place.run(&[&drive[..], &mix].concat()).expect(0).says("kept every promise");
     // When all are killed, the one that got furthest begins the cluster again.
     place.run(&["lab", "kill", "galera"]).expect(0);
@@ -393,15 +394,14 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
 
 #[test]
 fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
-    use std::hash::{BuildHasher, RandomState};
-    let place = Place::new();
-    for kill in 0..30 {
+    let (place, mut draw) = (Place::new(), Draw::new("lab"));
+    for kill in 0..repeats(6, 200) {
         let base = Lab::base();
         let dir = base.path().to_str().unwrap().to_owned();
         let up = ["lab", "up", "redis-sentinel", "--dir", &dir, "--set", "memory=256MiB", "--set", "cpus=1"];
         let holder = place.command(&up).spawn().unwrap();
         let mut holder = Guarded(holder);
-        let moment = RandomState::new().hash_one(Instant::now()) % 2_500;
+        let moment = draw.below(2_500);
         std::thread::sleep(Duration::from_millis(moment));
         let mut down = (kill % 3 == 0).then(|| Guarded(place.command(&["lab", "down"]).spawn().unwrap()));
         if down.is_some() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_testkit::draw::{Draw, repeats};
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
@@ -225,8 +226,9 @@ fn is_mounted(below: &Path) -> bool {
 #[test]
 fn nothing_is_left_mounted_or_running_when_the_program_is_killed_at_any_moment() {
     let place = Place::new();
-    let mut met = 0;
-    for kill in 0..15_u64 {
+    let (mut met, mut draw) = (0, Draw::new("promise"));
+    let kills = repeats(6, 200) as u64;
+    for kill in 0..kills {
         let store = if kill % 3 == 0 { "postgres" } else { "sqlite" };
         let args = ["promise", store, "--quiet", "--cuts", "3", "--durability", "durable"];
         let mut child = Guarded(place.command(&args).spawn().unwrap());
@@ -234,7 +236,7 @@ fn nothing_is_left_mounted_or_running_when_the_program_is_killed_at_any_moment()
         if kill % 3 != 2 {
             wait_for("a disk", Duration::from_secs(60), || disks(&place).iter().any(|disk| is_mounted(disk)));
         }
-        std::thread::sleep(Duration::from_millis(kill * 517 % 4_000));
+        std::thread::sleep(Duration::from_millis(draw.below(4_000)));
         let disks = disks(&place);
         met += usize::from(disks.iter().any(|disk| is_mounted(disk)));
         child.0.kill().unwrap();
@@ -243,7 +245,7 @@ fn nothing_is_left_mounted_or_running_when_the_program_is_killed_at_any_moment()
             wait_for("the disk's end", Duration::from_secs(20), || !is_mounted(disk));
         }
     }
-    assert!(met > 5, "only {met} of 15 kills met a disk");
+    assert!(met > kills as usize / 4, "only {met} of {kills} kills met a disk");
     // Files go with the next start.
     place
         .run(&["promise", "sqlite", "--quiet", "--cuts", "1", "--durability", "durable", "--survivors", "none"])

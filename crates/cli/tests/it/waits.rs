@@ -1,8 +1,7 @@
 //! Servers that go silent, close or reset amid what they say, in every phase: every wait ends, by itself or at the first
 //! Ctrl-C, and nothing is left but the recording.
 //!
-//! Where they fail is drawn from a seed. `PLIMSOLL_WAITS_SEED` draws others, `PLIMSOLL_WAITS_RUNS` more of them (to a store,
-//! phase and fault).
+//! Where they fail is drawn.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, Recipe};
 use plimsoll_lab::Cluster;
+use plimsoll_testkit::draw::{Draw, repeats};
 use plimsoll_testkit::proxy::{Fault, Proxy};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
@@ -228,22 +228,27 @@ impl Subject {
         Came { ran, took: began.map(|began| ended.saturating_duration_since(began)) }
     }
 
-    /// Fails in every phase, in every way.
-    fn is_survived(&self, seed: u64) {
+    /// Fails in every phase and in every way, though not in every way in every phase: each phase and each condition comes
+    /// about at least once, and the stores pair them differently. With `--heavy` each comes about in each phase.
+    fn is_survived(&self, store: usize) {
+        const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
+        let faults = [Fault::Silent, Fault::Close, Fault::Reset, Fault::Blip].map(|fault| (fault, ""));
+        let conditions = [&faults[..], &SIGNALS.map(|signal| (Fault::Silent, signal))].concat();
         let phases = self.phases();
-        let mut draw = Draw(seed.wrapping_add(number("PLIMSOLL_WAITS_SEED", 1)));
-        let mut jobs = Vec::new();
-        for (at, (phase, from)) in phases.iter().enumerate().take(phases.len() - 1) {
-            let to = phases[at + 1].1.max(from + 1);
-            for fault in [Fault::Silent, Fault::Close, Fault::Reset, Fault::Blip] {
-                for _ in 0..number("PLIMSOLL_WAITS_RUNS", 1) {
-                    jobs.push((phase.clone(), fault, from + draw.below(to - from)));
-                }
-            }
-            for signal in ["-INT", "-TERM"] {
-                jobs.push((format!("{phase}{signal}"), Fault::Silent, from + draw.below(to - from)));
-            }
-        }
+        let mut draw = Draw::new(self.url);
+        let n = phases.len() - 1;
+        let each = |at: usize| (at % n, (at + at / n + store) % conditions.len());
+        let pairs: Vec<(usize, usize)> = match repeats(0, 1) {
+            0 => (0..n.max(conditions.len())).map(each).collect(),
+            _ => (0..n).flat_map(|phase| (0..conditions.len()).map(move |condition| (phase, condition))).collect(),
+        };
+        let jobs: Vec<(String, Fault, u64)> = pairs
+            .into_iter()
+            .map(|(phase, condition)| {
+                let ((name, from), (fault, signal)) = (&phases[phase], conditions[condition]);
+                (format!("{name}{signal}"), fault, from + draw.below(phases[phase + 1].1.max(from + 1) - from))
+            })
+            .collect();
         let queue = Mutex::new(jobs.into_iter());
         let next = || queue.lock().unwrap().next();
         std::thread::scope(|scope| {
@@ -291,51 +296,34 @@ impl Subject {
     }
 }
 
-/// SplitMix64.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
 #[test]
 fn a_redis_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    redis(&place).is_survived(0x100);
+    redis(&place).is_survived(0);
 }
 
 #[test]
 fn a_postgres_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    postgres(&place, PLAN.into()).is_survived(0x200);
+    postgres(&place, PLAN.into()).is_survived(1);
 }
 
 #[test]
 fn a_mariadb_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    mariadb(&place, PLAN.into()).is_survived(0x300);
+    mariadb(&place, PLAN.into()).is_survived(2);
 }
 
 #[test]
 fn an_http_server_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    http(&place).is_survived(0x400);
+    http(&place).is_survived(3);
 }
 
 #[test]
 fn a_directory_that_fails_anywhere_ends_the_run() {
     let place = Place::new();
-    ldap(&place).is_survived(0x500);
+    ldap(&place).is_survived(4);
 }
 
 #[test]

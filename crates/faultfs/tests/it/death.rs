@@ -85,7 +85,8 @@ fn a_device_whose_daemon_is_dead_keeps_nobody_from_making_another() {
 
 #[test]
 fn a_daemon_that_is_killed_during_power_cycles_leaves_an_error_and_hangs_nobody() {
-    for number in 0..12 {
+    let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 3 };
+    for number in (0..12).step_by(step) {
         let mut fixture = Fixture::new(FileSystem::Ext4);
         let daemon = fixture.device.daemon_process().unwrap();
         let started = Instant::now();
@@ -226,7 +227,8 @@ fn an_owner_that_is_killed_at_any_moment_leaves_nothing() {
     let fixture = Fixture::new(FileSystem::Ext4);
     let spec = fixture.spec.clone();
     fixture.close();
-    for number in 0..30 {
+    let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 5 };
+    for number in (0..30).step_by(step) {
         let said = tempfile::NamedTempFile::new().unwrap();
         let mut owner = Owner::command(said.path()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(7 * number));

@@ -15,7 +15,8 @@ const TRIAL_SLICES: u32 = 50;
 fn a_kill_at_any_moment_loses_no_committed_slice() {
     let place = tempfile::tempdir().unwrap();
     let (mut longest, mut unsaid) = (0, 0);
-    for moment in 0..20u64 {
+    let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 4 };
+    for moment in (step as u64 - 1..20).step_by(step) {
         let mut child = Command::new(example())
             .arg("write")
             .arg(place.path())
@@ -68,5 +69,5 @@ fn a_kill_at_any_moment_loses_no_committed_slice() {
         assert!(start.elapsed() < Duration::from_secs(20));
     }
     assert!(longest > TRIAL_SLICES, "no kill came after a checkpoint: the longest run had {longest} slices");
-    println!("up to {longest} slices; {unsaid} of 20 kills fell between a commit and the word of it");
+    println!("up to {longest} slices; {unsaid} kills fell between a commit and the word of it");
 }

