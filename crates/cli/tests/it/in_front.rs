@@ -12,13 +12,13 @@ fn is_driven_through(store: &'static str, workload: &[&str], killed: &str) {
     let on = format!("lab:{store}");
     let drive =
         |length: &'static str| [&["drive"], workload, &["--on", &on, "--clients", "6", "--for", length]].concat();
-    let ran = place.run(&drive("3s")).expect(0);
+    let ran = place.run(&drive("1s")).expect(0);
     ran.says("through HAProxy to 3 nodes");
     let status = place.run(&["lab", "status"]).expect(0);
     assert!(status.out.contains("haproxy") && status.out.contains(":8000"), "{}", status.out);
     place.run(&["lab", "add", store]).expect(2).says("make it anew with more");
-    let mut driven = Guarded(place.command(&drive("8s")).spawn().unwrap());
-    std::thread::sleep(Duration::from_secs(4));
+    let mut driven = Guarded(place.command(&drive("4s")).spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(2));
     place.run(&["lab", "kill", store, killed]).expect(0);
     assert!(driven.0.wait().unwrap().success(), "sessions go to another node");
     lab.down();
@@ -40,7 +40,7 @@ fn postgresql_behind_haproxy_reads_and_writes_through_two_ports() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-haproxy", &["--nodes", "3"]);
     let drive =
-        ["drive", "kv", "--set", "records=500", "--on", "lab:postgres-haproxy", "--clients", "4", "--for", "2s"];
+        ["drive", "kv", "--set", "records=500", "--on", "lab:postgres-haproxy", "--clients", "4", "--for", "1s"];
     let run = |more: &[&str]| place.run(&[&drive, more].concat());
     run(&["--mix", "read=1,update=1"]).expect(0).says("kept every promise").says("through HAProxy to 3 nodes");
     // PostgreSQL's own count of who was asked: the replicas, through the second port.
@@ -71,7 +71,7 @@ fn a_proxy_in_front_of_one_server_is_refused() {
 #[test]
 fn instances_share_a_machine_and_the_ledger_vouches_for_all() {
     let place = Place::new();
-    let set = ["--set", "postgres.instances=3", "--set", "records=500", "--clients", "6", "--for", "2s"];
+    let set = ["--set", "postgres.instances=3", "--set", "records=500", "--clients", "6", "--for", "1s"];
     let run = |workload: &[&str]| place.run(&[&["drive"], workload, &["--on", "postgres"], &set[..]].concat());
     let ran = run(&["kv", "--mix", "read=2,update=1,insert=1"]).expect(0);
     ran.says("kept every promise").says("postgres node 1").says("postgres node 3");
@@ -85,7 +85,7 @@ fn each_client_of_sql_has_one_of_the_instances() {
     for store in ["postgres", "mariadb"] {
         let instances = format!("{store}.instances=2");
         let set = ["--set", &instances, "--set", "table_size=500", "--set", "max_tries=50", "--set", "tables=1"];
-        let drive = ["drive", "oltp_read_write", "--on", store, "--clients", "4", "--for", "2s"];
+        let drive = ["drive", "oltp_read_write", "--on", store, "--clients", "4", "--for", "1s"];
         let ran = place.run(&[&drive[..], &set].concat()).expect(0);
         ran.says(&format!("{store} node 1")).says(&format!("{store} node 2"));
     }
