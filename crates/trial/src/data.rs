@@ -26,9 +26,10 @@ pub fn place<'a>(plan: &'a Plan, spec: &'a RunSpec<'_>) -> &'a Path {
 pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
     let Some(dir) = dir else { return Ok(()) };
     let make = || {
-        let place = Path::new(dir).canonicalize()?.join(name(directory));
-        std::os::unix::fs::symlink(&place, directory.join("data"))?;
-        fs::create_dir(&place)?;
+        let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));
+        std::os::unix::fs::symlink(&place, &link)?;
+        // The end of the run must not remove a directory that it did not make.
+        fs::create_dir(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
         let_others_through(&place)
     };
     make().map_err(|error| TrialError::writing(dir, &error).next("name a directory that can be written to"))
