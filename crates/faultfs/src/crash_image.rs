@@ -32,23 +32,21 @@ pub struct CrashPoint {
 /// depend on nothing.
 ///
 /// # Errors
-/// Where the log is shorter than a point says, or the disk is full.
+/// Where the log is shorter than a point says, an image is there already, or the disk is full.
 pub fn crash_images(log: &Path, base: &Path, points: &[CrashPoint], into: &Path) -> Result<Vec<PathBuf>, FaultError> {
     let name = |index: usize| into.join(format!("{index:06}.img"));
-    let durable_path = into.join("durable");
-    let mut replay = Replay::new(
-        log,
-        base,
-        private().create(true).truncate(true).open(&durable_path).map_err(FaultError::at(&durable_path))?,
-    )?;
+    let durable_path = into.join(format!(".plimsoll-durable-{}", std::process::id()));
+    let durable = private().create_new(true).open(&durable_path).map_err(FaultError::at(&durable_path))?;
+    // Only this process uses it.
+    fs::remove_file(&durable_path).map_err(FaultError::at(&durable_path))?;
+    let mut replay = Replay::new(log, base, durable)?;
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|index| points[*index].entries);
     for index in order {
         let path = name(index);
-        let image = private().create(true).truncate(true).open(&path).map_err(FaultError::at(&path))?;
+        let image = private().create_new(true).open(&path).map_err(FaultError::at(&path))?;
         replay.image(&points[index], &image)?;
     }
-    fs::remove_file(&durable_path).map_err(FaultError::at(&durable_path))?;
     Ok((0..points.len()).map(name).collect())
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
@@ -363,7 +363,14 @@ impl PrivateServer {
     }
 
     /// Makes a file for the server's user below its data directory; a directory, where `name` ends with `/`.
+    ///
+    /// # Errors
+    /// `Usage` if `name` leads out of the data directory.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(StoreError::usage(format!("`{name}` is not below the server's data directory"))
+                .next("name a file there, such as conf/server.conf"));
+        }
         let path = self.place.data.join(name);
         let made = match name.ends_with('/') {
             true => place::make_directory(&path, &self.user),

@@ -79,8 +79,9 @@ impl Entry {
             || name.len() > NAME_LETTERS_MAX
         {
             let what = format!("`{}` is no name for a lab", plimsoll_core::shown::clean(name));
-            return Err(StoreError::usage(what)
-                .next(format!("use letters, digits, `-`, `_` and `.`, {NAME_LETTERS_MAX} at most")));
+            return Err(StoreError::usage(what).next(format!(
+                "give --name a letter or digit, then letters, digits, `-`, `_` and `.`, {NAME_LETTERS_MAX} at most"
+            )));
         }
         let directory = labs.join(name);
         let at = |error: std::io::Error| StoreError::io(directory.display(), &error);

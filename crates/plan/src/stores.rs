@@ -211,10 +211,11 @@ impl<'c> Reading<'c> {
         let mut files = BTreeMap::new();
         if let Some(node) = section.get("files") {
             for entry in self.table(&node, "files of a server")?.entries() {
-                let is_below = !entry.key.starts_with('/') && !entry.key.split('/').any(|part| part == "..");
-                if !is_below || entry.key.is_empty() {
-                    let help = Some("name files below the server's data directory".to_owned());
-                    return self.refuse(entry.span.clone(), format!("`{}` is no such name", short(entry.key)), help);
+                let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
+                if !entry.key.split('/').all(is_name) {
+                    let help = "name a file below the server's data directory, such as conf/server.conf";
+                    let what = format!("`files` cannot make `{}`", short(entry.key));
+                    return self.refuse(entry.span.clone(), what, Some(help.to_owned()));
                 }
                 files.insert(entry.key.to_owned(), self.text(&entry)?.to_owned());
             }

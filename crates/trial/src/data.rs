@@ -26,12 +26,51 @@ pub fn place<'a>(plan: &'a Plan, spec: &'a RunSpec<'_>) -> &'a Path {
 pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
     let Some(dir) = dir else { return Ok(()) };
     let make = || {
-        let place = Path::new(dir).canonicalize()?.join(name(directory));
-        std::os::unix::fs::symlink(&place, directory.join("data"))?;
-        fs::create_dir(&place)?;
+        let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));
+        std::os::unix::fs::symlink(&place, &link)?;
+        // The end of the run must not remove a directory that it did not make.
+        fs::create_dir(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
         let_others_through(&place)
     };
     make().map_err(|error| TrialError::writing(dir, &error).next("name a directory that can be written to"))
+}
+
+/// Directory of one store. Dropping removes it with all that is in it.
+#[derive(Debug)]
+pub struct StoreDir(PathBuf);
+
+impl StoreDir {
+    /// Makes a new directory in `data`. The first free number names it, never a label of the plan. Leaves directories that
+    /// exist already as they are.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn make(data: &Path) -> Result<Self, TrialError> {
+        let make = || {
+            fs::create_dir_all(data)?;
+            let mut number = 1_u32;
+            loop {
+                let path = data.join(number.to_string());
+                match fs::create_dir(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                    made => return made.and_then(|()| let_others_through(&path)).map(|()| Self(path)),
+                }
+            }
+        };
+        make().map_err(|error| TrialError::writing(data.display(), &error))
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for StoreDir {
+    fn drop(&mut self) {
+        // The end of the run removes what is left, and reports errors.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Removes it with all that is in it; no error where there is none.
@@ -57,7 +96,7 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
 ///
 /// # Errors
 /// As the operating system says.
-pub fn let_others_through(directory: &Path) -> io::Result<()> {
+fn let_others_through(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
 }
 

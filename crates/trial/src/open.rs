@@ -13,7 +13,7 @@ use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
 use crate::actions;
-use crate::data;
+use crate::data::StoreDir;
 use crate::drive_spec;
 use crate::durability;
 use crate::error::TrialError;
@@ -33,6 +33,8 @@ pub struct Open {
     /// The store, and the servers of ours that it is on.
     pub store: OpenStore,
     waits: Waits,
+    /// Dropped after the store.
+    _directory: Option<StoreDir>,
 }
 
 impl Open {
@@ -110,19 +112,14 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     let waits = Waits::new(setup, work, Arc::clone(context.spec.stop));
     let mut options =
         OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
-    // Several of the same label are open at once where trials run at once.
-    if let (Target::Private { data_dir, .. } | Target::Described { data_dir, .. }, 1..) =
-        (&mut options.target, context.job)
-    {
-        data_dir.set_file_name(format!("{}-{}", store_use.label, context.job));
-    }
-    if let Target::Private { data_dir, .. } | Target::Described { data_dir, .. } = &options.target {
-        std::fs::create_dir_all(data_dir)
-            .and_then(|()| data::let_others_through(data_dir))
-            .map_err(|error| TrialError::writing(data_dir.display(), &error))?;
+    let mut directory = None;
+    if let Target::Private { data_dir, .. } | Target::Described { data_dir, .. } = &mut options.target {
+        let made = StoreDir::make(data_dir)?;
+        made.path().clone_into(data_dir);
+        directory = Some(made);
     }
     let store = plimsoll_lab::open(kind, options, &mut |text| context.sinks.show(&Told::Note(text.to_owned())))?;
-    Ok(Open { store_use: store_use.clone(), store, waits })
+    Ok(Open { store_use: store_use.clone(), store, waits, _directory: directory })
 }
 
 /// Has `open` be the store that `store_use` means, and gives it: the one that is open, or a new one.
@@ -153,6 +150,7 @@ pub fn run_id_of(directory: &Path) -> String {
     directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+/// Options to open a store with. The data directory of a private server is that of all stores of the run.
 fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpec<'_>) -> OpenOptions {
     let target = match &store_use.url {
         _ if store_use.lab().is_some() => Target::Lab {
@@ -161,15 +159,15 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
         },
         _ if store_use.server.is_some() => Target::Described {
             server: store_use.server.clone().unwrap_or_default(),
-            data_dir: directory.join("data").join(&store_use.label),
+            data_dir: directory.join("data"),
             log_dir: directory.to_owned(),
         },
         Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
         None => {
-            let data = directory.join("data");
+            let data_dir = directory.join("data");
             // What it links to has been asked for.
-            let said = data.is_symlink();
-            Target::Private { data_dir: data.join(&store_use.label), said, log_dir: directory.to_owned() }
+            let said = data_dir.is_symlink();
+            Target::Private { data_dir, said, log_dir: directory.to_owned() }
         }
     };
     OpenOptions { target, params: store_use.params.clone(), run_id, waits: Default::default() }
@@ -178,7 +176,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 /// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
 /// what is left, and no error.
 pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
-    let Open { store_use, store, waits } = open;
+    let Open { store_use, store, waits, _directory } = open;
     let failed = failed || store.is_dead();
     waits.leave(failed);
     if failed && store_use.is_private() {

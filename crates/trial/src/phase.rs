@@ -50,8 +50,6 @@ pub struct RunContext<'a> {
     pub ledger: Option<Ledger>,
     /// What the next drive is for, where it is a rung of a search.
     pub rung: Option<Purpose>,
-    /// Which of those it is that run trials at once; 0 where there is one.
-    pub job: usize,
 }
 
 impl<'a> RunContext<'a> {
@@ -62,7 +60,7 @@ impl<'a> RunContext<'a> {
         server: &'a ServerProcesses,
         io: Io,
     ) -> Self {
-        Self { plan, catalogue, spec, sinks, server, io, witness: None, ledger: None, rung: None, job: 0 }
+        Self { plan, catalogue, spec, sinks, server, io, witness: None, ledger: None, rung: None }
     }
 
     /// True once the user wants an end.

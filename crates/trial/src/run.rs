@@ -200,7 +200,9 @@ fn sweep(runs_dir: &Path, sink: &dyn Sink) {
         if plimsoll_record::is_live(&path) || data.symlink_metadata().is_err() {
             continue;
         }
-        for store in std::fs::read_dir(&data).into_iter().flatten().flatten() {
+        // A link to anything but a directory made for this run is not followed.
+        let made = data::data_elsewhere(&path).or_else(|| Some(data).filter(|data| !data.is_symlink()));
+        for store in made.into_iter().flat_map(std::fs::read_dir).flatten().flatten() {
             plimsoll_lab::sweep_disks(&store.path());
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }

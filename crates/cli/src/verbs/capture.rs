@@ -1,8 +1,8 @@
 //! `plimsoll capture`: a workload of what a running database was asked.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io::BufReader;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use plimsoll_capture::{Asked, Captured, Wanted, Written};
@@ -93,21 +93,21 @@ fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: Asked) -> Result<Asked, T
 
 /// Writes the plan and its values, which nobody else may read: they are production's. All of it, or nothing.
 fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialError> {
+    let has_folder = !written.files.is_empty();
+    if has_folder {
+        let made = DirBuilder::new().mode(0o700).create(folder);
+        made.map_err(|error| TrialError::writing(folder.display(), &error))?;
+    }
     let all = || -> Result<(), TrialError> {
         let parent = folder.parent().unwrap_or(Path::new(""));
-        if !written.files.is_empty() {
-            fs::create_dir(folder).map_err(|error| TrialError::writing(folder.display(), &error))?;
-            let only_ours = Permissions::from_mode(0o700);
-            fs::set_permissions(folder, only_ours).map_err(|error| TrialError::writing(folder.display(), &error))?;
-        }
         for (name, text) in &written.files {
             report::write(&parent.join(name), text)?;
         }
         report::write(output, &written.plan)
     };
     all().inspect_err(|_| {
-        // What was written is a part; the error says why.
-        let _ = (fs::remove_dir_all(folder), fs::remove_file(output));
+        // What was written is a part; the error says why. A folder that was not made here stays.
+        let _ = (has_folder.then(|| fs::remove_dir_all(folder)), fs::remove_file(output));
     })
 }
 

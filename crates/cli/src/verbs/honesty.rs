@@ -24,6 +24,8 @@ use crate::interrupt;
 
 /// What a directory's name begins with; our process follows.
 const DIRECTORY: &str = "honesty-";
+/// Directory of the server's data in it.
+const DATA: &str = "data/1";
 const RATE_PER_S: f64 = 1_000.0;
 const WINDOW: Duration = Duration::from_secs(10);
 const STALL_AT: Duration = Duration::from_secs(4);
@@ -61,7 +63,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
     kind.installed()?;
     let stop = interrupt::of_run();
     let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
-    let data_dir = directory.join("data").join(name);
+    let data_dir = directory.join(DATA);
     sweep(runs_dir);
     std::fs::create_dir_all(&data_dir).map_err(|error| TrialError::writing(data_dir.display(), &error))?;
     // It goes with this process: whoever finds the directory unlocked may remove it.
@@ -117,11 +119,7 @@ fn measure(
 ) -> Result<Vec<Row>, TrialError> {
     let (workload, op) = question(catalogue, kind)?;
     crate::say(&format!("starting a private {}", kind.spec().name));
-    let target = Target::Private {
-        data_dir: directory.join("data").join(kind.spec().name),
-        said: false,
-        log_dir: directory.to_owned(),
-    };
+    let target = Target::Private { data_dir: directory.join(DATA), said: false, log_dir: directory.to_owned() };
     let params = plimsoll_plan::defaults(kind.spec().params);
     let waits = Waits::new(waits::ANSWER, waits::WORK, Arc::clone(stop));
     let mut store = plimsoll_lab::open(

@@ -89,7 +89,10 @@ fn what_describes_no_server_is_refused_with_its_place() {
     wrong(&format!("{url}\nready = \"true\""), 2, ":4:");
     wrong("store = \"redis://127.0.0.1:6379\"\ncommand = \"x\"", 2, "neither {port} nor {sockets}");
     wrong("store = \"redis\"\ncommand = \"x\"", 2, "command");
-    wrong(&format!("{url}\ncommand = \"x\"\nfiles = {{ \"../x\" = \"\" }}"), 2, "below the server's data directory");
+    for file in ["../x", "/etc/x", "a/../../x", "..", ".", "./x", "a//x", "a/", "", "a\\nb"] {
+        let files = format!("{url}\ncommand = \"x\"\nfiles = {{ \"{file}\" = \"\" }}");
+        wrong(&files, 2, "name a file below the server's data directory");
+    }
     wrong(&format!("{url}\ncommand = \"/no/such/server\""), 9, "/no/such/server");
     wrong(&format!("{url}\nset_up = \"echo no room; exit 3\"\ncommand = \"x\""), 9, "no room");
 }

@@ -33,6 +33,7 @@ mod lab_join;
 mod lab_progress;
 mod lab_refusals;
 mod lab_reload;
+mod labels;
 mod line;
 mod live;
 mod marked;

@@ -75,7 +75,7 @@ fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 20_000, 5));
     let mut command = place.command(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
     let mut run = Guarded(command.spawn().unwrap());
-    wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.ends_with("sqlite")));
+    wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.join("store.sqlite").exists()));
     run.0.kill().unwrap();
     run.0.wait().unwrap();
     assert_eq!(entries(&dir).len(), 1);

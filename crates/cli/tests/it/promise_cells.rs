@@ -90,6 +90,11 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     assert!(!one.join("data").exists());
     place.run(&["promise", "--resume", "last"]).expect(2).says("came to its end\n  → leave --resume out");
     place.run(&["promise", "--resume", "20200101"]).expect(10);
+    // A recording elsewhere names a directory that is not its own.
+    let copy = place.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    fs::copy(one.join("run.sqlite"), copy.join("run.sqlite")).unwrap();
+    place.run(&["promise", "--resume", copy.to_str().unwrap()]).expect(2).says("in a directory with its id");
 }
 
 /// What is mounted, attached to a loop device, or running, of what has `below` in its name.

@@ -179,7 +179,12 @@ fn an_image_of_the_last_record_is_what_a_cut_there_leaves() {
         let entries = log_entries(&fixture.device.log()).unwrap().len();
         let point = CrashPoint { entries, survivors };
         let into = tempfile::tempdir().unwrap();
-        let images = crash_images(&fixture.device.log(), &fixture.device.base(), &[point], into.path()).unwrap();
+        fs::write(into.path().join("durable"), "of a user").unwrap();
+        let make = || crash_images(&fixture.device.log(), &fixture.device.base(), &[point], into.path());
+        let images = make().unwrap();
+        assert_eq!(fs::read_to_string(into.path().join("durable")).unwrap(), "of a user");
+        assert_eq!(fs::read_dir(into.path()).unwrap().count(), 2);
+        assert!(make().unwrap_err().to_string().contains("000000.img"), "an image that is there stays");
         assert_eq!(fixture.device.power_cycle(&survivors).unwrap(), cut.at_risk);
         // The log begins again with what the device has now.
         assert!(fs::read(fixture.device.base()).unwrap() == fs::read(&images[0]).unwrap());

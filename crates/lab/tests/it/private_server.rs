@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreErrorKind};
-use plimsoll_lab::{PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
+use plimsoll_core::{Described, Launch, ServerSpec, StopSignal, StoreErrorKind};
+use plimsoll_lab::described::DescribedServer;
+use plimsoll_lab::{Cluster, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
 
 use crate::base;
 
@@ -61,6 +62,39 @@ fn directories_are_the_servers_users_and_gone_afterwards() {
     let root = server.root_dir().to_owned();
     server.close().unwrap();
     assert!(!root.exists());
+}
+
+#[test]
+fn a_base_keeps_its_mode_and_its_files() {
+    let base = base();
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    for directory in ["data", "sockets", "disk"] {
+        fs::create_dir(base.path().join(directory)).unwrap();
+        fs::write(base.path().join(directory).join("kept"), "of a user").unwrap();
+    }
+    server(base.path()).close().unwrap();
+    assert_eq!(base.path().metadata().unwrap().mode() & 0o7777, 0o1777);
+    for directory in ["data", "sockets", "disk"] {
+        let text = fs::read_to_string(base.path().join(directory).join("kept"));
+        assert_eq!(text.unwrap(), "of a user", "{directory}");
+    }
+    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_file_of_a_described_server_is_below_its_data_directory_or_refused() {
+    let base = base();
+    let above = base.path().join("kept");
+    fs::write(&above, "of a user").unwrap();
+    for name in ["../../kept", above.to_str().unwrap(), "conf/../../../kept", "./kept"] {
+        let files = [(name.to_owned(), "changed".to_owned())].into();
+        let recipe =
+            Box::new(DescribedServer(Described { command: "false".to_owned(), files, ..Described::default() }));
+        let bases = [base.path().to_owned()];
+        let made = Cluster::start(recipe, &bases, &base.path().join("logs"), &Default::default(), &mut |_| {});
+        assert_eq!(made.err().map(|error| error.kind), Some(StoreErrorKind::Usage), "{name:?}");
+        assert_eq!(fs::read_to_string(&above).unwrap(), "of a user", "{name:?}");
+    }
 }
 
 #[test]

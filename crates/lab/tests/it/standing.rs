@@ -146,10 +146,10 @@ fn one_that_ends_content_is_left_unless_it_is_always_started() {
 #[test]
 fn a_name_is_plain() {
     let (base, supervisor) = (base(), Supervisor::start().unwrap());
-    for name in ["", "-x", "../x", "a/b", "a b", "a\u{1b}[2J", &"x".repeat(33)] {
+    for name in ["", ".", "..", ".x", "-x", "../x", "a/b", "/tmp", "a b", "a\u{1b}[2J", &"x".repeat(33)] {
         let refused = Entry::take(base.path(), name, &supervisor).err().unwrap();
         assert_eq!(refused.kind, StoreErrorKind::Usage, "{name:?}");
-        assert!(!refused.what.contains('\u{1b}'));
+        assert!(!refused.what.contains('\u{1b}') && refused.next.unwrap().contains("32 at most"));
     }
     assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
 }

@@ -29,6 +29,13 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
     }
     let run = Run::load(&path)?;
     let refused = |what: &str| TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id));
+    // The id in a recording names the directory in which the run goes on.
+    let own = plimsoll_record::ids(runs_dir)?.into_iter().find(|id| *id == run.header.id).map(|id| runs_dir.join(id));
+    let is_own = own.is_some_and(|own| own.canonicalize().ok() == path.canonicalize().ok());
+    if !is_own {
+        let what = format!("is not in {}, in a directory with its id", runs_dir.display());
+        return Err(refused(&what).next("`plimsoll runs` lists what there is"));
+    }
     if run.header.outline.cells.is_empty() || run.header.plan_name != NAME {
         return Err(refused("is none of `plimsoll promise`").next("`plimsoll runs` lists what there is"));
     }
