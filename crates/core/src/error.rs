@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Removal;
+
 /// What went wrong with a store, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct StoreError {
@@ -75,10 +77,13 @@ impl StoreError {
         self
     }
 
-    /// Why `what`, which was made in somebody's server, is still there; `next` says how to remove it.
+    /// Returns the error that `what`, which a run made, could not be removed because of this error.
+    ///
+    /// `removal` is the command that removes it from an attached server; `None` for a private server.
     #[must_use]
-    pub fn leaves(self, what: impl fmt::Display, next: impl Into<String>) -> Self {
-        Self::new(self.kind, format!("{what} could not be removed")).detail(self.to_string()).next(next)
+    pub fn leaves(self, what: impl fmt::Display, removal: Option<Removal>) -> Self {
+        let error = Self::new(self.kind, format!("{what} could not be removed")).detail(self.to_string());
+        Self { next: removal.map(|removal| removal.to_string()), ..error }
     }
 
     /// True when whoever is asked next would not answer either: nobody is there, or nobody waits any more.

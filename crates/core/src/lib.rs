@@ -33,6 +33,7 @@
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
 //! | `words` | enums whose values have one word each |
+//! | `removal` | [`Removal`]: the command that removes what a run left in an attached server |
 //! | [`fault`] | what such a disk can be asked to do wrong, and its words |
 //! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
 
@@ -57,6 +58,7 @@ pub mod pause;
 pub mod production;
 pub mod progress;
 pub mod quantity;
+mod removal;
 pub mod sampler;
 pub mod server;
 pub mod session;
@@ -91,6 +93,7 @@ pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use progress::Progress;
+pub use removal::{Removal, is_run_id, shell_word};
 pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{Described, Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
 pub use session::{

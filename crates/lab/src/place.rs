@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, shell_word};
 use rustix::fs::{Access, FlockOperation};
 
 use crate::user::ServerUser;
@@ -137,8 +137,9 @@ fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, Sto
     if !user.can_traverse(&base)? {
         // The one on the way that has to be opened.
         let closed = base.ancestors().filter(|directory| matches!(user.can_traverse(directory), Ok(false))).last();
-        let closed = closed.unwrap_or(&base).display();
-        return Ok(Err(format!("user {} may not enter {closed}; chmod o+x {closed} lets it", user.name)));
+        let closed = closed.unwrap_or(&base).display().to_string();
+        let opens = format!("chmod o+x {}", shell_word(&closed));
+        return Ok(Err(format!("user {} may not enter {closed}; {opens} lets it", user.name)));
     }
     Ok(Ok(base))
 }

@@ -16,6 +16,7 @@
 //! | [`mod@reference`] | records in memory behind one lock, right by its plainness |
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
+//! | [`advice`] | shell commands that messages advise |
 //! | [`trial`] | a small trial with the ledger on |
 //! | [`allocations`] | what each thread allocates |
 //! | [`draw`] | random draws with a seed that can be repeated |
@@ -26,6 +27,7 @@
 //! | [`params`] | parameters at their defaults |
 //! | [`owned`], `table` | values that own what they hold; records in memory |
 
+pub mod advice;
 pub mod allocations;
 pub mod ask;
 pub mod certificates;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     AsyncSession, BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, Nodes, OpKind, Probe,
-    Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits,
+    is_run_id,
 };
 use plimsoll_endpoint::Link;
 use plimsoll_keyindex::records::Records;
@@ -27,6 +28,18 @@ const OURS: &str = "plimsoll:";
 /// What begins the keys of a run in an attached cluster.
 pub(crate) fn prefix_of(run_id: &str) -> String {
     format!("{OURS}{run_id}:")
+}
+
+/// Returns the command that removes the keys with a run's prefix from an attached cluster.
+fn removal(endpoint: &Endpoint, prefix: &str) -> Option<Removal> {
+    let hosts = endpoint.place.strip_prefix("etcd://")?;
+    let mut words = vec!["etcdctl", "--endpoints", hosts];
+    if let Some(login) = &endpoint.login {
+        // etcdctl asks for the password.
+        words.extend(["--user", login.user.as_str()]);
+    }
+    words.extend(["del", "--prefix", prefix]);
+    Removal::new(&words, hosts, prefix)
 }
 
 /// One server, with the control plane's connection to it.
@@ -102,11 +115,9 @@ impl EtcdStore {
         })?;
         let mut other = None;
         let _ = pairs(&left, |key, _| other = Some(String::from_utf8_lossy(key).into_owned()));
-        if let Some(run) = other.as_deref().and_then(|key| key.split(':').nth(1)) {
-            progress(&format!(
-                "keys {OURS}{run}:* of another run are still there; if it has ended, \
-                 `etcdctl del --prefix {OURS}{run}:` removes them"
-            ));
+        if let Some(run) = other.as_deref().and_then(|key| key.split(':').nth(1)).filter(|run| is_run_id(run)) {
+            let prefix = prefix_of(run);
+            progress(&Removal::note(&format!("key prefix {prefix}"), removal(endpoint, &prefix).as_ref()));
         }
         Ok(store)
     }
@@ -368,8 +379,7 @@ impl Store for EtcdStore {
         let cleared = self.clear();
         self.is_made = false;
         let (prefix, place) = (&self.prefix, &self.endpoint.place);
-        cleared.map_err(|error| {
-            error.leaves(format!("keys {prefix}* at {place}"), format!("`etcdctl del --prefix {prefix}` removes them."))
-        })
+        cleared
+            .map_err(|error| error.leaves(format!("key prefix {prefix} at {place}"), removal(&self.endpoint, prefix)))
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, Nodes, OpKind, Outcome,
-    Probe, Reading, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf, Waits,
-    WireClient, WireSession,
+    Probe, Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf, Waits,
+    WireClient, WireSession, is_run_id,
 };
 use plimsoll_endpoint::Link;
 
 use crate::control::{Control, refused};
 use crate::dn;
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::{Endpoint, Identity, Login};
 use crate::ldif;
 use crate::offline;
 use crate::request::{Request, entries};
@@ -27,13 +27,20 @@ const OWN_MONITOR: &str = "cn=Database 1,cn=Databases,cn=Monitor";
 const PAGE_BYTES: u64 = 4096;
 /// Where the workload's entries are.
 const PEOPLE: &str = "ou=People";
+/// What begins the entries of runs in attached servers.
+const UNIT: &str = "ou=plimsoll-";
 /// Finds what earlier runs left.
 const UNITS: &str = "(&(objectClass=organizationalUnit)(ou=plimsoll-*))";
 
 /// The entry below the base under which a run's entries are in an attached server.
 pub(crate) fn unit_of(run_id: &str) -> String {
     let plain: String = run_id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("ou=plimsoll-{plain}")
+    format!("{UNIT}{plain}")
+}
+
+/// Reports whether an entry has the DN of a run's.
+fn is_of_run(dn: &str) -> bool {
+    dn.strip_prefix(UNIT).and_then(|rest| rest.split(',').next()).is_some_and(is_run_id)
 }
 
 pub(crate) struct LdapStore {
@@ -81,11 +88,9 @@ impl LdapStore {
             progress(&format!("{place} has the base {}", store.base));
         }
         let base = store.base.clone();
-        for (dn, _) in store.control.get()?.entries(&base, LdapScope::One, UNITS, &["ou"])? {
-            progress(&format!(
-                "{dn} of another run is still there; if it has ended, `ldapdelete -r {}` removes it",
-                quoted(&dn)
-            ));
+        let units = store.control.get()?.entries(&base, LdapScope::One, UNITS, &["ou"])?;
+        for (dn, _) in units.into_iter().filter(|(dn, _)| is_of_run(dn)) {
+            progress(&Removal::note(&dn, store.removal(&dn).as_ref()));
         }
         Ok(store)
     }
@@ -108,6 +113,27 @@ impl LdapStore {
             loads_offline: false,
             syncs: None,
         }
+    }
+
+    /// Returns the command that deletes a run's entry, with all entries below, from an attached server.
+    fn removal(&self, dn: &str) -> Option<Removal> {
+        if self.own.is_some() {
+            return None;
+        }
+        let (scheme, rest) = self.login.place.split_once("://")?;
+        let (host, _) = rest.split_once('/')?;
+        let url = format!("{scheme}://{host}");
+        let mut words = vec!["ldapdelete", "-H", &url];
+        if self.login.starts_tls {
+            words.push("-ZZ");
+        }
+        match &self.login.identity {
+            Identity::Anonymous => words.push("-x"),
+            Identity::Simple { dn, .. } => words.extend(["-x", "-D", dn, "-W"]),
+            Identity::External => words.extend(["-Y", "EXTERNAL"]),
+        }
+        words.extend(["-r", dn]);
+        Removal::new(&words, &url, dn)
     }
 
     /// What stands behind the DNs of operations.
@@ -205,11 +231,6 @@ fn filter_value(value: &str) -> String {
         c => c.to_string(),
     };
     value.chars().map(escape).collect()
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn add(dn: String, attributes: &[(&str, &str)]) -> LdapCall {
@@ -415,10 +436,8 @@ impl Store for LdapStore {
         if !std::mem::take(&mut self.is_made) {
             return Ok(());
         }
-        let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
-        self.clear().map_err(|error| {
-            error.leaves(format!("{unit} at {place}"), format!("`ldapdelete -r {}` removes it.", quoted(&unit)))
-        })
+        let unit = dn::below(&self.unit, &self.base);
+        self.clear().map_err(|error| error.leaves(format!("{unit} at {}", self.login.place), self.removal(&unit)))
     }
 }
 
@@ -445,6 +464,5 @@ mod tests {
     fn a_run_has_an_entry_of_its_own() {
         assert_eq!(unit_of("2026-11-22 a,b=c"), "ou=plimsoll-2026-11-22-a-b-c");
         assert_eq!(filter_value("o=a*(b)\\{}"), "o=a\\2a\\28b\\29\\5c\\7b}");
-        assert_eq!(quoted("o=a'b"), "'o=a'\\''b'");
     }
 }

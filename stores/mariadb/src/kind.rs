@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, SessionShape,
-    SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target, with_limits,
+    Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, Removal,
+    SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target,
+    with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -186,7 +187,7 @@ impl StoreKind for Mariadb {
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let mut store = MariadbStore::attach(info, reads, &waits, &run_id, progress)?;
         for left in store.left_behind()? {
-            progress(&format!("database {left} may be an earlier run's; DROP DATABASE {left} removes it"));
+            progress(&Removal::note(&format!("database {left}"), store.removal(&left).as_ref()));
         }
         Ok(Box::new(store))
     }

@@ -306,7 +306,7 @@ impl Recipe for MariadbRecipe {
             _ => Err(StoreError::usage(
                 "the cluster cannot do without this node: nobody else has its data, or takes writes",
             )
-            .next("name another node, or end it all: plimsoll lab down")),
+            .next("name another node, or end the lab: plimsoll lab down NAME")),
         }
     }
 

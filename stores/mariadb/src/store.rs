@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Servers,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables,
+    Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Removal,
+    Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id, tables,
 };
 use plimsoll_endpoint::{Link, Reads, text};
 use plimsoll_lab::tree_bytes;
@@ -31,6 +31,11 @@ pub(crate) fn database_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let id: String = run_id.chars().map(plain).take(50).collect();
     format!("{PREFIX}{id}")
+}
+
+/// Reports whether a database has the name of a run's.
+fn is_of_run(database: &str) -> bool {
+    database.strip_prefix(PREFIX).is_some_and(is_run_id)
 }
 
 pub(crate) struct MariadbStore {
@@ -213,13 +218,40 @@ impl MariadbStore {
         Arc::new(Login { database: Some(self.database.clone()), ..(*self.login).clone() })
     }
 
-    /// Databases that earlier runs could not drop, as far as one can tell by their names.
+    /// Databases whose names are those of runs: `plimsoll_20261121_210455_9f3a`, or with a letter of an A/B run behind.
     pub(crate) fn left_behind(&mut self) -> Result<Vec<String>, StoreError> {
         let pattern = PREFIX.replace('_', "\\_");
         let answer = self.control.get()?.simple(&format!(
             "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '{pattern}%' ORDER BY 1"
         ))?;
-        Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
+        Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).filter(|name| is_of_run(name)).collect())
+    }
+
+    /// Returns the command that drops a database of a run from an attached server.
+    pub(crate) fn removal(&self, database: &str) -> Option<Removal> {
+        if self.server.is_some() || !is_of_run(database) {
+            return None;
+        }
+        let client = if self.flavor == Flavor::MariaDb { "mariadb" } else { "mysql" };
+        let (server, port);
+        let mut words = match &self.address {
+            Address::Tcp(host, number) => {
+                (server, port) = (host.as_str(), number.to_string());
+                // Without --protocol=tcp clients connect to `localhost` through a socket, which may be another server's.
+                vec![client, "--protocol=tcp", "-h", server, "-P", &port]
+            }
+            Address::Unix(path) => {
+                server = path.to_str()?;
+                vec![client, "-S", server]
+            }
+        };
+        words.extend(["-u", &self.login.user]);
+        if self.login.password.is_some() {
+            words.push("-p");
+        }
+        let drop = format!("DROP DATABASE {database}");
+        words.extend(["-e", &drop]);
+        Removal::new(&words, server, database)
     }
 
     fn make_database(&mut self) -> Result<(), StoreError> {
@@ -571,9 +603,9 @@ impl Store for MariadbStore {
     fn close(&mut self) -> Result<(), StoreError> {
         let dropped = self.drop_database();
         self.has_database = false;
-        let (database, place) = (&self.database, &self.login.place);
         dropped.map_err(|error| {
-            error.leaves(format!("database {database} at {place}"), format!("DROP DATABASE {database} removes it."))
+            let what = format!("database {} at {}", self.database, self.login.place);
+            error.leaves(what, self.removal(&self.database))
         })
     }
 }

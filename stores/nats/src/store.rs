@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Servers, Sessions, Setting,
-    Store, StoreDescription, StoreError, StoreErrorKind, Waits,
+    AsyncSession, CacheSize, Durability, Footprint, Layout, Node, Nodes, Probe, Reading, Removal, Servers, Sessions,
+    Setting, Store, StoreDescription, StoreError, StoreErrorKind, Waits, is_run_id,
 };
 use plimsoll_endpoint::Link;
 use plimsoll_lab::tree_bytes;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::bucket::{OURS, PRIVATE, bucket, bucket_of, configuration, stream};
 use crate::control::Control;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Login};
 use crate::server;
 use crate::session::{Common, NatsSession};
 
@@ -31,6 +31,23 @@ pub(crate) struct Wanted {
     pub replicas: usize,
     pub any_reads: bool,
     pub sync_interval: String,
+}
+
+/// Reports whether a bucket has the name of a run's.
+fn is_of_run(bucket: &str) -> bool {
+    bucket.strip_prefix(OURS).is_some_and(is_run_id)
+}
+
+/// Returns the command that removes a run's bucket from an attached server.
+fn removal(endpoint: &Endpoint, bucket: &str) -> Option<Removal> {
+    let words = ["nats", "--server", &endpoint.place, "kv", "del", bucket];
+    let variables = match &endpoint.login {
+        None => "",
+        // The user may be a token, which no message shows.
+        Some(Login { password: None, .. }) => "NATS_USER",
+        Some(_) => "NATS_USER and NATS_PASSWORD",
+    };
+    Some(Removal::new(&words, &endpoint.place, bucket)?.with(variables))
 }
 
 /// One server, with the control plane's connection to it.
@@ -82,10 +99,8 @@ impl NatsStore {
         let mut store = Self { endpoint: endpoint.clone(), places, wanted, ours, is_made: false, waits: waits.clone() };
         let names = store.first(|control| control.api("STREAM.NAMES", &json!({ "subject": "$KV.>" })))?;
         let names = names["streams"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        for left in names.filter_map(bucket).filter(|name| name.starts_with(OURS)) {
-            progress(&format!(
-                "the bucket {left} of another run is still there; if it has ended, `nats kv del {left}` removes it"
-            ));
+        for left in names.filter_map(bucket).filter(|name| is_of_run(name)) {
+            progress(&Removal::note(&format!("bucket {left}"), removal(endpoint, left).as_ref()));
         }
         Ok(store)
     }
@@ -319,8 +334,6 @@ impl Store for NatsStore {
         let cleared = self.clear();
         self.is_made = false;
         let (ours, place) = (&self.ours, &self.endpoint.place);
-        cleared.map_err(|error| {
-            error.leaves(format!("the bucket {ours} at {place}"), format!("`nats kv del {ours}` removes it."))
-        })
+        cleared.map_err(|error| error.leaves(format!("bucket {ours} at {place}"), removal(&self.endpoint, ours)))
     }
 }

@@ -308,9 +308,9 @@ impl Recipe for PostgresRecipe {
     fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
         match node.number {
             pooler if self.is_pooler(pooler) => Err(StoreError::usage("sessions go through PgBouncer")
-                .next("name a replica, or end it all: plimsoll lab down")),
+                .next("name a replica, or end the lab: plimsoll lab down NAME")),
             0 => Err(StoreError::usage("a cluster of PostgreSQL cannot do without its primary")
-                .next("name a replica, or end it all: plimsoll lab down")),
+                .next("name a replica, or end the lab: plimsoll lab down NAME")),
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::production::Logged;
 use plimsoll_core::{
     Dialect, Disk, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
-    Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
+    Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
     with_limits,
 };
 
@@ -205,9 +205,7 @@ impl StoreKind for Postgres {
                 let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
                 store.sessions_at = sessions_at;
                 for left in store.left_behind()? {
-                    progress(&format!(
-                        "schema {left} of an earlier run is still there; DROP SCHEMA {left} CASCADE removes it"
-                    ));
+                    progress(&Removal::note(&format!("schema {left}"), store.removal(&left).as_ref()));
                 }
                 store
             }

@@ -4,9 +4,9 @@ use std::fs::Metadata;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op, OpKind,
-    Probe, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, tables,
-    waits,
+    Address, BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op,
+    OpKind, Probe, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values,
+    Waits, tables, waits,
 };
 use plimsoll_endpoint::{Link, text};
 use plimsoll_keyindex::records::Records;
@@ -145,6 +145,28 @@ impl PostgresStore {
             literal(MADE_BY)
         ))?;
         Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
+    }
+
+    /// Returns the command that drops a schema of a run from an attached server.
+    pub(crate) fn removal(&self, schema: &str) -> Option<Removal> {
+        if self.server.is_some() {
+            return None;
+        }
+        let (login, address) = (&self.endpoint.login, &self.endpoint.address);
+        let (host, port) = match address {
+            Address::Tcp(host, port) => (host.clone(), port.to_string()),
+            Address::Unix(path) => {
+                let port = path.extension()?.to_str()?.to_owned();
+                (path.parent()?.to_str()?.to_owned(), port)
+            }
+        };
+        // psql takes such a word for a URL, or for key=value pairs.
+        if login.database.contains(['=', ':']) {
+            return None;
+        }
+        let drop = format!("DROP SCHEMA {} CASCADE", quoted(schema));
+        let words = ["psql", "-h", &host, "-p", &port, "-U", &login.user, "-d", &login.database, "-c", &drop];
+        Removal::new(&words, &host, schema)
     }
 
     fn make_schema(&mut self) -> Result<(), StoreError> {
@@ -476,9 +498,9 @@ impl Store for PostgresStore {
     fn close(&mut self) -> Result<(), StoreError> {
         let dropped = self.drop_schema();
         self.has_schema = false;
-        let (schema, place) = (&self.schema, &self.endpoint.login.place);
         dropped.map_err(|error| {
-            error.leaves(format!("schema {schema} at {place}"), format!("DROP SCHEMA {schema} CASCADE removes it."))
+            let what = format!("schema {} at {}", self.schema, self.endpoint.login.place);
+            error.leaves(what, self.removal(&self.schema))
         })
     }
 }

@@ -10,6 +10,7 @@
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
 //! | `readers` | replicas that answer what only reads |
+//! | `removal` | the commands that remove what a run left in an attached server |
 //! | `watched` | servers that Sentinels watch: which of them is the master |
 //! | [`wire`] | one connection as a protocol without I/O; `opening`, what is asked before operations |
 //! | `prepared` | kinds of operation, ready to be asked; `command`, those of the user's own |
@@ -35,6 +36,7 @@ mod member;
 mod opening;
 mod prepared;
 mod readers;
+mod removal;
 mod reply;
 pub mod resp;
 pub mod server;

@@ -131,7 +131,7 @@ pub fn demand_all(ranges: &[Range], place: &str) -> Result<(), StoreError> {
     let what = format!("{place} is a node of a cluster that does not serve all keys");
     Err(StoreError::new(StoreErrorKind::Store, what)
         .detail(format!("{held} of {SLOTS} slots have a node"))
-        .next("Give every slot a node: `redis-cli --cluster check` names the missing ones, `--cluster fix` mends it."))
+        .next("assign a node to every slot; redis-cli --cluster check HOST:PORT lists those without one"))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::Recipe as _;
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Servers, Sessions, Setting, Statement,
-    Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
+    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Removal, Servers, Sessions, Setting,
+    Statement, Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
 };
 use plimsoll_endpoint::Reads;
 use plimsoll_endpoint::tls::session;
@@ -26,7 +26,7 @@ use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
 use crate::watched::{Sentinels, Watched, Whereabouts, follow};
 use crate::wire::{Protocol, RedisSession};
-use crate::{append_only, command, readers, slots};
+use crate::{append_only, command, readers, removal, slots};
 
 /// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
 const CLEAR_ROUNDS: u32 = 10;
@@ -141,12 +141,8 @@ impl RedisStore {
         store.reads = reads;
         store.meet()?;
         for left in store.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
-            let pattern = format!("{}*", prefix_of(&left.text()));
-            let more = if store.cluster.is_some() { ", at each node," } else { "" };
-            progress(&format!(
-                "keys {pattern} of another run are still there; if it has ended, \
-                 `redis-cli --scan --pattern '{pattern}' | xargs -n 1 redis-cli unlink`{more} removes them"
-            ));
+            let left = left.text();
+            progress(&Removal::note(&format!("key prefix {}", prefix_of(&left)), store.removal(&left).as_ref()));
         }
         Ok(store)
     }
@@ -169,6 +165,19 @@ impl RedisStore {
             copies: Vec::new(),
             copy: None,
         }
+    }
+
+    /// Returns the command that removes the keys of a run, and its entry in [`RUNS_KEY`], from an attached server.
+    fn removal(&self, run_id: &str) -> Option<Removal> {
+        if self.is_private || run_id.is_empty() || plain(run_id) != run_id {
+            return None;
+        }
+        let runs_key = String::from_utf8_lossy(RUNS_KEY);
+        let in_cluster = self.cluster.is_some();
+        let of_member = |member: &Member| removal::of_keys(&member.endpoint, &prefix_of(run_id), in_cluster);
+        let forget = removal::of_member(&self.members[0].endpoint, &runs_key, run_id, in_cluster)?;
+        let all = self.members.iter().map(of_member).collect::<Option<Vec<_>>>()?;
+        Some(all.into_iter().reduce(|all, next| all.then(&next))?.then(&forget))
     }
 
     /// All of them, with the one that Sentinels have made the master meanwhile in the place of the one before.
@@ -623,12 +632,12 @@ impl Store for RedisStore {
     fn close(&mut self) -> Result<(), StoreError> {
         let cleared = self.clear().and_then(|()| self.note(false));
         self.is_noted = false;
-        let (prefix, place) = (&self.prefix, &self.login.place);
-        cleared.map_err(|error| {
-            error.leaves(
-                format!("keys {prefix}* at {place}"),
-                format!("`redis-cli --scan --pattern '{prefix}*' | xargs -n 1 redis-cli unlink` removes them."),
-            )
+        cleared.map_err(|error| match self.is_private {
+            true => error.leaves("the keys of the private server", None),
+            false => {
+                let what = format!("key prefix {} at {}", self.prefix, self.login.place);
+                error.leaves(what, self.removal(&self.run_id))
+            }
         })
     }
 }

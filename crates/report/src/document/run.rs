@@ -3,6 +3,7 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Level, SummaryPart, SummaryView, VerdictState, Warning};
+use plimsoll_core::shell_word;
 
 use super::{
     Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, promises, results, series,
@@ -159,7 +160,8 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
     }
     let code = |text: String| Body { note: Text::default(), blocks: vec![Block::Code(text)] };
     body.fold("The plan as it was given", false, code(run.plan_text.clone()));
-    let query = format!("sqlite3 ~/.local/state/plimsoll/runs/{}/run.sqlite \\\n  \"{TRACE_SQL}\"", run.id);
+    let query =
+        format!("sqlite3 ~/.local/state/plimsoll/runs/{}/run.sqlite \\\n  \"{TRACE_SQL}\"", shell_word(&run.id));
     body.fold("How to trace a number: the seconds of every phase, from the recording", false, code(query));
     body
 }

@@ -92,6 +92,8 @@ pub fn run(kind: &dyn StoreKind) -> Report {
     report.add("after closing no file is left", nothing_left(&data_dir));
     let outlives = life::a_probe_outlives_servers(kind, &data_dir, &log_dir);
     report.add("its counters are read again when dead servers are back", outlives);
+    let failed = life::a_failed_clean_up_advises_no_command(kind, &data_dir, &log_dir);
+    report.add("a failed clean-up of private servers advises no command", failed);
     insist(kind.spec(), report)
 }
 

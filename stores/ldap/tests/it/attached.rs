@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use plimsoll_core::{
     Call, Cold, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value, ValueType,
 };
+use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
 
 use crate::fixture::{ADD, ADMIN, BASE, DELETE, LOOK, PASSWORD, Server, kinds, open};
@@ -39,23 +40,43 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
 
 #[test]
 fn what_another_run_left_is_named() {
-    let server = Server::start("");
+    let server = Server::prepared(|_| "allow update_anon".to_owned(), "access to * by * write");
+    let attach = |run_id: &str, said: &mut Vec<String>| {
+        let target = plimsoll_core::Target::Attach { url: server.anonymous(), password: None };
+        let options = plimsoll_core::OpenOptions {
+            target,
+            params: crate::fixture::params("yes"),
+            run_id: run_id.to_owned(),
+            waits: Default::default(),
+        };
+        plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap()
+    };
+    for run_id in ["20260102-030405-dead", "results"] {
+        attach(run_id, &mut Vec::new()).create(&Layout::default()).unwrap();
+    }
+    // As runs that were killed leave it.
+    let mut said = Vec::new();
+    attach("next", &mut said);
+    let unit = format!("ou=plimsoll-20260102-030405-dead,{BASE}");
+    assert!(said[0].starts_with(&format!("{unit} of another run is still there; if that run has ended, ")), "{said:?}");
+    let command = follow(&said, &[]);
+    assert_eq!(command, format!("ldapdelete -H ldap://127.0.0.1:{} -x -r {unit}", server.port));
+    assert_eq!(server.entries().len(), 3, "the base and the entries that bear no run's name");
+    said.clear();
+    attach("next", &mut said);
+    assert_eq!(said, [""; 0]);
+}
+
+#[test]
+fn what_cannot_be_deleted_is_named_with_the_command_for_its_server() {
+    let mut server = Server::start("");
     let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
     store.create(&Layout::default()).unwrap();
-    // As a run that was killed leaves it.
-    std::mem::forget(store);
-    let target = plimsoll_core::Target::Attach { url: server.url(), password: Some(PASSWORD.to_owned()) };
-    let options = plimsoll_core::OpenOptions {
-        target,
-        params: crate::fixture::params("ask"),
-        run_id: "next".to_owned(),
-        waits: Default::default(),
-    };
-    let mut said = Vec::new();
-    let mut store = plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
-    let words = format!("ldapdelete -r 'ou=plimsoll-test-1,{BASE}'");
-    assert!(said.iter().any(|line| line.contains(&words)), "{said:?}");
-    store.close().unwrap();
+    server.kill();
+    let error = store.close().unwrap_err();
+    let unit = format!("ou=plimsoll-test-1,{BASE}");
+    let wanted = format!("ldapdelete -H ldap://127.0.0.1:{} -x -D {ADMIN} -W -r {unit}", server.port);
+    assert_eq!(of_error(&error), wanted);
 }
 
 #[test]

@@ -9,8 +9,9 @@ use plimsoll_core::{
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::{Connection, kind};
+use plimsoll_testkit::advice::{follow, of_error};
 
-use crate::fixture::{Server, Wire, layout, login, open_login, sql, values};
+use crate::fixture::{Server, Wire, address, layout, login, open_login, sql, start, values};
 use crate::records::{ALL, COUNT, FIND, INSERT, SCAN, kinds, record};
 
 fn options(target: Target) -> OpenOptions {
@@ -114,15 +115,50 @@ fn a_database_of_the_same_name_is_not_touched() {
 #[test]
 fn what_a_killed_run_left_is_named() {
     let server = Server::start();
-    let mut store = attached(&server, "root", "killed").expect("attached");
+    let mut control = server.control();
+    control.simple("CREATE DATABASE plimsoll_results").expect("made");
+    let mut store = attached(&server, "root", "20260102-030405-dead").expect("attached");
     store.create(&layout(IndexMode::Own)).expect("created");
     // As if it had been killed.
     std::mem::forget(store);
-    let mut told = Vec::new();
-    let options = options(Target::Attach { url: server.url("root"), password: None });
-    kind().open(options, &mut |line| told.push(line.to_owned())).expect("attached");
-    assert!(told.iter().any(|line| line.contains("DROP DATABASE plimsoll_killed")), "{told:?}");
-    server.control().simple("DROP DATABASE plimsoll_killed").expect("dropped");
+    let noted = || {
+        let mut told = Vec::new();
+        let options = options(Target::Attach { url: server.url("root"), password: None });
+        kind().open(options, &mut |line| told.push(line.to_owned())).expect("attached");
+        // Other tests share the server.
+        told.retain(|line| line.contains("_dead") || line.contains("results"));
+        told
+    };
+    let told = noted();
+    assert!(
+        told[0].starts_with("database plimsoll_20260102_030405_dead of another run is still there; if"),
+        "{told:?}"
+    );
+    let command = follow(&told, &[]);
+    let wanted = format!("mariadb -S {} -u root -e ", server.socket().display());
+    assert_eq!(command, format!("{wanted}'DROP DATABASE plimsoll_20260102_030405_dead'"));
+    assert_eq!(noted(), [""; 0]);
+    assert!(has_database(&mut control, "plimsoll_results"), "only a run's name says that a database is one's");
+    control.simple("DROP DATABASE plimsoll_results").expect("dropped");
+}
+
+#[test]
+fn what_cannot_be_dropped_is_named_with_the_command_for_its_server() {
+    let server = start(&[]).expect("a server");
+    let listens = address(&server);
+    let mut control = open_login(&listens, login("root", None)).expect("a connection");
+    control.simple("CREATE USER ada@localhost IDENTIFIED BY 's3cret'").expect("made");
+    control.simple("GRANT ALL ON *.* TO ada@localhost").expect("granted");
+    let plimsoll_core::Address::Unix(socket) = listens else { panic!("it has a socket") };
+    let url = format!("mysql://ada:s3cret@/?socket={}", socket.display());
+    let options = options(Target::Attach { url, password: None });
+    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    server.kill(plimsoll_core::Nodes::All).expect("killed");
+    let error = store.close().expect_err("its server is gone");
+    let wanted = format!("mariadb -S {} -u ada -p -e ", socket.display());
+    assert_eq!(of_error(&error), format!("{wanted}'DROP DATABASE plimsoll_20260102_030405_ab12'"));
+    server.close().expect("closed");
 }
 
 /// An operation that was given up after its timeout still runs on the server, and holds its locks.

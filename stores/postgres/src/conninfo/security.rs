@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::StoreError;
+use plimsoll_core::{StoreError, shell_word};
 use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 
 use super::hosts::Place;
@@ -138,7 +138,7 @@ fn check_key(key: &Path) -> Result<(), StoreError> {
     let others = if metadata.uid() == 0 { 0o027 } else { 0o077 };
     if metadata.permissions().mode() & others != 0 {
         let what = format!("the client key {} was not used, because others may read it", key.display());
-        return Err(usage(what, format!("chmod 600 {}", key.display())));
+        return Err(usage(what, format!("chmod 600 {}", shell_word(&key.to_string_lossy()))));
     }
     Ok(())
 }

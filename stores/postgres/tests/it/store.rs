@@ -10,6 +10,8 @@ use plimsoll_core::{
 use plimsoll_lab::OpenStore;
 use plimsoll_store_postgres::kind;
 
+use plimsoll_testkit::advice::{follow, of_error};
+
 use crate::fixture::{Server, TIMEOUT, Wire, layout, sql, url, values};
 use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN, codes, kinds, record};
 
@@ -109,13 +111,42 @@ fn what_a_killed_run_left_is_named() {
     store.create(&layout(IndexMode::Own)).expect("created");
     // As if it had been killed.
     std::mem::forget(store);
-    let mut told = Vec::new();
-    let options = OpenOptions {
-        run_id: "later".to_owned(),
-        ..options(Target::Attach { url: url(&server, "postgres"), password: None })
+    let mut control = server.control();
+    control.simple("CREATE SCHEMA plimsoll_theirs").expect("made");
+    let noted = || {
+        let mut told = Vec::new();
+        let options = OpenOptions {
+            run_id: "later".to_owned(),
+            ..options(Target::Attach { url: url(&server, "postgres"), password: None })
+        };
+        kind().open(options, &mut |line| told.push(line.to_owned())).expect("attached");
+        told
     };
-    kind().open(options, &mut |line| told.push(line.to_owned())).expect("attached");
-    assert!(told.iter().any(|line| line.contains("DROP SCHEMA plimsoll_20260102_030405_ab12 CASCADE")), "{told:?}");
+    let told = noted();
+    assert!(
+        told[0].starts_with("schema plimsoll_20260102_030405_ab12 of another run is still there; if that"),
+        "{told:?}"
+    );
+    let command = follow(&told, &[]);
+    assert!(command.contains(&format!("-U postgres -d {} -c", server.database)), "{command}");
+    assert_eq!(noted(), [""; 0]);
+    assert!(control.value(INVENTORY).expect("an inventory").contains("plimsoll_theirs"));
+}
+
+#[test]
+fn what_cannot_be_dropped_is_named_with_the_command_for_its_server() {
+    let mut server = Server::alone();
+    let target = Target::Attach {
+        url: format!("postgres://postgres:s3cret@127.0.0.1:{}/postgres", server.port()),
+        password: None,
+    };
+    let mut store = plimsoll_lab::open(&*kind(), options(target), &mut |_| {}).expect("attached");
+    store.create(&layout(IndexMode::Own)).expect("created");
+    server.kill();
+    let error = store.close().expect_err("its server is gone");
+    let wanted = format!("psql -h 127.0.0.1 -p {} -U postgres -d postgres -c ", server.port());
+    let advised = of_error(&error);
+    assert_eq!(advised, format!("{wanted}'DROP SCHEMA \"plimsoll_20260102_030405_ab12\" CASCADE'"));
 }
 
 /// An operation that was given up after its timeout still runs on the server, and holds its locks.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{CacheSize, Durability, Layout, Outcome, SeriesKind, Store, StoreErrorKind, Value};
 use plimsoll_store_redis::Node;
+use plimsoll_testkit::advice::{command, follow, of_error};
 use plimsoll_testkit::ask::{Script, ask, counters};
 
 use crate::fixture::{DELETE, GET, PUT, Server, TIMEOUT, kinds};
@@ -53,10 +54,24 @@ fn a_store_that_is_dropped_leaves_nothing_either() {
 
 #[test]
 fn a_run_that_was_killed_is_named() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--requirepass", "s3cret"]);
     server.ask(&["SADD", "plimsoll:runs", "gone_1"]);
+    for key in ["own", "plimsoll:gone_2:a", "plimsoll:gone_1:a b", "plimsoll:gone_1:'\"\\", "plimsoll:gone_1:*"] {
+        server.ask(&["SET", key, "1"]);
+    }
+    let said = notes(&server, Some("s3cret"));
+    assert!(said[0].starts_with("key prefix plimsoll:gone_1: of another run is still there; if that run has ended, "));
+    assert!(!said[0].contains("s3cret"), "{said:?}");
+    let command = follow(&said, &[("REDISCLI_AUTH", "s3cret")]);
+    assert!(command.matches(&server.socket().display().to_string()).count() == 3, "{command}");
+    assert_eq!(server.ask(&["DBSIZE"]), Node::Int(2), "the keys of others stay");
+    assert_eq!(notes(&server, Some("s3cret")), [""; 0]);
+}
+
+/// What is said to a run that attaches.
+fn notes(server: &Server, password: Option<&str>) -> Vec<String> {
     let mut said = Vec::new();
-    let target = plimsoll_core::Target::Attach { url: server.url(), password: None };
+    let target = plimsoll_core::Target::Attach { url: server.url(), password: password.map(str::to_owned) };
     let options = plimsoll_core::OpenOptions {
         target,
         params: Default::default(),
@@ -64,7 +79,30 @@ fn a_run_that_was_killed_is_named() {
         waits: Default::default(),
     };
     plimsoll_store_redis::kind().open(options, &mut |what| said.push(what.to_owned())).unwrap();
-    assert!(said[0].contains("plimsoll:gone_1:*") && said[0].contains("unlink"), "{said:?}");
+    said
+}
+
+#[test]
+fn a_name_that_is_none_of_a_run_gets_no_command() {
+    let server = Server::start(&[]);
+    for name in ["", "*", "gone 1", "\u{1b}[2J"] {
+        server.ask(&["SADD", "plimsoll:runs", name]);
+    }
+    let said = notes(&server, None);
+    assert!(said.len() == 4 && said.iter().all(|note| command(note).is_none()), "{said:?}");
+}
+
+#[test]
+fn what_cannot_be_removed_is_named_with_the_command_for_its_server() {
+    let mut server = Server::start(&[]);
+    let mut store = server.open(&[], None).unwrap();
+    store.create(&Layout::default()).unwrap();
+    server.kill();
+    let error = store.close().unwrap_err();
+    assert!(error.what.starts_with("key prefix plimsoll:test_1: at redis+unix://"), "{error:?}");
+    let advised = of_error(&error);
+    assert!(advised.starts_with(&format!("redis-cli -s {} --scan", server.socket().display())), "{advised}");
+    assert!(advised.contains("--pattern 'plimsoll:test_1:*'"), "{advised}");
 }
 
 #[test]

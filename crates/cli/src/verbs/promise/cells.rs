@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, PowerNode};
+use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
 use plimsoll_plan::model::{Plan, Step, Trial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -92,7 +92,7 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<S
     let usual =
         plans::read_stores(catalogue, &alone)?.into_iter().next().map_or(Params::default(), |store| store.params);
     let mut words = vec!["plimsoll promise".to_owned(), name.clone()];
-    let mut option = |name: &str, value: &str| words.push(format!("--{name} {}", shell(value)));
+    let mut option = |name: &str, value: &str| words.push(format!("--{name} {}", shell_word(value)));
     let specs = catalogue.store(&trial.store.kind).map_or(&[][..], |kind| kind.spec().params);
     for spec in specs {
         let Some(value) = trial.store.params.0.get(spec.name) else { continue };
@@ -152,16 +152,6 @@ fn bytes_text(bytes: i64) -> String {
     let units = [("GiB", 1_i64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = units.into_iter().find(|(_, of)| bytes != 0 && bytes % of == 0);
     unit.map_or_else(|| format!("{bytes}B"), |(unit, of)| format!("{}{unit}", bytes / of))
-}
-
-/// As a shell takes it for one word.
-fn shell(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]
