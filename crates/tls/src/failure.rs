@@ -37,7 +37,7 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
     use CertificateError as C;
     match error {
         C::UnknownIssuer | C::BadSignature => {
-            untrusted(format!("the certificate of {place} is signed by nobody whom {roots} trusts"))
+            untrusted(format!("the certificate of {place} is not signed by an authority that {roots} trusts"))
                 .next("Name the file with the root certificate that signed it.")
         }
         C::NotValidForNameContext { presented, .. } => other_host(place, presented),

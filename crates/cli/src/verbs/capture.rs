@@ -121,7 +121,7 @@ fn told(captured: &Captured, args: &CaptureArgs, folder: &Path, has_values: bool
         shown::count(calls)
     );
     if has_values {
-        text.push_str(&format!("{}  their values: the database's own, for nobody else to read\n", folder.display()));
+        text.push_str(&format!("{}  their values, copied from the database: readable only by you\n", folder.display()));
     }
     text.push_str(&format!("Next: plimsoll run {plan}, or plimsoll line {plan} --goal p99=20ms\n"));
     crate::print(&format!("{}\n\n", shown::lines(text)))?;

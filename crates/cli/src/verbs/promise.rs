@@ -129,7 +129,7 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
         return Err(TrialError::usage("there is nothing to try").next("name stores, or say --all"));
     }
     if let Some(other) = stores.iter().find(|name| name.contains("://") || name.starts_with("lab:")) {
-        let what = format!("the power of a store that runs already is not ours to take: {other}");
+        let what = format!("cannot cut the power of a server that Plimsoll did not start: {other}");
         return Err(TrialError::usage(what).next("name the store alone: its server is started on a disk of its own"));
     }
     // One that can be nothing of what is asked leaves the others be.

@@ -145,7 +145,7 @@ fn what_cannot_lose_power_is_refused() {
     place
         .run(&["promise", "postgres://db/x"])
         .expect(2)
-        .says("the power of a store that runs already is not ours to take");
+        .says("cannot cut the power of a server that Plimsoll did not start");
     place.run(&["promise", "null"]).expect(2);
     place.run(&["promise", "sqlite", "--disk", "zfs"]).expect(2).says("plain, ext4, xfs, btrfs");
     place.run(&["promise", "sqlite", "--disk", "plain"]).expect(2).says("the disk of sqlite cannot lose power");

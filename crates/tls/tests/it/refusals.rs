@@ -28,7 +28,7 @@ fn what_is_wrong_with_a_servers_certificate_is_said() {
     let unknown = refused(&options(&other), "db.example", &good, None);
     assert!(unknown.what.contains(other.root().to_str().unwrap()), "it names the file: {unknown}");
     for (error, words, detail) in [
-        (refused(&options(&other), "db.example", &good, None), "signed by nobody whom", ""),
+        (refused(&options(&other), "db.example", &good, None), "not signed by an authority", ""),
         (refused(&options(&ours), "other.example", &good, None), "for another host", "db.example"),
         (refused(&options(&ours), "db.example", &dated(2001, 2002), None), "has expired", " days ago"),
         (refused(&options(&ours), "db.example", &dated(2901, 2902), None), "not valid yet", " days"),
