@@ -8,7 +8,7 @@ const DAY_US: i64 = 86_400_000_000;
 const BEFORE_1970: i64 = 719_468;
 const DAYS_OF_ERA: i64 = 146_097;
 
-/// A moment, taken apart.
+/// A moment, split into its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utc {
     /// The year; 0 is 1 BC.
@@ -28,7 +28,7 @@ pub struct Utc {
 }
 
 impl Utc {
-    /// Of microseconds since 1970.
+    /// Converts from microseconds since 1970.
     pub fn of_us(us: i64) -> Self {
         let (year, month, day) = date(us.div_euclid(DAY_US));
         let of_day_us = us.rem_euclid(DAY_US);
@@ -37,7 +37,7 @@ impl Utc {
         Self { year, month, day, hour, minute, second, us: of_day_us % 1_000_000 }
     }
 
-    /// Microseconds since 1970; `None` where they are too many.
+    /// Microseconds since 1970; `None` on overflow.
     pub fn since_1970_us(&self) -> Option<i64> {
         let of_day_s = self.hour * 3_600 + self.minute * 60 + self.second;
         days(self.year, self.month, self.day).checked_mul(DAY_US)?.checked_add(of_day_s * 1_000_000 + self.us)
@@ -56,7 +56,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day of a date: what [`date`] makes it of.
+/// The day of a date: the inverse of [`date`].
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

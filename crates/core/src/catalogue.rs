@@ -1,4 +1,4 @@
-//! Everything that a plan may name, with what it needs to be checked and suggested.
+//! Names that a plan may use, with the data needed to check and suggest them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -13,11 +13,11 @@ use crate::workload::Workload;
 /// The type of a parameter of a store, workload or sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamType {
-    /// A whole number between these, both included.
+    /// An integer between these, both included.
     Int {
-        /// Least.
+        /// Smallest value.
         min: i64,
-        /// Most.
+        /// Largest value.
         max: i64,
     },
     /// A size in bytes, written `"4MiB"`.
@@ -26,7 +26,7 @@ pub enum ParamType {
     Duration,
     /// True or false.
     Bool,
-    /// One of these words.
+    /// Any of these words.
     OneOf(&'static [&'static str]),
     /// Any text.
     Text,
@@ -35,15 +35,15 @@ pub enum ParamType {
 /// A parameter that a store, workload or sampler takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ParamSpec {
-    /// Its key in a plan.
+    /// The parameter's key in a plan.
     pub name: &'static str,
-    /// Its type.
+    /// The parameter's type.
     pub param_type: ParamType,
-    /// Its default as it would be written in a plan, without quotes: `100000`, `4MiB`, `none`.
+    /// The default as written in a plan, without quotes: `100000`, `4MiB`, `none`.
     pub default: &'static str,
-    /// One line for lists.
+    /// Summary: a line for lists.
     pub summary: &'static str,
-    /// It says how a server of our own is made, and nothing of one that runs already.
+    /// Describes how a private server is made; has no meaning for an attached one.
     pub of_private: bool,
 }
 
@@ -52,12 +52,12 @@ impl ParamSpec {
         Self { name, param_type, default, summary, of_private: false }
     }
 
-    /// The same of servers of our own only.
+    /// Restricts the parameter to private servers.
     pub const fn of_private(self) -> Self {
         Self { of_private: true, ..self }
     }
 
-    /// A whole number of `range`.
+    /// An integer in `range`.
     pub const fn int(
         name: &'static str,
         range: RangeInclusive<i64>,
@@ -77,12 +77,12 @@ impl ParamSpec {
         Self::of(name, ParamType::Duration, default, summary)
     }
 
-    /// `true` or `false`; without it, `false`.
+    /// `true` or `false`; the default is `false`.
     pub const fn flag(name: &'static str, summary: &'static str) -> Self {
         Self::of(name, ParamType::Bool, "false", summary)
     }
 
-    /// One of some words; without it, the first.
+    /// Any of some words; the default is the first.
     pub const fn one_of(name: &'static str, words: &'static [&'static str], summary: &'static str) -> Self {
         Self::of(name, ParamType::OneOf(words), words[0], summary)
     }
@@ -99,7 +99,7 @@ impl ParamSpec {
 pub enum ParamValue {
     /// True or false.
     Bool(bool),
-    /// A whole number, bytes or nanoseconds.
+    /// An integer, bytes or nanoseconds.
     Int(i64),
     /// A word or text.
     Text(String),
@@ -110,7 +110,7 @@ pub enum ParamValue {
 pub struct Params(pub BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// The whole number `name`; 0 when there is none (plans are checked before they get here).
+    /// The integer `name`; 0 if there is none (plans are checked before they get here).
     pub fn int(&self, name: &str) -> i64 {
         match self.0.get(name) {
             Some(ParamValue::Int(value)) => *value,
@@ -118,7 +118,7 @@ impl Params {
         }
     }
 
-    /// The word or text `name`; empty when there is none.
+    /// The word or text `name`; empty if there is none.
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
             Some(ParamValue::Text(value)) => value,
@@ -126,7 +126,7 @@ impl Params {
         }
     }
 
-    /// The truth value `name`; false when there is none.
+    /// The truth value `name`; false if there is none.
     pub fn bool(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(ParamValue::Bool(true)))
     }
@@ -136,78 +136,79 @@ impl Params {
 pub struct WorkloadSpec {
     /// Name as in plans.
     pub name: &'static str,
-    /// One line for lists.
+    /// Summary: a line for lists.
     pub summary: &'static str,
     /// Interfaces a store must speak.
     pub interfaces: &'static [Interface],
-    /// Dialects of SQL that its statements are written for; empty when it has none or all understand them.
+    /// SQL dialects that its statements are written for; empty if it has none or all dialects understand them.
     pub dialects: &'static [Dialect],
-    /// Names of its operation kinds, for plans' mixes and questions; none of a workload that is made of the user's own
-    /// scripts, each of which is a kind.
+    /// Names of its operation types, for the mixes and questions of plans; empty for a workload that is made of the
+    /// user's own scripts, each of which is an operation type.
     pub kinds: &'static [&'static str],
-    /// Its parameters.
+    /// The workload's parameters.
     pub params: &'static [ParamSpec],
-    /// Names for it with a mix and parameters that somebody has published. One that is called as the workload itself says
-    /// its usual mix.
+    /// Published variants with their mixes and parameters. A preset with the name of the workload itself holds its
+    /// usual mix.
     pub presets: &'static [Preset],
-    /// Makes one, with parameters checked and defaults filled in. `scripts` is empty unless it takes scripts.
+    /// Creates the workload, with parameters checked and defaults filled in. `scripts` is empty unless it takes
+    /// scripts.
     pub make: fn(seed: u64, params: &Params, scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError>,
 }
 
 impl WorkloadSpec {
-    /// Its names: its own, then those of its presets.
+    /// Iterates over the names of the workload and of its presets.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let others = self.presets.iter().map(|preset| preset.name).filter(|name| *name != self.name);
         std::iter::once(self.name).chain(others)
     }
 
-    /// Whether it is made of the user's own scripts.
+    /// True if the workload is made of the user's own scripts.
     pub fn takes_scripts(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// Whether it may be made of the user's own requests.
+    /// True if the workload may be made of the user's own requests.
     pub fn takes_requests(&self) -> bool {
         self.interfaces.contains(&Interface::Http)
     }
 }
 
-/// A name under which a workload is known elsewhere: what it asks, and parameters whose defaults are others then.
+/// A published variant of a workload: its name, its mix, and parameters with other defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preset {
     /// The name, as in plans.
     pub name: &'static str,
-    /// Whose it is and what it is for: one line for lists.
+    /// Origin and purpose: one line for lists.
     pub summary: &'static str,
-    /// Shares of kinds of operation, where a phase says none.
+    /// Shares of operation types, if a phase has no mix.
     pub mix: &'static [(&'static str, u32)],
-    /// Parameters, with values as they would be written in a plan, without quotes.
+    /// Parameters, with values as written in a plan, without quotes.
     pub params: &'static [(&'static str, &'static str)],
 }
 
 impl Preset {
-    /// One that changes no parameter.
+    /// Creates a preset that changes no parameter.
     pub const fn of(name: &'static str, summary: &'static str, mix: &'static [(&'static str, u32)]) -> Self {
         Self { name, summary, mix, params: &[] }
     }
 }
 
-/// A script of the user's own: one kind of operation.
+/// A user's script: one operation type.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Script {
-    /// The kind's name.
+    /// Name of the operation type.
     pub name: String,
-    /// Its share among the scripts.
+    /// Share among the scripts.
     pub weight: u32,
-    /// Its text, in pgbench's language.
+    /// The text, in pgbench's language.
     pub text: String,
     /// The file that it was read from, as the plan names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// In place of a text: requests of HTTP, sent one after the other.
+    /// HTTP requests, sent one after the other, in place of a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Request>,
-    /// CSV files whose columns are variables; the same for all scripts of a workload. Never recorded: they may hold
+    /// CSV files whose columns are variables; all scripts of a workload share them. Never recorded: they may hold
     /// passwords.
     #[serde(skip)]
     pub csv: Vec<Arc<CsvFile>>,
@@ -218,28 +219,28 @@ pub struct Script {
 pub struct CsvFile {
     /// The file, as the plan names it.
     pub file: String,
-    /// Its text: a line with the names of the columns, then rows.
+    /// The text: a line with the names of the columns, then rows.
     pub text: String,
-    /// Stands before the names of its columns.
+    /// Prefix of the names of its columns.
     pub prefix: String,
-    /// Operations take rows one after the other, instead of at random.
+    /// Operations take the rows one after the other, instead of at random.
     pub in_order: bool,
 }
 
-/// Why a workload cannot be made of what it was given.
+/// The reason why a workload cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct WorkloadError {
-    /// What is wrong, in one sentence without a full stop.
+    /// The mistake, in one sentence without a full stop.
     pub what: String,
-    /// Where: the script's position, and bytes of its text.
+    /// Location of the mistake: the script's position, and bytes of its text.
     pub place: Option<(usize, std::ops::Range<usize>)>,
-    /// What to do.
+    /// Advice on how to correct it.
     pub help: Option<String>,
 }
 
 impl WorkloadError {
-    /// Says `what` is wrong, of the workload as a whole, and what to do.
+    /// Creates an error about the workload as a whole, with advice.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
         Self { what: what.into(), place: None, help: Some(help.into()) }
     }
@@ -250,21 +251,21 @@ impl WorkloadError {
 pub struct SamplerSpec {
     /// Name as in plans.
     pub name: &'static str,
-    /// One line for lists.
+    /// Summary: a line for lists.
     pub summary: &'static str,
-    /// Whether it is read where a plan names none: one that costs what is measured is not.
+    /// Read by default, if a plan names no samplers. False for a sampler that affects the measurement.
     pub by_default: bool,
 }
 
-/// Begins the name of a lab where a store is named.
+/// Prefix of a lab's name in place of a store's.
 pub const LAB: &str = "lab:";
 
-/// A lab that stands: servers of our own that were there before the run.
+/// A standing lab: private servers that existed before the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabEntry {
-    /// Its name, as in `--on lab:NAME`.
+    /// The lab's name, as in `--on lab:NAME`.
     pub name: String,
-    /// The process that holds it.
+    /// Id of the process that holds it.
     pub process: u32,
     /// The name of its kind of store.
     pub store: String,
@@ -272,7 +273,7 @@ pub struct LabEntry {
     pub params: Params,
 }
 
-/// Everything a plan may name. `cli` puts it together; `plan` checks against it.
+/// Names that a plan may use. `cli` fills it in; `plan` checks against it.
 #[derive(Default)]
 pub struct Catalogue {
     /// Stores, in the order in which they are listed.
@@ -281,28 +282,28 @@ pub struct Catalogue {
     pub workloads: Vec<WorkloadSpec>,
     /// Samplers.
     pub samplers: Vec<SamplerSpec>,
-    /// Labs that stand.
+    /// Standing labs.
     pub labs: Vec<LabEntry>,
 }
 
 impl Catalogue {
-    /// The store named `name`, or known by that name elsewhere.
+    /// Finds a store by its name or one of its other names.
     pub fn store(&self, name: &str) -> Option<&dyn StoreKind> {
         self.stores.iter().find(|store| store.spec().names().any(|known| known == name)).map(|store| &**store)
     }
 
-    /// The lab that `given` names, as `lab:NAME`.
+    /// Finds the lab that `given` names, as `lab:NAME`.
     pub fn lab(&self, given: &str) -> Option<&LabEntry> {
         let name = given.strip_prefix(LAB)?;
         self.labs.iter().find(|lab| lab.name == name)
     }
 
-    /// The store that a URL's scheme names.
+    /// Finds the store of a URL's scheme.
     pub fn store_for_scheme(&self, scheme: &str) -> Option<&dyn StoreKind> {
         self.stores.iter().find(|store| store.spec().schemes.contains(&scheme)).map(|store| &**store)
     }
 
-    /// The store that `given` names: by a name of its, by a URL, or by the scheme of one.
+    /// Finds the store that `given` names: by name, by URL or by the scheme of one.
     pub fn store_of(&self, given: &str) -> Option<&dyn StoreKind> {
         if let Some(lab) = self.lab(given) {
             return self.store(&lab.store);
@@ -313,19 +314,19 @@ impl Catalogue {
         }
     }
 
-    /// The workload named `name`.
+    /// Finds a workload by its own name.
     pub fn workload(&self, name: &str) -> Option<&WorkloadSpec> {
         self.workloads.iter().find(|workload| workload.name == name)
     }
 
-    /// The workload that `name` means, and what else that name says of it.
+    /// Finds a workload by its own name or that of a preset, with the preset.
     pub fn preset(&self, name: &str) -> Option<(&WorkloadSpec, Option<&'static Preset>)> {
         let preset = |spec: &WorkloadSpec| spec.presets.iter().find(|preset| preset.name == name);
         let own = self.workload(name).map(|spec| (spec, preset(spec)));
         own.or_else(|| self.workloads.iter().find_map(|spec| Some((spec, Some(preset(spec)?)))))
     }
 
-    /// Every name of a workload.
+    /// Names of all workloads and presets.
     pub fn workload_names(&self) -> Vec<&'static str> {
         self.workloads.iter().flat_map(WorkloadSpec::names).collect()
     }

@@ -1,8 +1,8 @@
-//! Commands in a store's own words: a line is words, in which quotes and backslashes mean what they mean to `redis-cli`.
+//! Commands in a store's own language: a line is a sequence of words, with quotes and backslashes as in `redis-cli`.
 //!
-//! Words are parted by blanks. In double quotes `\n`, `\r`, `\t`, `\\`, `\"` and `\xHH` stand for one character, in single
-//! quotes `\'` does, and quotes may hold ends of lines. Everywhere `\:` is a colon that begins no variable, and a
-//! backslash at a line's end outside of quotes continues the line.
+//! Words are separated by blanks. In double quotes, `\n`, `\r`, `\t`, `\\`, `\"` and `\xHH` stand for one character,
+//! in single quotes `\'` does, and quoted text may contain line ends. Everywhere, `\:` is a colon that begins no
+//! variable, and a backslash at a line's end outside of quotes continues the line.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// This text.
+    /// Literal text.
     Text(String),
     /// The operation's next parameter.
     Param,
@@ -21,24 +21,24 @@ pub enum Part {
 /// A part of a word as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawPart {
-    /// This text.
+    /// Literal text.
     Text(String),
-    /// A colon and a name, which may be a variable's.
+    /// A colon and a name, which may be the name of a variable.
     Name {
-        /// Where the colon and the name stand.
+        /// Byte range of the colon and the name.
         range: Range<usize>,
-        /// It is text where there is no variable of that name: it stands between quotes, or goes on a word.
+        /// Literal text if no variable has that name: it is quoted, or not at the start of a word.
         or_text: bool,
     },
 }
 
-/// What was wrong with a line, and where.
+/// A syntax error in a line: its byte range and a description.
 pub type Malformed = (Range<usize>, &'static str);
 
-/// The words of the command that begins at byte `at` of `text`, and where it ends: at a line's end, or the text's.
+/// Parses the command at byte `at` of `text`. Returns its words and its end: a line's end, or the text's.
 ///
 /// # Errors
-/// A quote that is not closed, or that something follows; a control character by its number that is no UTF-8.
+/// A quote that is not closed or not followed by a blank; a character escape that is not UTF-8.
 pub fn words(text: &str, at: usize) -> Result<(Vec<Vec<RawPart>>, usize), Malformed> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, word: Vec::new() };
     let mut words = Vec::new();
@@ -58,7 +58,7 @@ pub fn words(text: &str, at: usize) -> Result<(Vec<Vec<RawPart>>, usize), Malfor
     }
 }
 
-/// A command on one line, from which [`words`] reads the same words.
+/// Writes a command on one line, from which [`words`] reads the same words.
 pub fn line(words: &[Vec<Part>]) -> String {
     let mut line = String::new();
     for word in words {
@@ -81,7 +81,7 @@ pub fn line(words: &[Vec<Part>]) -> String {
     line
 }
 
-/// The same for people: quotes only where they are needed, `{}` for parameters.
+/// Writes a command for people: with quotes only where they are needed, and `{}` for parameters.
 pub fn shown(words: &[Vec<Part>]) -> String {
     let shown = |word: &Vec<Part>| {
         let text: String = word
@@ -97,7 +97,7 @@ pub fn shown(words: &[Vec<Part>]) -> String {
     words.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// The command's name in upper case; empty when a parameter is in it.
+/// The command's name in upper case; empty if it contains a parameter.
 pub fn name(words: &[Vec<Part>]) -> String {
     match words.first().map(Vec::as_slice) {
         Some([Part::Text(name)]) => name.to_ascii_uppercase(),
@@ -105,7 +105,7 @@ pub fn name(words: &[Vec<Part>]) -> String {
     }
 }
 
-/// Whether a command of this name, in upper case, is known to change nothing.
+/// True if a command of this name, in upper case, is known to change nothing.
 pub fn only_reads(name: &str) -> bool {
     const READS: &str = "BITCOUNT BITFIELD_RO BITPOS DBSIZE DISCARD DUMP ECHO EVALSHA_RO EVAL_RO EXEC EXISTS EXPIRETIME \
         FCALL_RO GEODIST GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET GETBIT GETRANGE HEXISTS HGET HGETALL \
@@ -129,7 +129,7 @@ impl Reader<'_> {
         self.bytes.get(self.at + ahead).copied()
     }
 
-    /// The length of a backslash and the line's end behind it, if they stand here.
+    /// The length of a line continuation (a backslash and a line end) at this position, if there is one.
     fn continuation(&self) -> Option<usize> {
         match (self.peek(0), self.peek(1), self.peek(2)) {
             (Some(b'\\'), Some(b'\n'), _) => Some(2),
@@ -163,7 +163,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One character as it is.
+    /// Consumes one literal character.
     fn plain(&mut self) {
         let (text, at) = (self.text, self.at);
         let length = text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A backslash in double quotes.
+    /// Consumes a backslash in double quotes.
     fn escape(&mut self, next: u8) -> Result<(), Malformed> {
         let start = self.at;
         self.at += 1;

@@ -1,5 +1,5 @@
-//! The disk that a store of our own keeps its data on, where that is to be one which can lose power: parameters of every
-//! store that keeps data.
+//! The disk of a private store's data, if it is to be one that can lose power: parameters of every store that keeps
+//! data.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::catalogue::{ParamSpec, Params};
 use crate::store::Setting;
 
 crate::words! {
-    /// A file system on such a disk.
+    /// The file system on such a disk.
     pub enum FileSystem {
         /// ext4.
         Ext4 = "ext4",
@@ -18,7 +18,7 @@ crate::words! {
         Xfs = "xfs",
         /// Btrfs.
         Btrfs = "btrfs",
-        /// None of its own: files in a directory, of each of which it is known what is not synced.
+        /// A directory of files instead of a file system; unsynced data is tracked for each file.
         Files = "files",
     }
 }
@@ -26,17 +26,17 @@ crate::words! {
 /// Which nodes of a cluster lose power together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PowerNode {
-    /// All of them.
+    /// All nodes.
     #[default]
     All,
-    /// The one that takes all writes when the cut is armed.
+    /// The primary at the time when the cut is armed.
     Primary,
-    /// The one with this number, from 1.
+    /// The node with this number, from 1.
     Number(u32),
 }
 
 impl PowerNode {
-    /// The one with this word or number, as in plans.
+    /// Parses a word or number of a plan.
     pub fn named(word: &str) -> Option<Self> {
         match word {
             "all" => Some(Self::All),
@@ -45,7 +45,7 @@ impl PowerNode {
         }
     }
 
-    /// It is all of them.
+    /// True if all nodes lose power.
     pub fn is_all(&self) -> bool {
         *self == Self::All
     }
@@ -73,26 +73,26 @@ const FLUSHES: &str = "disk_flushes";
 const FLUSH_TIME: &str = "disk_flush_time";
 const IGNORED: &str = "ignored";
 
-/// The parameters, by their names in a plan.
+/// The parameters, with their names in plans.
 pub(crate) const PARAMS: [ParamSpec; 4] = [
     ParamSpec::one_of(
         DISK,
         &["plain", "ext4", "xfs", "btrfs", "files"],
-        "plain: the data directory as it is; else one that can lose power, for each node: a disk of Plimsoll's own with this file system, or with files a directory",
+        "plain: the data directory itself; otherwise, for each node, a simulated disk that can lose power, with this file system, or with `files` a directory",
     )
     .of_private(),
-    ParamSpec::bytes(SIZE, "1GiB", "size of that disk, each; it takes as much room as is written to it").of_private(),
-    ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: that disk says that a flush is done and does nothing")
+    ParamSpec::bytes(SIZE, "1GiB", "size of each simulated disk; it only takes the space that is written").of_private(),
+    ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: the simulated disk acknowledges flushes and does not perform them")
         .of_private(),
     ParamSpec::duration(
         FLUSH_TIME,
         "0s",
-        "time that a flush of that disk takes at least; one that is ignored takes none",
+        "shortest time of a flush of the simulated disk; an ignored flush takes none",
     )
     .of_private(),
 ];
 
-/// `own` parameters of a store inside Plimsoll, and those of its disk: `ALL` is 4 more than `OWN`.
+/// Appends the parameters of the disk to those of an embedded store, `own`: `ALL` is 4 more than `OWN`.
 pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
     assert!(ALL == OWN + PARAMS.len(), "four parameters are added");
     let mut all = [PARAMS[0]; ALL];
@@ -104,24 +104,24 @@ pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]
     all
 }
 
-/// A disk of Plimsoll's own.
+/// A simulated disk that can lose power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
     /// The file system on it.
     pub file_system: FileSystem,
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// It says of flushes that they are done, and does nothing.
+    /// Acknowledges flushes without performing them.
     pub ignores_flushes: bool,
-    /// How long a flush takes at least; one that is ignored takes no time.
+    /// Shortest time of a flush; an ignored flush takes no time.
     pub flush_time: Duration,
 }
 
 impl Disk {
-    /// The parameter that says so.
+    /// Name of the parameter that selects the disk.
     pub const PARAM: &str = DISK;
 
-    /// That of a store's parameters; `None` where its data directory is as it is.
+    /// Reads the disk from a store's parameters; `None` if the data directory is used as it is.
     pub fn of(params: &Params) -> Option<Self> {
         let file_system = FileSystem::named(params.text(DISK))?;
         let size_bytes = u64::try_from(params.int(SIZE)).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Disk {
         Some(Self { file_system, size_bytes, ignores_flushes: params.text(FLUSHES) == IGNORED, flush_time })
     }
 
-    /// What it is, as settings of the store.
+    /// Describes the disk as settings of the store.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![Setting::new(DISK, self.file_system.name(), Some("plain"), "plimsoll")];
         if self.file_system != FileSystem::Files {

@@ -1,28 +1,28 @@
-//! What can go wrong with a store, in a form that a person can act on.
+//! Errors of a store, in a form that a person can act on.
 
 use std::fmt;
 
 use crate::Removal;
 
-/// What went wrong with a store, where, and what to do about it.
+/// An error of a store: what happened, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct StoreError {
-    /// Which class of trouble; decides the program's exit code.
+    /// Class of the error; decides the program's exit code.
     pub kind: StoreErrorKind,
-    /// What happened, in one sentence without a full stop. Never contains a credential.
+    /// Description, in one sentence without a full stop. Never contains a credential.
     pub what: String,
-    /// The server's own words, where there are any.
+    /// The server's own message, if there is one.
     pub detail: Option<String>,
-    /// What to do next, as an imperative sentence.
+    /// Advice, as an imperative sentence.
     pub next: Option<String>,
 }
 
 crate::words! {
-    /// Classes of trouble with a store.
+    /// Classes of errors.
     pub enum StoreErrorKind {
-        /// A parameter, URL or combination that this store cannot do.
+        /// A parameter, URL or combination that this store does not support.
         Usage = "USAGE",
-        /// Nobody answers there.
+        /// The server does not respond.
         Unreachable = "UNREACHABLE",
         /// The server does not accept these credentials.
         Authentication = "AUTHENTICATION",
@@ -36,41 +36,41 @@ crate::words! {
         Exhausted = "EXHAUSTED",
         /// The operating system or the server does not permit it.
         Permission = "PERMISSION",
-        /// What it holds is damaged, or its parts do not agree: its integrity check failed.
+        /// The data is damaged or inconsistent: the store's integrity check failed.
         Corrupt = "CORRUPT",
-        /// The store broke: a crash, a corrupt file, an answer that is no answer.
+        /// The store malfunctioned: a crash, a corrupt file, a malformed reply.
         Broken = "BROKEN",
-        /// The user wanted an end while it was waited for.
+        /// The user stopped the wait.
         Interrupted = "stopped",
-        /// Anything else the store said.
+        /// Any other error that the store reported.
         Store = "STORE",
     }
 }
 
 impl StoreError {
-    /// An error of `kind` that says `what`.
+    /// Creates an error of `kind`.
     pub fn new(kind: StoreErrorKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), detail: None, next: None }
     }
 
-    /// One of kind [`StoreErrorKind::Usage`].
+    /// Creates an error of kind [`StoreErrorKind::Usage`].
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Usage, what)
     }
 
-    /// One of kind [`StoreErrorKind::Broken`].
+    /// Creates an error of kind [`StoreErrorKind::Broken`].
     pub fn broken(what: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Broken, what)
     }
 
-    /// Adds the server's own words.
+    /// Adds the server's own message.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// Adds what to do next.
+    /// Adds advice.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -86,12 +86,14 @@ impl StoreError {
         Self { next: removal.map(|removal| removal.to_string()), ..error }
     }
 
-    /// True when whoever is asked next would not answer either: nobody is there, or nobody waits any more.
+    /// True if further requests would not be answered either: the server is unreachable, or the user stopped the
+    /// wait.
     pub fn is_nobody_there(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Interrupted)
     }
 
-    /// The server at `place` answers with so many bytes, as far as it said how many, and at most `most` are kept.
+    /// The error of a reply with this many bytes, as far as known, from the server at `place`, when at most `most`
+    /// are kept.
     pub fn answer_too_large(place: &str, bytes: Option<u64>, most: usize) -> Self {
         let how_many = bytes.map_or("more bytes".to_owned(), |bytes| format!("{bytes} bytes"));
         Self::new(
@@ -101,10 +103,10 @@ impl StoreError {
         .next("ask for less at a time, or raise answer_max in the plan (--answer-max)")
     }
 
-    /// An error of the operating system at `place`, classed by its number.
+    /// Converts an error of the operating system at `place`, classified by its number.
     pub fn io(place: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as K;
-        // ENOMEM, ENFILE, EMFILE, for which there are no kinds.
+        // ENOMEM, ENFILE, EMFILE, which have no `ErrorKind`.
         if let Some(number @ (12 | 23 | 24)) = error.raw_os_error() {
             let next = match number {
                 12 => "use fewer clients, or free memory",

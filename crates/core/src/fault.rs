@@ -1,4 +1,4 @@
-//! What a disk of ours can be asked to do wrong, in the words of its control protocol and of a plan.
+//! Faults of a simulated disk, in the words of its control protocol and of plans.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,49 +8,50 @@ use serde::{Serialize, Serializer};
 
 use crate::disk::FileSystem;
 
-/// Of writes that survive by lot in a plan, this share does.
+/// Share of writes that survive at random in a plan.
 const SURVIVING_SHARE: f64 = 0.5;
 
-/// When the power goes. Counted from the arming; the flush or write that it comes with is answered EIO, or "done" by a device
-/// that freezes.
+/// The moment of a power cut, counted from its arming. The flush or write at that moment is answered EIO, or "done"
+/// by a device that freezes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum CutAt {
-    /// At once.
+    /// Immediately.
     Now,
-    /// When the Nth flush from now arrives, 1 or more. It makes nothing durable.
+    /// At the arrival of the Nth flush from now, 1 or more. That flush makes nothing durable.
     Flush(u64),
-    /// When the Nth write from now arrives, 1 or more. It is at risk like the others that were not flushed.
+    /// At the arrival of the Nth write from now, 1 or more. That write is at risk like all others that were not
+    /// flushed.
     Write(u64),
 }
 
-/// Which of the writes that no flush made durable are there after the cut.
+/// The un-flushed writes that survive the cut.
 ///
-/// A write is what arrives at once, up to 1 MiB. A discard is kept or lost like a write, in its place among them.
+/// A write is one request of up to 1 MiB. A discard is kept or lost like a write, in its order among them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub enum Survivors {
     /// None of them.
     None,
     /// All of them.
     All,
-    /// Each with the probability `share`, by lot.
+    /// Each with the probability `share`, at random.
     Random {
-        /// The same seed keeps the same writes of the same sequence.
+        /// Seed of the random choice: it keeps the same writes of the same sequence.
         seed: u64,
         /// From 0 to 1.
         share: f64,
-        /// Draws for each sector of a write, so that a write of many may survive in part.
+        /// Decides for each sector of a write, so that a write of several may survive in part.
         tear: bool,
     },
     /// The first ones, in the order in which they arrived.
     Prefix {
-        /// How many.
+        /// Number of writes.
         writes: u64,
         /// The next one survives with the first half of its sectors.
         tear: bool,
     },
 }
 
-/// Which requests a fault is about.
+/// The requests that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     /// Writes, and discards.
@@ -61,45 +62,46 @@ pub enum On {
     Read,
 }
 
-/// How often an error is answered, and whether it is.
+/// Number of requests that an error affects, and how they are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// The next request fails.
     Once,
     /// Every request fails.
     Always,
-    /// So many requests are answered "done" and are not. Not of reads.
+    /// This many requests are answered "done" but not executed. Not for reads.
     Silent(u64),
 }
 
-/// What the device does wrong, until it is cleared. Faults of different sorts add up; one of a sort replaces the one before.
+/// A fault of the device, which lasts until it is cleared. Faults of different kinds add up; a new one of the same
+/// kind replaces the old one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// Flushes are answered "done" and make nothing durable.
+    /// Flushes are acknowledged, but make nothing durable.
     IgnoreFlushes,
     /// Requests fail with EIO and change nothing.
     Eio {
-        /// Which.
+        /// The affected requests.
         on: On,
-        /// How often.
+        /// Number of requests.
         how: How,
     },
-    /// Requests are answered late: evenly spread over `median` ± `jitter`. They take effect when they arrive.
+    /// Requests are answered late: evenly distributed over `median` ± `jitter`. They take effect when they arrive.
     Delay {
-        /// Which.
+        /// The affected requests.
         on: On,
         /// The middle of the delays.
         median: Duration,
-        /// How far they spread; at most `median`.
+        /// Half the width of the distribution; at most `median`.
         jitter: Duration,
-        /// The same seed gives the same delays.
+        /// Seed of the delays: it gives the same delays again.
         seed: u64,
     },
     /// Writes fail with ENOSPC, as on a thinly provisioned device.
     Full,
     /// Some sectors read with one bit flipped, always the same.
     BitRot {
-        /// Chooses sectors and bits.
+        /// Seed of the choice of sectors and bits.
         seed: u64,
         /// Share of the sectors, from 0 to 1.
         share: f64,
@@ -107,13 +109,13 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All faults, as they are written.
+    /// All faults, in the syntax that is parsed.
     pub const WORDS: &str = "ignore-flushes, eio write|flush|read once|always|silent N, \
         delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE";
 }
 
 impl Survivors {
-    /// The one of this word in a plan; those that go by lot keep half, and get their seed later.
+    /// Parses a word of a plan; `random` and `torn` keep half of the writes, and get their seed later.
     pub fn named(word: &str) -> Option<Self> {
         let by_lot = |tear| Self::Random { seed: 0, share: SURVIVING_SHARE, tear };
         Some(match word {
@@ -125,7 +127,7 @@ impl Survivors {
         })
     }
 
-    /// Its word in a plan, whatever the seed and the share.
+    /// The word in a plan, whatever the seed and the share.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -136,7 +138,7 @@ impl Survivors {
         }
     }
 
-    /// The same with this seed, where it goes by lot.
+    /// Sets the seed of a random choice; does not change the others.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         match self {
@@ -162,7 +164,7 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("no file system {text:?}: ext4, xfs, btrfs or files"))
+        Self::named(text).ok_or_else(|| format!("unknown file system {text:?}: ext4, xfs, btrfs or files"))
     }
 }
 
@@ -263,7 +265,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The longest delay: a process that waits for a disk cannot be ended, not even killed.
+/// The longest delay: a process that waits for a disk cannot be ended, not even by SIGKILL.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
 impl FromStr for Fault {
@@ -287,10 +289,10 @@ impl FromStr for Fault {
         };
         match fault {
             Self::Eio { on: On::Read, how: How::Silent(_) } => {
-                Err("a read cannot fail in silence: bit-rot changes what it gives".into())
+                Err("a read cannot fail silently: bit-rot changes its data".into())
             }
             Self::Delay { median, .. } if median > DELAY_MAX => {
-                Err("a delay is at most 60 s: nothing can end what waits for it".into())
+                Err("a delay is at most 60 s: a process that waits for the disk cannot be ended".into())
             }
             Self::Delay { median, jitter, .. } if jitter > median => {
                 Err("the jitter of a delay is at most its median".into())
@@ -305,16 +307,16 @@ fn words(text: &str) -> Box<[&str]> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text:?} is no whole number"))
+    text.parse().map_err(|_| format!("{text:?} is not an integer"))
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("{text:?} is no share: from 0 to 1"))
+    share.ok_or_else(|| format!("{text:?} is not a share from 0 to 1"))
 }
 
 fn unknown(text: &str, known: &str) -> String {
-    format!("{text:?}: this is {known}")
+    format!("{text:?}: expected {known}")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Formulas of figures: arithmetic over the results of phases.
 //!
-//! `load.seconds[index=own] / load.seconds[index=none]` names two results: the quantity `seconds` of the
-//! phase `load`, in the trial whose labels are those in brackets. What a name is worth is asked of the caller.
+//! `load.seconds[index=own] / load.seconds[index=none]` names two results: the quantity `seconds` of the phase
+//! `load`, in the trial whose labels are those in brackets. The caller supplies their values.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }
@@ -11,8 +11,8 @@
 //! label   = word { "." word }
 //! ```
 //!
-//! A word is letters, digits and `_`, not beginning with a digit. A value reaches to the next `,` or `]`; blanks
-//! around it do not belong to it.
+//! A word is letters, digits and `_`, and begins with no digit. A value extends to the next `,` or `]`, without the
+//! blanks around it.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ enum Step {
     Divide,
 }
 
-/// One result that a formula names.
+/// A result that a formula names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Term {
     /// Name of the phase.
@@ -60,21 +60,21 @@ impl fmt::Display for Term {
     }
 }
 
-/// Why a text is no formula.
+/// The reason why a text is not a formula.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct FormulaError {
-    /// Byte offset in the text at which it was noticed; at most the text's length, on a character's boundary.
+    /// Byte offset of the mistake in the text; at most the text's length, on a character boundary.
     pub at: usize,
-    /// What is wrong there.
+    /// Description of the mistake.
     pub what: String,
 }
 
 impl Formula {
-    /// Reads a formula.
+    /// Parses a formula.
     ///
     /// # Errors
-    /// Where and why `text` is none.
+    /// The first mistake in `text`.
     pub fn parse(text: &str) -> Result<Formula, FormulaError> {
         let mut parser = Parser { text, at: 0, depth: 0, formula: Formula { steps: Vec::new(), terms: Vec::new() } };
         parser.sum()?;
@@ -85,13 +85,13 @@ impl Formula {
         }
     }
 
-    /// The results it names, in the order of the text, each with the byte offset at which it stands.
+    /// Iterates over the results that the formula names, in the order of the text, each with its byte offset.
     pub fn terms(&self) -> impl ExactSizeIterator<Item = (&Term, usize)> {
         self.terms.iter().map(|(term, at)| (term, *at))
     }
 
-    /// What it comes to, with `value_of` giving the value of each result; `None` when one of them has none, or
-    /// the outcome is no finite number (a division by zero).
+    /// Evaluates the formula, with `value_of` for the value of each result. Returns `None` if a result has no value,
+    /// or the outcome is not finite (a division by zero).
     pub fn eval(&self, value_of: &dyn Fn(&Term) -> Option<f64>) -> Option<f64> {
         let mut stack: Vec<f64> = Vec::new();
         for step in &self.steps {
@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         }
         self.at += 1;
         let mut quantity = self.word().to_owned();
-        // A percentile's decimals: `p99.9` is another spelling of `p999`.
+        // Decimals of a percentile: `p99.9` is another spelling of `p999`.
         let decimals = self.rest().strip_prefix('.').unwrap_or_default();
         let decimals = decimals.trim_start_matches(|c: char| c.is_ascii_digit()).len().abs_diff(decimals.len());
         if quantity.ends_with("p99") && decimals > 0 {
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Skips blanks and looks at the next character.
+    /// Skips blanks and returns the next character.
     fn peek(&mut self) -> Option<char> {
         self.at = self.text.len() - self.rest().trim_start().len();
         self.rest().chars().next()

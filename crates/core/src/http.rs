@@ -1,38 +1,39 @@
-//! Requests of HTTP: what is sent, what answer is right, and what is wanted of it.
+//! HTTP requests: the request itself, the checks of its answer, and the values taken from it.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What stands for a value that nobody is to see.
+/// Replacement for a secret value.
 pub const HIDDEN: &str = "***";
 
-/// One HTTP request. Answer: one row of what [`HttpCall::take`] wants; without that, of the status (an integer) and the
-/// body (bytes).
+/// An HTTP request. Answer: one row with the values of [`HttpCall::take`]; without those, of the status (an integer)
+/// and the body (bytes).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HttpCall {
     /// `GET`, `PUT` …
     pub method: String,
-    /// Path and query. A parameter is percent-encoded but for `/`; one that is all of it stands as it is.
+    /// Path and query. A parameter is percent-encoded except for `/`; a parameter that is the whole target is sent as
+    /// it is.
     #[serde(serialize_with = "shown_template")]
     pub target: Template,
-    /// Fields of the request besides those that every request has.
+    /// Header fields besides those that every request has.
     pub headers: Vec<HttpHeader>,
-    /// Its body.
+    /// Body of the request.
     #[serde(serialize_with = "shown_body")]
     pub body: Option<Template>,
-    /// Statuses that are right, from the first to the second; 200 to 399 if there are none.
+    /// Ranges of statuses that count as success; 200 to 399 if empty.
     pub expect: Vec<(u16, u16)>,
-    /// What the body has to contain.
+    /// Text that the body must contain.
     pub contains: Option<String>,
-    /// What is wanted of the answer, a column for each.
+    /// Values taken from the answer, one column each.
     pub take: Vec<HttpTake>,
-    /// The client keeps the cookies that it is given, and sends them.
+    /// The client keeps the cookies that it receives, and sends them.
     pub cookies: bool,
 }
 
-/// A text with places for parameters, which come in their order: those of the target, of the headers, of the body.
+/// A text with places for parameters, in this order: those of the target, of the headers, of the body.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Template(pub Vec<Piece>);
 
@@ -40,32 +41,32 @@ pub struct Template(pub Vec<Piece>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// As it stands.
+    /// Literal text.
     Text(String),
     /// The next parameter.
     Param,
-    /// The value of a variable of the process's environment: a secret.
+    /// The value of an environment variable: a secret.
     Env(String),
 }
 
-/// A field of a request.
+/// A header field of a request.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct HttpHeader {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: Template,
 }
 
-/// What is wanted of an answer.
+/// A value taken from an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HttpTake {
-    /// A field of the JSON that the body is: names and positions, from the outside in.
+    /// A field of the JSON body: names and positions, from the outside in.
     Json(Vec<String>),
-    /// A field of the head.
+    /// A header field.
     Header(String),
-    /// What the first group of this regular expression matches in the body, or all of it where that has none.
+    /// The match of this regular expression's first group in the body, or the whole match if it has no group.
     Regex(String),
     /// The status.
     Status,
@@ -79,12 +80,12 @@ impl HttpCall {
         Self { method: "GET".to_owned(), target: Template::of(target), ..Self::default() }
     }
 
-    /// How many parameters it has.
+    /// Number of parameters.
     pub fn params(&self) -> usize {
         self.templates().map(Template::params).sum()
     }
 
-    /// Its templates, in the order of their parameters.
+    /// Iterates over the templates, in the order of their parameters.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         [&self.target].into_iter().chain(self.headers.iter().map(|header| &header.value)).chain(&self.body)
     }
@@ -113,13 +114,13 @@ impl Template {
         Template(self.0.iter().map(shown).collect())
     }
 
-    /// How many parameters it has.
+    /// Number of parameters.
     pub fn params(&self) -> usize {
         self.0.iter().filter(|piece| **piece == Piece::Param).count()
     }
 }
 
-/// As others may see it.
+/// Shows the template with secrets masked.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole: String = self
@@ -135,40 +136,40 @@ impl fmt::Display for Template {
     }
 }
 
-/// A request as its user writes it: its texts hold variables and expressions as `${…}`.
+/// A request as a user writes it: its texts hold variables and expressions as `${…}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Request {
     /// `GET`, `PUT` …
     pub method: String,
-    /// Path and query; empty for what the URL names.
+    /// Path and query; empty for those of the URL.
     #[serde(serialize_with = "shown_text")]
     pub path: String,
-    /// Its headers.
+    /// Header fields of the request.
     pub headers: Vec<RequestHeader>,
-    /// Its body.
+    /// Body of the request.
     #[serde(serialize_with = "shown_body_text")]
     pub body: Option<String>,
-    /// Statuses that are right, as `200-299, 404`; empty for 200 to 399.
+    /// Statuses that count as success, as `200-299, 404`; empty for 200 to 399.
     pub expect: String,
-    /// What the answer's body has to contain.
+    /// Text that the answer's body must contain.
     pub contains: Option<String>,
-    /// Variables that are set before it is sent, and their expressions.
+    /// Variables that are set before the request is sent, with their expressions.
     pub set: Vec<(String, String)>,
-    /// Variables that are taken out of the answer, and where they stand in it.
+    /// Variables that are taken from the answer, with their locations in it.
     pub take: Vec<(String, String)>,
 }
 
-/// A header as its user writes it.
+/// A header field as a user writes it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct RequestHeader {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
 }
 
 impl RequestHeader {
-    /// Its value as others may see it.
+    /// The value with secrets masked.
     pub fn shown(&self) -> String {
         if is_secret(&self.name) { hidden(&self.value) } else { self.value.clone() }
     }
@@ -215,12 +216,12 @@ fn shown_body<S: Serializer>(body: &Option<Template>, serializer: S) -> Result<S
     body.as_ref().map(Template::masked).serialize(serializer)
 }
 
-/// A secret text as others may see it: nothing of it but its `${…}`.
+/// Masks a secret text except for its `${…}`.
 pub fn hidden(text: &str) -> String {
     replaced(text, &literals(0..text.len(), text))
 }
 
-/// `text` without the values of secret headers, and of what is named `password`, `token` and the like in it.
+/// Masks the values of secret headers, and of fields named `password`, `token` and the like in `text`.
 pub fn masked(text: &str) -> String {
     replaced(text, &secret_ranges(text))
 }
@@ -231,7 +232,7 @@ fn replaced(text: &str, ranges: &[Range<usize>]) -> String {
     shown
 }
 
-/// What of `range` of `text` is no `${…}` and no blank.
+/// Parts of `range` of `text` that are neither `${…}` nor blank.
 fn literals(range: Range<usize>, text: &str) -> Vec<Range<usize>> {
     let (mut found, mut at) = (Vec::new(), range.start);
     while let Some(rest) = text.get(at..range.end).filter(|rest| !rest.is_empty()) {
@@ -245,7 +246,7 @@ fn literals(range: Range<usize>, text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether what is named `name` is a secret: a header, a field of a body, a parameter of a URL.
+/// True if `name` is that of a secret: a header, a field of a body, a parameter of a URL.
 pub fn is_secret(name: &str) -> bool {
     let plain: String = name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
     ["authorization", "cookie", "password", "passwd", "token", "secret", "apikey", "sessionid", "credentials"]
@@ -253,8 +254,8 @@ pub fn is_secret(name: &str) -> bool {
         .any(|end| plain.ends_with(end))
 }
 
-/// Where secrets stand in `text`, in order and without overlaps: the values of what [`is_secret`] by its name, as it is
-/// written in headers, JSON, TOML, forms and queries. What stands there as `${…}` is none.
+/// Byte ranges of the secrets in `text`, in order and without overlaps: the values of fields whose name
+/// [`is_secret`], as written in headers, JSON, TOML, forms and queries. Values written as `${…}` are not secrets.
 pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     let (mut ranges, mut after) = (Vec::new(), 0);
     for (at, found) in text.match_indices([':', '=', 'r', 'R']) {
@@ -271,7 +272,7 @@ pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// What stands at `at` behind `Bearer `, should that be there.
+/// Range of the token at `at`, if `Bearer ` precedes it.
 fn bearer(text: &str, at: usize) -> Option<Range<usize>> {
     let word = at.checked_sub("bearer".len()).and_then(|from| text.get(from..at))?;
     let value = text.get(at..)?.strip_prefix(' ')?;
@@ -279,7 +280,7 @@ fn bearer(text: &str, at: usize) -> Option<Range<usize>> {
     word.eq_ignore_ascii_case("bearer").then_some(at + 1..at + 1 + length)
 }
 
-/// The value behind the separator at `at`, if the name before it is that of a secret.
+/// Range of the value behind the separator at `at`, if the name before that is a secret's.
 fn secret_value(text: &str, at: usize, is_colon: bool) -> Option<Range<usize>> {
     let is_quote = |c: char| matches!(c, '"' | '\'');
     let before = text.get(..at)?.trim_end_matches([' ', '\t']);
@@ -299,7 +300,7 @@ fn secret_value(text: &str, at: usize, is_colon: bool) -> Option<Range<usize>> {
         return Some(start..start + quoted(text.get(start..)?, quote, escapes));
     }
     let outer = text.get(..name_start).and_then(|before| before.chars().next_back());
-    // A header, as it stands in a request or behind an option: to the end of its line, or of the text that it is.
+    // A header, in a request or behind an option: it extends to the end of its line or text.
     let is_header = is_colon
         && before.len() == unquoted.len()
         && (outer.is_none_or(|c| is_quote(c) || c == '\n')
@@ -315,7 +316,7 @@ fn secret_value(text: &str, at: usize, is_colon: bool) -> Option<Range<usize>> {
         return None;
     }
     let ends = |c: char| c.is_whitespace() || is_quote(c) || matches!(c, '&' | ',' | ';' | '}' | ']' | '#' | '\\');
-    // A variable may hold blanks.
+    // An expression may contain blanks.
     let mut length = 0;
     while let Some(rest) = value.get(length..) {
         match (rest.strip_prefix("${").and_then(|inside| inside.find('}')), rest.chars().next()) {
@@ -331,7 +332,7 @@ fn is_authorization(name: &str) -> bool {
     name.len() >= 13 && name.to_ascii_lowercase().ends_with("authorization")
 }
 
-/// The length of what stands before the next `quote` that has as many backslashes before it.
+/// Length of the text before the next `quote` with this many backslashes before it.
 fn quoted(text: &str, quote: char, escapes: usize) -> usize {
     let ends = |at: usize| {
         let before = text.get(..at).unwrap_or_default();
@@ -342,7 +343,7 @@ fn quoted(text: &str, quote: char, escapes: usize) -> usize {
 }
 
 impl HttpHeader {
-    /// It as others may see it: without what is secret.
+    /// The value with secrets masked.
     fn shown(&self) -> Template {
         if !is_secret(&self.name) {
             return self.value.clone();
@@ -433,7 +434,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// Whatever the text is, ranges are parts of it, in order.
+        /// Ranges are parts of any text, in order.
         #[test]
         fn secret_ranges_are_ranges_of_the_text(text in "([tT]oken|cookie|[ \"'\\\\:=$&{}\n]|.){0,40}") {
             let mut end = 0;

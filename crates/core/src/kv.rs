@@ -1,32 +1,32 @@
-//! The plainest interface a store can have: bytes under bytes, in key order.
+//! The simplest interface of a store: values under keys, both bytes, in key order.
 
 use std::ops::ControlFlow;
 
 use crate::error::StoreError;
 
-/// What a key-value store says of itself.
+/// Capabilities of a key-value store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvCapabilities {
-    /// [`Kv::write`] happens as a whole or not at all, also through a crash, and no reader sees half of it.
+    /// [`Kv::write`] happens as a whole or not at all, even in a crash, and no reader sees half of it.
     pub atomic_batch: bool,
-    /// One [`Kv::scan`] sees the store as it was at one moment.
+    /// Each [`Kv::scan`] sees the store as of one moment.
     pub snapshot_scan: bool,
     /// The longest key that can be put, in bytes.
     pub key_bytes_max: usize,
 }
 
-/// Why a key-value call failed.
+/// The reason why a key-value call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
-    /// The store said no; nothing was changed by this call.
+    /// The store refused it; this call changed nothing.
     #[error("{0}")]
     Rejected(StoreError),
-    /// It may have happened.
+    /// The outcome is unknown: it may have happened.
     #[error("{0}")]
     Unknown(StoreError),
 }
 
-/// Puts and deletes to be done together, in order; a later one wins over an earlier one of the same key.
+/// Puts and deletes that are executed together, in order; a later one overrides an earlier one of the same key.
 #[derive(Debug, Default, Clone)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Forgets all writes and keeps the memory.
+    /// Removes all writes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.writes.clear();
@@ -63,7 +63,7 @@ impl WriteBatch {
         self.writes.push((start, middle, Some(self.offset())));
     }
 
-    /// Adds a delete; deleting what is not there is no error.
+    /// Adds a delete; deleting a key that does not exist is no error.
     pub fn delete(&mut self, key: &[u8]) {
         let start = self.add(key);
         self.writes.push((start, self.offset(), None));
@@ -87,16 +87,16 @@ impl WriteBatch {
     }
 }
 
-/// One connection to an ordered key-value store. Keys order as bytes do.
+/// A connection to an ordered key-value store. Keys are ordered by their bytes.
 pub trait Kv {
-    /// What this store can do.
+    /// The capabilities of this store.
     fn capabilities(&self) -> KvCapabilities;
 
-    /// Replaces `value` by what stands under `key`; false, and `value` empty, when nothing does.
+    /// Replaces `value` by the value of `key`; returns false, with `value` empty, if there is none.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError>;
 
-    /// Gets several; calls `visit` with the position of each key that is there, in order. Stores with a
-    /// cheaper way than one call a key should use it.
+    /// Gets several keys; calls `visit` with the position of each key that exists, in order. Stores with a cheaper
+    /// way than one call per key should override it.
     fn get_many(&mut self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<(), KvError> {
         let mut value = Vec::new();
         for (position, key) in keys.iter().enumerate() {
@@ -107,13 +107,13 @@ pub trait Kv {
         Ok(())
     }
 
-    /// Puts `value` under `key`, whatever stood there.
+    /// Writes `value` to `key`, and replaces an earlier value.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), KvError>;
 
-    /// Deletes `key`; no error when it is not there.
+    /// Deletes `key`; no error if it does not exist.
     fn delete(&mut self, key: &[u8]) -> Result<(), KvError>;
 
-    /// Does all of `batch`: as one where [`KvCapabilities::atomic_batch`] says so, else one by one in order.
+    /// Executes `batch`: atomically if [`KvCapabilities::atomic_batch`] is set, otherwise one by one in order.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), KvError> {
         for (key, value) in batch.iter() {
             match value {
@@ -124,8 +124,7 @@ pub trait Kv {
         Ok(())
     }
 
-    /// Visits every pair with `low <= key < high` in key order (`high` of `None`: to the end) until
-    /// `visit` breaks.
+    /// Visits every pair with `low <= key < high` in key order (`high` of `None`: to the end) until `visit` breaks.
     #[allow(clippy::type_complexity, reason = "a name for the visitor would say less than its type")]
     fn scan(
         &mut self,

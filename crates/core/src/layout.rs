@@ -1,28 +1,29 @@
-//! What has to exist in a store before a trial begins.
+//! Objects that must exist in a store before a trial.
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::Dialect;
 use crate::value::ValueType;
 
-/// What a workload wants to exist, empty, in a store.
+/// Objects that a workload needs in a store, empty.
 ///
-/// With neither collections nor statements a store that speaks `kv` has one empty key space, and
-/// one that speaks `ldap` a base with nothing below it but an empty `ou=People`.
+/// With neither collections nor statements, a store that speaks `kv` has one empty key space, and one that speaks
+/// `ldap` has a base with only an empty `ou=People`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// For the `records` interface.
     pub collections: Vec<Collection>,
-    /// How the collections' indexes are kept.
+    /// Implementation of the collections' indexes.
     pub index: IndexMode,
-    /// For the `sql` and `commands` interfaces: what is run once, in order, and makes the tables, and may fill them.
+    /// For the `sql` and `commands` interfaces: statements that create the tables and may fill them, run once, in
+    /// order.
     pub statements: Vec<Statement>,
-    /// For the `sql` interface: statements run once, in order, when the load is done: indexes, statistics.
+    /// For the `sql` interface: statements run once, in order, at the end of the load: indexes, statistics.
     pub after_load: Vec<Statement>,
 }
 
 impl Layout {
-    /// Nothing has to exist.
+    /// The empty layout.
     pub const NOTHING: Layout =
         Layout { collections: Vec::new(), index: IndexMode::None, statements: Vec::new(), after_load: Vec::new() };
 
@@ -35,24 +36,24 @@ impl Layout {
 /// A statement that makes or fills tables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The only dialect it is meant for; `None` when all understand it.
+    /// The only dialect that it is meant for; `None` if all understand it.
     pub dialect: Option<Dialect>,
     /// The statement, without parameters.
     pub text: String,
 }
 
 impl Statement {
-    /// One that every dialect understands.
+    /// Creates a statement that every dialect understands.
     pub fn any(text: impl Into<String>) -> Self {
         Self { dialect: None, text: text.into() }
     }
 
-    /// One for `dialect` only.
+    /// Creates a statement for `dialect` only.
     pub fn of(dialect: Dialect, text: impl Into<String>) -> Self {
         Self { dialect: Some(dialect), text: text.into() }
     }
 
-    /// Whether a store of `dialect` runs it.
+    /// True if a store of `dialect` runs it.
     pub fn is_for(&self, dialect: Dialect) -> bool {
         self.dialect.is_none_or(|only| only == dialect)
     }
@@ -77,7 +78,7 @@ pub struct Collection {
     pub indexes: Vec<Index>,
 }
 
-/// One field of a collection.
+/// A field of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
     /// Letters, digits and `_`, beginning with a letter.
@@ -86,21 +87,21 @@ pub struct Field {
     pub value_type: ValueType,
 }
 
-/// One secondary index of a collection.
+/// A secondary index of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
-    /// Positions of the fields it orders by.
+    /// Positions of the fields that it is ordered by.
     pub fields: Vec<u16>,
 }
 
 crate::words! {
-    /// How secondary indexes are kept.
+    /// Implementation of secondary indexes.
     #[derive(Default)]
     pub enum IndexMode {
-        /// Not at all: a query reads every record.
+        /// No indexes: a query reads every record.
         #[default]
         None = "none",
-        /// By the store itself.
+        /// Native indexes of the store.
         Own = "own",
         /// As keys beside the records, by the `keyindex` crate over the store's key-value interface.
         Keyindex = "keyindex",

@@ -4,25 +4,25 @@ use serde::{Deserialize, Serialize};
 
 /// An operation on a directory.
 ///
-/// DNs are texts of RFC 4514 relative to the directory's base, which a store puts behind them; an empty one is the base
-/// itself. In DNs, filters and values each `{}` stands for the next parameter (an integer, text or bytes), in the order
-/// in which they are written here; what would mean something there is escaped.
+/// DNs are texts of RFC 4514 relative to the directory's base, which a store appends; an empty one is the base
+/// itself. In DNs, filters and values, each `{}` stands for the next parameter (an integer, text or bytes), in the
+/// order of the text; special characters in it are escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LdapCall {
-    /// Answer: a row an entry, of its DN (a text) and the first value of each of `attributes` (bytes; null where it has
-    /// none). [`crate::Outcome::NotFound`] when there is no entry at `base`.
+    /// Answer: a row per entry, of its DN (a text) and the first value of each of `attributes` (bytes; null if it has
+    /// none). [`crate::Outcome::NotFound`] if there is no entry at `base`.
     Search {
-        /// Where to begin.
+        /// DN of the entry where the search begins.
         base: String,
-        /// How far to go.
+        /// Depth of the search.
         scope: LdapScope,
-        /// Which entries: a filter of RFC 4515, `(objectClass=*)` for all.
+        /// Filter of RFC 4515, `(objectClass=*)` for all entries.
         filter: String,
-        /// What is wanted of them; all of a user's attributes when empty.
+        /// Attributes to return; all user attributes if empty.
         attributes: Vec<String>,
     },
-    /// Whether the entry has the value. Answer: one row of a truth value, or [`crate::Outcome::NotFound`].
+    /// Tests whether the entry has the value. Answer: one row of a truth value, or [`crate::Outcome::NotFound`].
     Compare {
         /// The entry.
         dn: String,
@@ -31,43 +31,43 @@ pub enum LdapCall {
         /// The value.
         value: String,
     },
-    /// Adds an entry. That there is one already is [`crate::Outcome::Rejected`].
+    /// Adds an entry. If it exists already, the outcome is [`crate::Outcome::Rejected`].
     Add {
         /// The entry.
         dn: String,
-        /// Attributes with one value each. One that is named again has several.
+        /// Attributes with one value each. An attribute with several values is listed several times.
         attributes: Vec<(String, String)>,
     },
     /// Changes an entry, all or nothing.
     Modify {
         /// The entry.
         dn: String,
-        /// What is done, in this order.
+        /// The changes, in order.
         changes: Vec<LdapChange>,
     },
-    /// Deletes an entry. Deleting what is not there is [`crate::Outcome::NotFound`].
+    /// Deletes an entry. Deleting an entry that does not exist is [`crate::Outcome::NotFound`].
     Delete {
         /// The entry.
         dn: String,
     },
 }
 
-/// How far a search goes.
+/// Depth of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LdapScope {
     /// The entry itself.
     Base,
-    /// What is immediately below it.
+    /// The entries immediately below it.
     One,
-    /// It and everything below.
+    /// The entry itself and all below.
     Sub,
 }
 
-/// One change of a modify.
+/// A change of a modify operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LdapChange {
-    /// What is done.
+    /// Kind of change.
     pub how: LdapHow,
     /// The attribute.
     pub attribute: String,
@@ -75,20 +75,20 @@ pub struct LdapChange {
     pub value: Option<String>,
 }
 
-/// What a change does with an attribute's values.
+/// Kind of change to an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LdapHow {
     /// Adds the value.
     Add,
-    /// Deletes the value, or all.
+    /// Deletes the value, or all values.
     Delete,
-    /// Puts the value in the place of all that are there, or nothing.
+    /// Replaces all values by this one, or by none.
     Replace,
 }
 
 impl LdapCall {
-    /// True when it changes what the directory holds.
+    /// True if it changes the directory.
     pub fn writes(&self) -> bool {
         !matches!(self, LdapCall::Search { .. } | LdapCall::Compare { .. })
     }

@@ -1,41 +1,41 @@
-//! The vocabulary of Plimsoll: what every other crate talks in.
+//! The vocabulary of Plimsoll, shared by all other crates.
 //!
 //! Nothing here performs I/O, reads a clock or knows a store by name.
 //!
 //! | module | words |
 //! |---|---|
-//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer they are built in without allocating |
-//! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: one unit of work and what it came to |
-//! | [`http`] | [`HttpCall`]: requests, and what is wanted of their answers |
+//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer that holds values without allocating |
+//! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: operation types, operations and their results |
+//! | [`http`] | [`HttpCall`]: requests, and the values taken from their answers |
 //! | [`ldap`] | [`LdapCall`]: operations on a directory |
-//! | [`layout`] | [`Layout`], [`Collection`]: what has to exist in a store before a trial |
-//! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients know it |
-//! | [`server`] | [`Recipe`], [`Servers`]: how servers of our own are made, and what can be done to those that run |
-//! | [`mod@disk`] | [`Disk`]: a disk of a store's that can lose power |
-//! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes `drive` can run |
-//! | [`kv`] | [`Kv`], the plainest interface a store can have |
-//! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: what is asked, and what the right answer is |
-//! | [`observer`] | [`Observer`]: sees every operation go out and come back |
+//! | [`layout`] | [`Layout`], [`Collection`]: objects that must exist in a store before a trial |
+//! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients see it |
+//! | [`server`] | [`Recipe`], [`Servers`]: how private servers are made, and the actions on running ones |
+//! | [`mod@disk`] | [`Disk`]: a disk that can lose power |
+//! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
+//! | [`kv`] | [`Kv`], the simplest interface of a store |
+//! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
+//! | [`observer`] | [`Observer`]: sees every operation sent and finished |
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
-//! | [`mod@pause`] | [`Pause`]: the machine stood still |
+//! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
-//! | [`study`] | kinds of phase, goals, figures: what a plan asks for and a recording keeps |
-//! | [`pace`] | when operations are started |
+//! | [`study`] | kinds of phase, goals, figures: contents that a plan and a recording share |
+//! | [`pace`] | start times of operations |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
-//! | [`tables`] | collections as tables of SQL |
-//! | [`production`] | [`Production`]: what a running store was asked before |
-//! | [`progress`] | [`Progress`]: what runs long on a server, and how far it is |
-//! | [`sql`] | what can be told of a statement without a server: that it only reads |
-//! | `parameters` | [`parameters()`]: where parameters stand in a statement |
-//! | [`quantity`] | what can be known of a phase, by the names that formulas use |
-//! | [`mod@nearest`] | what somebody may have meant by a word that nobody knows |
-//! | [`catalogue`] | [`Catalogue`]: everything a plan may name |
+//! | [`tables`] | collections as SQL tables |
+//! | [`production`] | [`Production`]: statements that a running store executed before |
+//! | [`progress`] | [`Progress`] of long-running work on a server |
+//! | [`sql`] | properties of a statement that its text alone proves: it only reads |
+//! | `parameters` | [`parameters()`]: positions of parameters in a statement |
+//! | [`quantity`] | quantities of a phase, by the names that formulas use |
+//! | [`mod@nearest`] | suggestions for unknown words |
+//! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
-//! | [`waits`] | [`Waits`]: how long a server is waited for, and what ends that |
+//! | [`waits`] | [`Waits`]: limits on waiting for a server, and the interruption of waits |
 //! | `words` | enums whose values have one word each |
 //! | `removal` | [`Removal`]: the command that removes what a run left in an attached server |
-//! | [`fault`] | what such a disk can be asked to do wrong, and its words |
-//! | [`error`] | [`StoreError`]: what went wrong with a store, where, and what to do |
+//! | [`fault`] | faults of a simulated disk, and their words |
+//! | [`error`] | [`StoreError`]: an error of a store, with advice |
 
 mod calendar;
 pub mod catalogue;

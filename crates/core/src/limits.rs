@@ -1,5 +1,5 @@
-//! What a server of our own may have of the machine: parameters of every store that has servers, beside those of the
-//! [`mod@crate::disk`] that its data are on.
+//! Limits on a private server's use of the machine: parameters of every store that has servers, beside those of the
+//! [`mod@crate::disk`] of its data.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::store::Setting;
 const CPUS: &str = "cpus";
 const CPUSET: &str = "cpuset";
 const MEMORY: &str = "memory";
-/// The parameters, by their names in a plan.
+/// The parameters, with their names in plans.
 const PARAMS: [ParamSpec; 7] = [
     ParamSpec::text(
         CPUS,
@@ -36,12 +36,12 @@ const PARAMS: [ParamSpec; 7] = [
     ),
 ];
 
-/// Whether a parameter is one of them, or of the disk.
+/// True if `name` is one of these parameters, or one of the disk's.
 pub fn is_one(name: &str) -> bool {
     PARAMS.iter().chain(&disk::PARAMS).any(|param| param.name == name)
 }
 
-/// `own` parameters of a store, those that limit its servers, and those of their disk: `ALL` is 11 more than `OWN`.
+/// Appends the parameters of limits and of the disk to a store's `own`: `ALL` is 11 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
     assert!(ALL == OWN + PARAMS.len() + disk::PARAMS.len(), "eleven parameters are added");
     let mut all = [PARAMS[0]; ALL];
@@ -59,41 +59,44 @@ pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OW
     all
 }
 
-/// What a server may have at most; where nothing is said, all there is.
+/// Limits of a server; without a limit, it may use all there is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processors: 0.5 is half the time of one, 2 all the time of two.
     pub cpus: Option<f64>,
-    /// Which processors, as cpuset(7) writes lists: `0-1,3`.
+    /// List of processors, as in cpuset(7): `0-1,3`.
     pub cpuset: Option<String>,
     /// Bytes of memory, page cache included.
     pub memory_bytes: Option<u64>,
-    /// Of the disk that it has its files on: bytes read and written a second, reads and writes a second.
+    /// Limits of the disk with its files: bytes read and written per second, reads and writes per second.
     pub disk: [Option<u64>; 4],
 }
 
 impl Limits {
-    /// Those of a store's parameters.
+    /// Reads the limits from a store's parameters.
     ///
     /// # Errors
-    /// `Usage` of what cannot be read.
+    /// `Usage` for values that cannot be parsed.
     pub fn of(params: &Params) -> Result<Self, StoreError> {
         let given = |name: &str| Some(params.text(name).trim()).filter(|text| !text.is_empty());
         let number = |name: &str| u64::try_from(params.int(name)).ok().filter(|number| *number > 0);
         let cpus = given(CPUS).map(|text| {
             text.parse().map_err(|_| {
-                StoreError::usage(format!("{CPUS} = \"{text}\" is no number of processors")).next("write 0.5, or 2")
+                StoreError::usage(format!("{CPUS} = \"{text}\" is not a number of processors")).next("write 0.5, or 2")
             })
         });
         let cpuset = given(CPUSET).map(str::to_owned);
         if let Some(set) = cpuset.as_ref().filter(|set| !set.chars().all(|c| c.is_ascii_digit() || ",-".contains(c))) {
-            return Err(StoreError::usage(format!("{CPUSET} = \"{set}\" is no list of processors")).next("write 0-1,3"));
+            return Err(
+                StoreError::usage(format!("{CPUSET} = \"{set}\" is not a list of processors")).next("write 0-1,3")
+            );
         }
         let disk = ["read_bps", "write_bps", "read_iops", "write_iops"].map(number);
         Ok(Self { cpus: cpus.transpose()?, cpuset, memory_bytes: number(MEMORY), disk })
     }
 
-    /// The parameter `name`, in bytes, or where it is as it is by `default` and memory is limited, this share of that.
+    /// Size in bytes from the parameter `name`; if that has its `default` and memory is limited, this share of the
+    /// memory.
     pub fn sized(params: &Params, name: &str, default: i64, share: f64) -> i64 {
         match params.int(MEMORY) {
             memory if memory > 0 && params.int(name) == default => (memory as f64 * share) as i64,
@@ -101,7 +104,7 @@ impl Limits {
         }
     }
 
-    /// Those that there are, as settings of the server.
+    /// Describes the limits as settings of the server.
     pub fn settings(&self) -> Vec<Setting> {
         let [read_bps, write_bps, read_iops, write_iops] = self.disk.map(|limit| limit.map(|limit| limit.to_string()));
         let all = [

@@ -1,6 +1,6 @@
-//! What somebody may have meant by a word that nobody knows.
+//! Suggestions for unknown words.
 
-/// The candidate that `word` most likely meant, if one is near: at most a third of its letters differ.
+/// The candidate that is most similar to `word`, if at most a third of its letters differ.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.to_lowercase().chars().take(64).collect();
     candidates

@@ -1,4 +1,4 @@
-//! Operations: what a client asks of a store, and what came of it.
+//! Operations: the requests of a client, and their outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,27 +13,27 @@ use crate::value::{ValueBuf, ValueType, Values};
 /// The position of an [`OpKind`] in its workload's list.
 pub type KindId = u16;
 
-/// Names one operation in flight. Given out by the drive loop; a session only hands it back.
+/// Identifier of one operation in flight. The drive loop assigns it; a session only hands it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
-/// A kind of operation, prepared once per session.
+/// An operation type, prepared once per session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpKind {
     /// Short name as shown in reports: `read`, `query`.
     pub name: String,
-    /// What the store is asked.
+    /// The request to the store.
     pub call: Call,
     /// Types of the parameters, in order. For [`RecordsCall::Insert`]: of one record, repeated for each.
     pub params: Vec<ValueType>,
-    /// Whether the answer's values are wanted. When false a session may throw them away unread.
+    /// Keep the values of the answer. If false, a session may discard them unread.
     pub keep_answer: bool,
-    /// The kind that this one is a step of. A step is timed like an operation and counts as none.
+    /// The operation type that this one is a step of. A step is timed like an operation, but is not counted as one.
     #[serde(default)]
     pub step_of: Option<KindId>,
 }
 
-/// What the store is asked, by the interface it is asked through.
+/// The request of an operation type, by interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Call {
     /// Nothing: measures the generator itself. Every store accepts it; only the null store can time it.
@@ -42,18 +42,19 @@ pub enum Call {
     Records {
         /// Position in [`crate::Layout::collections`].
         collection: u16,
-        /// What to do with it.
+        /// The operation on it.
         call: RecordsCall,
     },
     /// The `sql` interface: one statement with `$1`, `$2` … as parameters.
     Sql(String),
-    /// The same of a row or more that have to be there: no row answered or touched is [`Outcome::NotFound`].
+    /// The `sql` interface: a statement that must find a row. If it returns or changes none, the outcome is
+    /// [`Outcome::NotFound`].
     SqlRow(String),
-    /// The `sql` interface: one statement whose text is the only parameter, sent as it is: what no parameter may stand
-    /// in, with its values written into it.
+    /// The `sql` interface: one statement whose text is the only parameter, with its values written into it. For
+    /// statements that cannot take parameters.
     SqlText,
-    /// The `commands` interface: the words of one command in the store's own language. An answer of several values is as many
-    /// rows of one; nothing is a row too, a null.
+    /// The `commands` interface: the words of one command in the store's own language. An answer of several values
+    /// has one row per value; an empty answer is one row with a null.
     Command(Vec<Vec<Part>>),
     /// The `kv` interface.
     Kv(KvCall),
@@ -61,19 +62,19 @@ pub enum Call {
     Http(HttpCall),
     /// The `ldap` interface: one operation on a directory.
     Ldap(LdapCall),
-    /// Several steps, each of a kind of its own, on one session: see [`crate::Steps`]. Never sent itself.
+    /// Several steps, each of its own operation type, on one session: see [`crate::Steps`]. Never sent itself.
     Steps,
 }
 
-/// An operation on bytes under bytes.
+/// An operation on a key and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvCall {
     /// Params: the key. Answer: one row of one value, or [`Outcome::NotFound`].
     Get,
-    /// Writes the value, whether the key is there or not. Params: key, value.
+    /// Writes the value, and creates the key if it does not exist. Params: key, value.
     Put,
-    /// Params: the key. Deleting what is not there is [`Outcome::NotFound`].
+    /// Params: the key. Deleting a key that does not exist is [`Outcome::NotFound`].
     Delete,
     /// The next keys in byte order. Params: the first key, and how many (an integer). Answer: rows of key and
     /// value.
@@ -92,21 +93,21 @@ pub enum RecordsCall {
         /// Positions of the fields that are set.
         fields: Vec<u16>,
     },
-    /// Params: the key. Deleting what is not there is [`Outcome::NotFound`].
+    /// Params: the key. Deleting a record that does not exist is [`Outcome::NotFound`].
     Delete,
     /// All records with `low <= field < high`; a null bound is open; null fields never match.
     /// Params: low, high. Answer: the whole records, in any order.
     Find {
-        /// Position of the field asked for.
+        /// Position of the field that is compared.
         field: u16,
-        /// How the store is to find them.
+        /// Access path that the store is to use.
         access: Access,
     },
     /// All records. Answer: the whole records, in any order.
     All,
 }
 
-/// The way to the records of a [`RecordsCall::Find`].
+/// The access path of a [`RecordsCall::Find`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -117,18 +118,18 @@ pub enum Access {
 }
 
 impl OpKind {
-    /// A kind of operation of its own, whose answers nobody wants.
+    /// Creates an operation type that is not a step and whose answers are not kept.
     pub fn new(name: impl Into<String>, call: Call, params: &[ValueType]) -> Self {
         Self { name: name.into(), call, params: params.to_vec(), keep_answer: false, step_of: None }
     }
 
-    /// The same with answers that are wanted.
+    /// Returns this operation type with its answers kept.
     #[must_use]
     pub fn kept(self) -> Self {
         Self { keep_answer: true, ..self }
     }
 
-    /// The interface a store must speak for this kind; `None` when any will do.
+    /// The interface that a store must speak for this operation type; `None` if any will do.
     pub fn interface(&self) -> Option<Interface> {
         match self.call {
             Call::Nothing | Call::Steps => None,
@@ -142,15 +143,15 @@ impl OpKind {
         }
     }
 
-    /// The refusal of a store that does not speak its interface.
+    /// The error of a store that does not speak the operation type's interface.
     pub fn refused(&self, store: &str) -> StoreError {
-        // What needs none is refused by none.
+        // An operation type without an interface is never refused.
         let interface = self.interface().unwrap_or(Interface::Kv);
         interface.refused(store, &format!("`{}`", self.name))
     }
 
-    /// True unless it is certain that the operation changes nothing of what the store holds. Steps are looked at one by
-    /// one, and a statement whose text is only made when it is sent may be any.
+    /// True unless it is certain that the operation changes no data in the store. Steps are judged one by one. A
+    /// statement whose text is only known when it is sent counts as a write.
     pub fn writes(&self) -> bool {
         match &self.call {
             Call::Nothing | Call::Steps => false,
@@ -167,38 +168,38 @@ impl OpKind {
     }
 }
 
-/// One operation: a kind and its parameters, borrowed from the worker's buffer.
+/// An operation: its type and parameters, borrowed from the worker's buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Op<'a> {
-    /// Which kind.
+    /// The operation type.
     pub kind: KindId,
-    /// Its parameters.
+    /// The parameters.
     pub params: Values<'a>,
-    /// Another operation follows at once on the session, whatever this one comes to, or
-    /// [`crate::WireSession::flush`]: a session may leave out what asks the server to answer now (PostgreSQL's Sync).
-    /// Steps follow on each other within one operation of a client; other operations are of clients that know nothing
-    /// of each other, and what becomes of one must not depend on its neighbours.
+    /// Another operation follows immediately on the session, whatever the outcome of this one, or
+    /// [`crate::WireSession::flush`] does. A session may therefore omit the request for an immediate reply
+    /// (PostgreSQL's Sync). Steps follow each other within one operation of a client. Other operations belong to
+    /// independent clients, so the outcome of one must not depend on its neighbours.
     pub more: bool,
 }
 
 impl<'a> Op<'a> {
-    /// An operation after which the client waits for the answer.
+    /// Creates an operation after which the client waits for the answer.
     pub fn new(kind: KindId, params: Values<'a>) -> Self {
         Self { kind, params, more: false }
     }
 }
 
 crate::words! {
-    /// What an operation came to.
+    /// The outcome of an operation.
     #[derive(Default)]
     pub enum Outcome {
         /// Done, and acknowledged.
         Ok = "ok",
         /// Done; there was no such record.
         NotFound = "not_found",
-        /// The store said no: it has certainly not happened.
+        /// The store refused it: it has certainly not happened.
         Rejected = "rejected",
-        /// No answer, or one that leaves it open: it may have happened, and may still happen.
+        /// No answer, or an inconclusive one: it may have happened, and may still happen.
         #[default]
         Unknown = "unknown",
     }
@@ -211,21 +212,21 @@ impl Outcome {
     }
 }
 
-/// What a store answered: rows of values, or why it would not. Reused from operation to operation.
+/// The store's answer: rows of values, or the reason for a failure. Reused from operation to operation.
 #[derive(Debug, Default, Clone)]
 pub struct Answer {
     /// Values, row after row. Empty when the kind's `keep_answer` is false.
     pub values: ValueBuf,
     /// Values per row.
     pub columns: usize,
-    /// Number of rows, also when the values were not kept.
+    /// Number of rows, including rows whose values were not kept.
     pub rows: u64,
-    /// The store's own error code (SQLSTATE, errno name); empty when all went well.
+    /// The store's own error code (SQLSTATE, errno name); empty on success.
     pub code: String,
-    /// The store's own words; empty when all went well.
+    /// The store's own message; empty on success.
     pub message: String,
-    /// The store would not because it gave way to another operation, and the same may work now: a deadlock, a conflict of
-    /// transactions, a lock that others kept for too long.
+    /// The operation failed because of a concurrent one, and a retry may succeed: a deadlock, a serialization
+    /// failure, a lock wait that took too long.
     pub gave_way: bool,
 }
 
@@ -245,7 +246,7 @@ impl Answer {
         self.values.values().rows(self.columns)
     }
 
-    /// Says why the store would not, and nothing else; returns `outcome` for the caller to pass on.
+    /// Replaces the answer by the reason for a failure; returns `outcome` for the caller to pass on.
     pub fn fail(&mut self, outcome: Outcome, code: &str, message: &str) -> Outcome {
         self.clear();
         self.code.push_str(code);

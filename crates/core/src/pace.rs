@@ -1,73 +1,74 @@
-//! When operations are started: the rate of the load over time, how arrivals are strewn over it, and how exactly workers
-//! keep to that.
+//! Start times of operations: the rate of the load over time, the distribution of arrivals, and the precision of
+//! workers' wake-ups.
 
 use serde::{Deserialize, Serialize};
 
-/// Rates that a schedule in nanoseconds can tell apart, operations per second: what a plan may ask for and a drive do.
+/// Rates that a schedule in nanoseconds can distinguish, operations per second: those that a plan may request and a
+/// drive supports.
 pub const RATES_PER_S: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
 
-/// When the next operation starts.
+/// Start of the next operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// After the answer to the one before.
+    /// After the previous answer.
     Closed,
-    /// At scheduled times, whatever the answers do.
+    /// At scheduled times, whatever the answers.
     Open {
-        /// Operations a second, all clients together.
+        /// Operations per second, all clients together.
         rate: Rate,
-        /// How they are spaced.
+        /// Distribution of the arrivals.
         arrivals: Arrivals,
     },
 }
 
-/// A rate in operations a second, as it changes over a phase. Times count from the end of the warm-up; recorded ones
-/// from its beginning.
+/// A rate in operations per second, as it changes over a phase. Times count from the end of the warm-up; recorded
+/// ones from its beginning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// The same all the time.
+    /// Constant over the phase.
     Constant(f64),
-    /// One after the other; what the last one ends with to the phase's end.
+    /// Stages, one after the other; the last one's final rate holds until the end of the phase.
     Stages(Vec<Stage>),
     /// A wave around `mean`.
     Sine {
-        /// Middle.
+        /// Mean rate.
         mean: f64,
-        /// How far it goes up and down; at most `mean`.
+        /// Largest deviation from the mean; at most `mean`.
         amplitude: f64,
-        /// Length of one wave in nanoseconds.
+        /// Period of the wave in nanoseconds.
         period_ns: u64,
     },
-    /// At these times, in nanoseconds from the phase's start, in order.
+    /// Recorded arrival times, in nanoseconds from the phase's start, in order.
     Recorded(Vec<u64>),
 }
 
-/// A stretch of a load that changes: operations a second, or clients.
+/// A stage of a load that changes: operations per second, or clients.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// At its beginning.
+    /// Level at the start.
     pub from: f64,
-    /// At its end, reached in a straight line.
+    /// Level at the end, reached linearly.
     pub to: f64,
-    /// How long it lasts, in nanoseconds.
+    /// Duration in nanoseconds.
     pub for_ns: u64,
 }
 
 impl Stage {
-    /// The same level all the time.
+    /// Creates a stage at a constant level.
     pub fn held(level: f64, for_ns: u64) -> Stage {
         Stage { from: level, to: level, for_ns }
     }
 }
 
-/// How long a client of a closed loop waits after an answer before its next operation begins, in nanoseconds.
+/// Think time: the wait of a client of a closed loop between an answer and its next operation, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Think {
-    /// Always as long.
+    /// Constant.
     Constant(u64),
-    /// Anything from the first to the second, all as likely.
+    /// Uniformly distributed from the first to the second.
     Uniform(u64, u64),
     /// Exponentially distributed with this mean.
     Exponential(u64),
@@ -84,7 +85,7 @@ impl Pace {
         Pace::Open { rate: Rate::Constant(rate_per_s), arrivals: Arrivals::Poisson }
     }
 
-    /// True when operations have scheduled times.
+    /// True if operations have scheduled times.
     pub fn is_open(&self) -> bool {
         *self != Pace::Closed
     }
@@ -99,7 +100,7 @@ impl Pace {
 }
 
 impl Rate {
-    /// The highest rate there will be, in operations a second; of recorded times their mean rate.
+    /// The highest rate of the phase, in operations per second; for recorded times, their mean rate.
     pub fn peak_per_s(&self) -> f64 {
         match self {
             Rate::Constant(rate) => *rate,
@@ -112,10 +113,10 @@ impl Rate {
         }
     }
 
-    /// Whether there is an operation in it, and a schedule can tell its times apart.
+    /// Fails if the load has no operation, or if a schedule cannot distinguish its times.
     ///
     /// # Errors
-    /// What is wrong with it, in plain words.
+    /// Description of the mistake.
     pub fn check(&self) -> Result<(), &'static str> {
         let is_rate = |rate: &f64| RATES_PER_S.contains(rate);
         let is_rate_or_0 = |rate: &f64| *rate == 0.0 || is_rate(rate);
@@ -127,7 +128,7 @@ impl Rate {
             {
                 "a stage's rates are 0/s, or 0.001/s to 100,000,000/s"
             }
-            Rate::Stages(_) if self.peak_per_s() == 0.0 => "one of the stages has a rate above 0/s",
+            Rate::Stages(_) if self.peak_per_s() == 0.0 => "at least one stage has a rate above 0/s",
             Rate::Sine { mean, amplitude, .. } if !is_rate(mean) || !(0.0..=*mean).contains(amplitude) => {
                 "a sine's mean is 0.001/s to 100,000,000/s, and its amplitude 0 to the mean"
             }
@@ -139,7 +140,7 @@ impl Rate {
         Err(fault)
     }
 
-    /// The rate where it is the same all the time.
+    /// The rate if it is constant.
     pub fn constant(&self) -> Option<f64> {
         match self {
             Rate::Constant(rate) => Some(*rate),
@@ -149,42 +150,42 @@ impl Rate {
 }
 
 crate::words! {
-    /// How the operations of an open loop are spaced.
+    /// Distribution of the arrivals of an open loop.
     pub enum Arrivals {
-        /// Evenly.
+        /// Evenly spaced.
         Even = "even",
-        /// As those of many users who know nothing of each other: exponentially distributed gaps.
+        /// As those of many independent users: exponentially distributed gaps.
         Poisson = "poisson",
     }
 }
 
 crate::words! {
-    /// How exactly workers wake up for an operation that is due.
+    /// Method by which workers wake up for an operation that is due.
     #[derive(Default)]
     pub enum Wake {
-        /// By the kernel's timer, set earlier by what it is usually late on this machine, and the few microseconds that are left
-        /// by looking at the clock and at the sockets. Wire sessions; blocking ones wait for the timer alone.
+        /// The kernel's timer, set earlier by its usual lateness on this machine; the remaining microseconds are
+        /// spent polling the clock and the sockets. Wire sessions; blocking ones only wait for the timer.
         #[default]
         Precise = "precise",
-        /// The kernel's timer 50 µs early, and the rest by looking at the clock: less than a microsecond late, for up to twice the
+        /// The kernel's timer 50 µs early, then polling the clock: less than a microsecond late, for up to twice the
         /// CPU.
         Spin = "spin",
-        /// Once a millisecond, for all that is due by then: least CPU, and up to a millisecond late.
+        /// Once a millisecond, for all operations due by then: least CPU, and up to a millisecond late.
         Coarse = "coarse",
     }
 }
 
 crate::words! {
-    /// How wire sessions' sockets are driven.
+    /// Method by which wire sessions' sockets are driven.
     #[derive(Default)]
     pub enum Io {
-        /// io_uring where the kernel has it and allows it, epoll elsewhere; and epoll in open loops that never have more than
-        /// 10,000 operations a second for a worker, where it costs less.
+        /// io_uring if the kernel has and allows it, else epoll; also epoll in open loops that never exceed 10,000
+        /// operations per second per worker, where it costs less.
         #[default]
         Auto = "auto",
-        /// By epoll, which every Linux has.
+        /// epoll, which every Linux has.
         Epoll = "epoll",
-        /// By io_uring, or not at all.
+        /// io_uring, or an error.
         IoUring = "io_uring",
     }
 }

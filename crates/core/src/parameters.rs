@@ -1,11 +1,11 @@
-//! Where parameters stand in a statement of SQL, as servers of a dialect read it.
+//! Positions of parameters in an SQL statement, as servers of a dialect read it.
 
 use std::ops::Range;
 
 use crate::store::Dialect;
 
-/// Where `$1`, `$2` … stand in `text`, in order, and which parameter each is, counted from 0. Within names, quotes and
-/// comments there is none. In MariaDB's and MySQL's dialect a `?` is the parameter of its place.
+/// Positions of `$1`, `$2` … in `text`, in order, each with its parameter, counted from 0. Names, quotes and comments
+/// contain none. In MariaDB's and MySQL's dialect, each `?` is the next parameter.
 pub fn parameters(text: &str, dialect: Dialect) -> Vec<(Range<usize>, u16)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -24,7 +24,7 @@ pub fn parameters(text: &str, dialect: Dialect) -> Vec<(Range<usize>, u16)> {
     found
 }
 
-/// Bytes of the token that `rest` begins with: a parameter, a word, a quoted text, a comment, or one character.
+/// Length in bytes of the first token of `rest`: a parameter, a word, a quoted text, a comment, or one character.
 fn token_bytes(rest: &str, first: char, dialect: Dialect) -> usize {
     let (is_postgres, is_mysql) = (dialect == Dialect::Postgres, dialect == Dialect::Mysql);
     let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii() || is_mysql && c == '@';
@@ -51,7 +51,7 @@ fn token_bytes(rest: &str, first: char, dialect: Dialect) -> usize {
     }
 }
 
-/// Of a text in quotes; a quote in it is doubled, or escaped where that is allowed.
+/// Length of a quoted text; a quote in it is doubled, or escaped if that is allowed.
 fn quoted_bytes(text: &str, quote: char, escapes: bool) -> usize {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -64,7 +64,7 @@ fn quoted_bytes(text: &str, quote: char, escapes: bool) -> usize {
     text.len()
 }
 
-/// Of `$tag$ … $tag$`, or of the `$` alone.
+/// Length of `$tag$ … $tag$`, or of the `$` alone.
 fn dollar_quoted_bytes(text: &str) -> usize {
     let Some(tag_end) = text[1..].find(|c: char| !(c.is_alphanumeric() || c == '_')) else { return 1 };
     if !text[1 + tag_end..].starts_with('$') {
@@ -74,7 +74,7 @@ fn dollar_quoted_bytes(text: &str) -> usize {
     text[tag.len()..].find(tag).map_or(text.len(), |end| 2 * tag.len() + end)
 }
 
-/// Of a comment, which may hold others where it `nests`.
+/// Length of a comment, which may hold others if it `nests`.
 fn comment_bytes(text: &str, nests: bool) -> usize {
     let (mut at, mut depth) = (2, 1);
     while depth > 0 {

@@ -1,44 +1,46 @@
-//! Pauses of the machine: times in which a processor ran nothing of ours although it should have.
+//! Pauses of the machine: times in which a processor ran none of this program's threads although it should have.
 
-/// Lateness of a witness from which on it has seen a pause: 1 ms.
+/// Lateness of a witness that counts as a pause: 1 ms.
 pub const PAUSE_MIN_NS: u64 = 1_000_000;
 /// Shortest aftermath of a pause: 10 ms.
 pub const AFTERMATH_MIN_NS: u64 = 10_000_000;
-/// How many times as long as the pause its aftermath is: what is due in a pause has to be worked off beside what comes. A store
-/// at the share u of what it can do takes u / (1 - u) times the pause for it: four times at 80 %.
+/// Length of an aftermath, in lengths of its pause: operations due in a pause are worked off beside new ones. A store
+/// at the utilization u takes u / (1 - u) times the pause for it: four times at 80 %.
 pub const AFTERMATH_TIMES: u64 = 4;
-/// An operation that was due longer than this before a pause began and had no answer yet waits for the store, not for the
-/// machine: 50 ms.
+/// Longest time before a pause at which a disturbed operation can have been due: 50 ms. An operation that was due
+/// earlier and had no answer yet waits for the store, not for the machine.
 pub const BEFORE_NS: u64 = 50_000_000;
 /// Most pauses that are kept of one slice.
 pub const PAUSES_MAX: usize = 256;
 
-/// A time in which a processor stood still: it did not even run a thread that goes before all others. Times are
+/// A time in which a processor stood still: no thread ran on it, not even one of real-time priority. Times are
 /// nanoseconds since the run's start on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pause {
-    /// When the witness should have been awake. The pause began at this time, or less than a period of the witness before.
+    /// Moment at which the witness should have woken up. The pause began then, or less than one period of the witness
+    /// earlier.
     pub start_ns: u64,
-    /// When it was.
+    /// Moment at which the witness woke up.
     pub end_ns: u64,
     /// The processor.
     pub cpu: u32,
 }
 
 impl Pause {
-    /// How long it was, in nanoseconds; it may have been up to a period of the witness longer.
+    /// Length of the pause in nanoseconds; up to one period of the witness less than the true length.
     pub fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// From when on what is due may be disturbed: see [`BEFORE_NS`]. Without this bound a store whose queue grows would
-    /// have its slow operations, all of which wait through some pause, taken for the machine's.
+    /// Start of the time in which due operations may be disturbed: see [`BEFORE_NS`]. Without this bound, the machine
+    /// would be blamed for slow operations of a store with a growing queue, since all of them wait through some
+    /// pause.
     pub fn from_ns(&self) -> u64 {
         self.start_ns.saturating_sub(BEFORE_NS)
     }
 
-    /// When its aftermath is over: what queued up meanwhile has to be worked off. Operations that are due between
-    /// [`Pause::from_ns`] and this moment and end after the pause are disturbed.
+    /// End of the aftermath, in which the operations that queued up are worked off. Operations that are due between
+    /// [`Pause::from_ns`] and this moment, and end after the pause, are disturbed.
     pub fn until_ns(&self) -> u64 {
         self.end_ns.saturating_add(self.length_ns().saturating_mul(AFTERMATH_TIMES).max(AFTERMATH_MIN_NS))
     }
@@ -49,8 +51,8 @@ pub fn paused_ns(pauses: &[Pause], min_ns: u64, from_ns: u64, to_ns: u64) -> u64
     covered_ns(pauses.iter().filter(|pause| pause.length_ns() >= min_ns), |pause| pause.end_ns, from_ns, to_ns)
 }
 
-/// Time between `from_ns` and `to_ns` that is in any of `pauses`, where each lasts to its `end_ns`. What is in several
-/// counts once.
+/// Time between `from_ns` and `to_ns` that is in any of `pauses`, where each lasts until its `end_ns`. Overlaps count
+/// once.
 pub fn covered_ns<'a>(
     pauses: impl Iterator<Item = &'a Pause>,
     end_ns: impl Fn(&Pause) -> u64,

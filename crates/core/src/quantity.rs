@@ -1,22 +1,22 @@
-//! What can be known of a phase, by the names that formulas use.
+//! Quantities of a phase, by the names that formulas use.
 //!
-//! Which of it a phase has is decided by what it does. Some of it hangs on the store as well (one that cannot tell its
-//! index's size has no `index_bytes`), and shows in the results only.
+//! The kind of phase decides which quantities it has. Some also depend on the store (one that cannot tell the size of
+//! its index has no `index_bytes`), and only show in the results.
 
 use std::fmt;
 
 use crate::study::PhaseKind;
 
-/// What the name of a quantity begins with that counts the cycles of a store which ended: `cycles_checkpoints`.
+/// Prefix of the quantities that count a store's ended cycles: `cycles_checkpoints`.
 pub const CYCLES: &str = "cycles_";
 
-/// Quantities that several kinds of phase have, between blanks.
+/// Quantities that several kinds of phase have, separated by blanks.
 const PERCENTILES: &str = "p50 p90 p95 p99 p999";
 const UNDISTURBED: &str = "undisturbed_p50 undisturbed_p90 undisturbed_p95 undisturbed_p99 undisturbed_p999";
 const DEVICE: &str = "device_bytes device_bytes_per_record";
 const SIZES: &str = "data_bytes index_bytes total_bytes memory_bytes";
 
-/// Quantities that are told for one kind of operation too: `p99[op=read]`.
+/// Quantities that can be restricted to one operation type: `p99[op=read]`.
 const BY_OPERATION: [&str; 3] = [PERCENTILES, UNDISTURBED, "mean stddev rate ops median_seconds"];
 
 /// The quantities of phases of that `kind`.
@@ -43,8 +43,8 @@ pub fn of_phase(kind: PhaseKind) -> Vec<&'static str> {
     groups.iter().flat_map(|group| group.split_ascii_whitespace()).collect()
 }
 
-/// Whether phases of that `kind` may have the quantity `name`. How often a store ended each of its cycles while a phase
-/// drove is called as the store calls it: `cycles_checkpoints`. Where there is a percentile there is any.
+/// True if phases of that `kind` may have the quantity `name`. Numbers of ended cycles in a driven phase carry the
+/// store's names: `cycles_checkpoints`. A phase with one percentile has all.
 pub fn has(kind: PhaseKind, name: &str) -> bool {
     let names = of_phase(kind);
     names.contains(&name)
@@ -52,7 +52,7 @@ pub fn has(kind: PhaseKind, name: &str) -> bool {
         || (kind == PhaseKind::Drive && name.starts_with(CYCLES))
 }
 
-/// The median that stands in the lists for all percentiles like `name`.
+/// The median that represents all percentiles like `name` in the lists.
 fn median_of(name: &str) -> Option<&'static str> {
     let (percentile, median) = match name.strip_prefix("undisturbed_") {
         Some(percentile) => (percentile, "undisturbed_p50"),
@@ -61,12 +61,12 @@ fn median_of(name: &str) -> Option<&'static str> {
     Percentile::named(percentile).map(|_| median)
 }
 
-/// `name` as results are called: the 99.9th percentile may be written `p99.9` too.
+/// Spelling of `name` in results, which have `p999` for `p99.9`.
 pub fn plain(name: &str) -> String {
     name.replace("p99.9", "p999")
 }
 
-/// Whether `name` is told for one kind of operation: `p99[op=read]`.
+/// True if `name` can be restricted to one operation type: `p99[op=read]`.
 pub fn is_by_operation(name: &str) -> bool {
     let name = median_of(name).unwrap_or(name);
     BY_OPERATION.iter().any(|group| group.split_ascii_whitespace().any(|known| known == name))
@@ -75,12 +75,12 @@ pub fn is_by_operation(name: &str) -> bool {
 /// A percentile of response times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Percentile {
-    /// Of a million operations, how many may be above it.
+    /// Number of operations of a million that may be above it.
     above_ppm: u32,
 }
 
 impl Percentile {
-    /// The percentile that is called `name`: `p90`, `p97.5`, `p99.95`; from 99 on the dot may be left out: `p9995`.
+    /// Parses a name: `p90`, `p97.5`, `p99.95`; from 99 on the dot may be left out: `p9995`.
     pub fn named(name: &str) -> Option<Percentile> {
         let digits = name.strip_prefix('p')?;
         let (whole, decimals) = match digits.split_once('.') {
@@ -100,17 +100,17 @@ impl Percentile {
         f64::from(self.above_ppm) / 1e6
     }
 
-    /// How many of `n` operations may be above it.
+    /// Number of `n` operations that may be above it.
     pub fn above(self, n: u64) -> u64 {
         (u128::from(n) * u128::from(self.above_ppm) / 1_000_000) as u64
     }
 
-    /// Of how many operations at least `above` are above it.
+    /// Smallest number of operations of which at least `above` are above it.
     pub fn samples(self, above: u64) -> u64 {
         (above * 1_000_000).div_ceil(u64::from(self.above_ppm))
     }
 
-    /// Its name in results: `p999`, `p97.5`.
+    /// Name in results: `p999`, `p97.5`.
     pub fn name(self) -> String {
         let written = self.to_string();
         if written.starts_with("p99.") { written.replace('.', "") } else { written }
@@ -118,7 +118,7 @@ impl Percentile {
 }
 
 impl fmt::Display for Percentile {
-    /// As it is written for people: `p99.9`.
+    /// Spelling for people: `p99.9`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let below = 1_000_000 - self.above_ppm;
         let decimals = format!(".{:04}", below % 10_000);

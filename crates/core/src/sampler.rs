@@ -1,95 +1,95 @@
-//! Figures that are read once a slice: of the host, of a process, of a store and its nodes.
+//! Figures that are read once a slice: of the host, a process, a store and its nodes.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The source of what a store counts of its own work.
+/// Source name of a store's counters of its own work.
 pub const STORE: &str = "store";
 
-/// The source of how late the witness of the machine's pauses wakes up.
+/// Source name of the wake-up latency of the witness of the machine's pauses.
 pub const WITNESS: &str = "witness";
 
-/// The source of what each server answered, where operations go to several.
+/// Source name of each server's answers, if operations go to several.
 pub const ANSWERS: &str = "answers";
 
 crate::words! {
-    /// What the values of a series are.
+    /// Meaning of the values of a series.
     pub enum SeriesKind {
-        /// How it stands.
+        /// The current level.
         Level = "level",
-        /// Of what only grows, its growth by the second; of time that only grows, its share in per cent.
+        /// The growth per second of a counter; for a counter of time, its share in per cent.
         Total = "total",
-        /// How often a store ended a piece of the work that it puts off under load: a checkpoint, a flush, a compaction.
-        /// A trial that saw none of them has not seen the whole store.
+        /// Number of ended pieces of work that a store defers under load: checkpoints, flushes, compactions. A trial
+        /// without any has not seen the store's full cost.
         Cycle = "cycle",
-        /// How long each of what happened took.
+        /// Durations of events.
         Distribution = "distribution",
     }
 }
 
-/// A series of figures, as it is recorded. Its values are of the time since the reading before.
+/// A series of figures, as it is recorded. Each value covers the time since the reading before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
-    /// Who reads it: `cpu`, `disk`, [`STORE`].
+    /// Reader of the series: `cpu`, `disk`, [`STORE`].
     pub source: String,
-    /// What it is of: `cpu0`, `vda`, a store, one of its nodes; empty when there is only one.
+    /// Object of the series: `cpu0`, `vda`, a store, one of its nodes; empty if there is only one.
     pub subject: String,
-    /// What is measured, with no unit: `user`, `flushes`, `flush_time`.
+    /// Name of the measured quantity, without a unit: `user`, `flushes`, `flush_time`.
     pub name: String,
-    /// Unit of the values: `%`, `B/s`, `1/s`, `B`, `ms`, `tasks`; empty for things and cycles.
+    /// Unit of the values: `%`, `B/s`, `1/s`, `B`, `ms`, `tasks`; empty for counts and cycles.
     pub unit: String,
-    /// What the values are.
+    /// Meaning of the values.
     pub kind: SeriesKind,
 }
 
-/// What was read of one series, as it stands where it is counted.
+/// A value read for one series, as its source counts it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// As [`Series::subject`]; of a store's counters, which of its nodes.
+    /// As [`Series::subject`]; for a store's counters, the node.
     pub subject: String,
     /// As [`Series::name`].
     pub name: String,
-    /// Unit of what was read: of a total `s`, `B` or nothing.
+    /// Unit of the value: of a total `s`, `B` or nothing.
     pub unit: String,
     /// The value.
     pub found: Found,
 }
 
-/// What was read.
+/// A value that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// See [`SeriesKind::Level`].
     Level(f64),
-    /// The sum since some beginning, and which beginning: values from another one are not subtracted.
+    /// Sum since some start, and an identifier of that start: values with different starts are not subtracted.
     Total(f64, u64),
-    /// The number since some beginning.
+    /// Number since some start.
     Cycle(f64),
     /// Nanoseconds, since the reading before.
     Distribution(Box<Histogram<u64>>),
 }
 
 impl Reading {
-    /// How something stands.
+    /// Creates a reading of a level.
     pub fn level(subject: &str, name: &str, unit: &str, value: f64) -> Self {
         Self::new(subject, name, unit, Found::Level(value))
     }
 
-    /// What only grows.
+    /// Creates a reading of a counter.
     pub fn total(subject: &str, name: &str, unit: &str, value: f64) -> Self {
         Self::new(subject, name, unit, Found::Total(value, 0))
     }
 
-    /// How often a cycle ended.
+    /// Creates a reading of the number of ended cycles.
     pub fn cycle(subject: &str, name: &str, unit: &str, value: f64) -> Self {
         Self::new(subject, name, unit, Found::Cycle(value))
     }
 
-    /// What was read, of which series.
+    /// Creates a reading of a value.
     pub fn new(subject: &str, name: &str, unit: &str, found: Found) -> Self {
         Self { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned(), found }
     }
 
-    /// What the values of its series are.
+    /// Meaning of the values of its series.
     pub fn kind(&self) -> SeriesKind {
         match self.found {
             Found::Level(_) => SeriesKind::Level,
@@ -99,7 +99,7 @@ impl Reading {
         }
     }
 
-    /// The value; of a distribution, how many it holds.
+    /// The value; for a distribution, the number of its samples.
     pub fn number(&self) -> f64 {
         match &self.found {
             Found::Level(value) | Found::Total(value, _) | Found::Cycle(value) => *value,
@@ -107,12 +107,12 @@ impl Reading {
         }
     }
 
-    /// Whether `other` was read of the same series.
+    /// True if `other` is a reading of the same series.
     pub fn is_of(&self, other: &Reading) -> bool {
         self.name == other.name && self.subject == other.subject
     }
 
-    /// The series that it is recorded in.
+    /// The series in which it is recorded.
     pub fn series(&self, source: &str, subject: &str) -> Series {
         let kind = self.kind();
         let unit = match (kind, self.unit.as_str()) {
@@ -124,8 +124,8 @@ impl Reading {
         Series { source: source.to_owned(), subject: subject.to_owned(), name: self.name.clone(), unit, kind }
     }
 
-    /// What is recorded of it, after `before` was read `elapsed_s` earlier. `None` where that says nothing: nothing was
-    /// read before, or it was counted from another beginning.
+    /// The value to record, given the reading `before` it, made `elapsed_s` earlier. `None` if there is no such
+    /// reading, or it counted from another start.
     pub fn since(&self, before: Option<(&Reading, f64)>) -> Option<f64> {
         let growth = |before: &Reading| match (&self.found, &before.found) {
             (Found::Total(now, beginning), Found::Total(before, same)) if beginning == same => Some(now - before),
@@ -146,7 +146,7 @@ impl Reading {
     }
 }
 
-/// Why a sampler has nothing to read here. Said once.
+/// The reason why a sampler has nothing to read here. Reported once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);

@@ -1,7 +1,7 @@
-//! Servers of our own: what a store says of how one is started, and what can be done to those that run.
+//! Private servers: a store's description of how one is started, and the actions on running ones.
 //!
-//! A store's [`Recipe`] is as pure as it can be: values in, what is to be written and executed out. Who does it is `lab`;
-//! what runs then is a cluster, of one node or more, that its [`Servers`] act on.
+//! A store's [`Recipe`] is as pure as possible: it takes values, and returns the files to write and the programs to
+//! execute. `lab` executes it. The result is a cluster of one or more nodes, on which its [`Servers`] act.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -29,34 +29,34 @@ pub enum StopSignal {
     Quit,
 }
 
-/// What is the same for all nodes of a cluster.
+/// Properties that all nodes of a cluster share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// The server's own name, as in "the private PostgreSQL"; its log's begins with it.
+    /// The server's name, as in "the private PostgreSQL"; the name of its log begins with it.
     pub name: &'static str,
-    /// Whom it runs as where Plimsoll is root's.
+    /// User that runs the server if Plimsoll runs as root.
     pub user: &'static str,
     /// The Debian package that makes that user.
     pub package: &'static str,
-    /// On this signal it stops in good order.
+    /// Signal for an orderly shutdown.
     pub stop: StopSignal,
-    /// It reads its settings again on SIGHUP, or as [`Recipe::reload`] has it, and goes on serving meanwhile.
+    /// Reloads its settings on SIGHUP, or by [`Recipe::reload`], without interrupting service.
     pub reloads: bool,
-    /// On this one it ends soonest: nobody wants its data any more.
+    /// Signal for the fastest shutdown, for when the data is not needed any more.
     pub leave: StopSignal,
-    /// How many there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// The ports that each listens on, where it has a host of its own; as many others that are free on the loopback
-    /// interface, where it has none.
+    /// Ports that each node listens on, if it has its own host. Without one, it gets as many free ports on the
+    /// loopback interface.
     pub ports: &'static [u16],
-    /// Memory that one takes with its settings as they are by default, before it has any data, as measured.
+    /// Memory that one server takes with default settings and without data, as measured.
     pub memory_bytes: u64,
-    /// How many hosts of their own they are on; 0 where they are on this machine's own network.
+    /// Number of hosts for the nodes; 0 if they use this machine's own network.
     pub hosts: usize,
 }
 
 impl ServerSpec {
-    /// Of one node that listens on no port and stops on SIGTERM.
+    /// Creates the spec of a single node that listens on no port and stops on SIGTERM.
     pub const fn new(name: &'static str, user: &'static str, package: &'static str) -> Self {
         Self {
             name,
@@ -73,27 +73,28 @@ impl ServerSpec {
     }
 }
 
-/// One server of a cluster: where it has its files, and where it listens.
+/// A server of a cluster: the directories of its files and the addresses it listens on.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Node {
-    /// Its number, from 0; nobody else's, also when it has gone.
+    /// Number of the node, from 0; never reused after the node has left.
     pub number: usize,
-    /// The directory of its data: its user's, 0700.
+    /// The data directory: owned by the server's user, mode 0700.
     pub data_dir: PathBuf,
-    /// The directory of its sockets: its user's, 0700, at most 60 bytes long; empty at every start.
+    /// The directory of its sockets: owned by the server's user, mode 0700, at most 60 bytes long; empty at every
+    /// start.
     pub socket_dir: PathBuf,
-    /// Its address: its host's, or that of the loopback interface.
+    /// Address of its host, or of the loopback interface.
     pub address: Ipv4Addr,
-    /// Ports that nobody else listens on there, as many as the recipe wants.
+    /// Ports reserved for this node there, as many as the recipe needs.
     pub ports: Vec<u16>,
-    /// What nobody else knows, the same for all nodes: a password for what listens on ports.
+    /// A secret shared by all nodes: a password for the services that listen on ports.
     pub secret: String,
-    /// What it may have of the machine.
+    /// Limits on its use of the machine.
     pub limits: Limits,
 }
 
 impl Node {
-    /// Where it listens: its address with the port at `position`; port 0 where it has not so many.
+    /// The address with the port at `position`; port 0 if the node has fewer.
     pub fn listens_at(&self, position: usize) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.ports.get(position).copied().unwrap_or(0))
     }
@@ -104,9 +105,9 @@ impl Node {
 pub struct Member<'a> {
     /// All nodes of the cluster.
     pub nodes: &'a [Arc<Node>],
-    /// The one that is meant.
+    /// The node itself.
     pub node: &'a Node,
-    /// No other node runs: it begins the cluster.
+    /// No other node runs: this one starts the cluster.
     pub is_first: bool,
 }
 
@@ -118,80 +119,81 @@ impl Deref for Member<'_> {
     }
 }
 
-/// A program to be executed as a node's user in its data directory or, where its data are on a disk of ours, in another of its own: its
-/// arguments name files by their whole paths.
+/// A program to execute as a node's user, with absolute paths in its arguments. Its working directory is the node's
+/// data directory, or another one if the data is on a disk that can lose power.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Its name in messages.
+    /// Name in messages.
     pub name: &'static str,
-    /// Where it is.
+    /// Path of the executable.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
 }
 
 impl Launch {
-    /// `program`, called `name` in messages, with `arguments`.
+    /// Creates a launch of `program` with `arguments`; messages call it `name`.
     pub fn new<A: Into<String>>(name: &'static str, program: PathBuf, arguments: impl IntoIterator<Item = A>) -> Self {
         Self { name, program, arguments: arguments.into_iter().map(Into::into).collect() }
     }
 }
 
-/// How servers of one kind are made: what stands in a store's folder, with the store's parameters in it.
+/// Instructions for making servers of one kind, with the store's parameters filled in. Each store's folder holds its
+/// own.
 pub trait Recipe: Send + Sync {
-    /// What is the same for all nodes.
+    /// Properties that all nodes share.
     fn spec(&self) -> ServerSpec;
 
-    /// What the node at this position is to the cluster when it is made, in the store's own word: `primary`, `sentinel`.
+    /// Initial role of the node at this position, in the store's own term: `primary`, `sentinel`.
     fn role(&self, _node: usize) -> &'static str {
         "server"
     }
 
-    /// Whether a node keeps data that are lost with its disk. A proxy has nothing but its configuration.
+    /// True if the node holds data that is lost with its disk. A proxy only has its configuration.
     fn keeps_data(&self, _node: usize) -> bool {
         true
     }
 
-    /// Whether one of the nodes takes all writes.
+    /// True if one of the nodes takes all writes.
     fn has_primary(&self) -> bool {
         false
     }
 
-    /// The number of the node that takes all writes just now, of a recipe that has one.
+    /// Number of the current primary, for a recipe that has one.
     ///
     /// # Errors
-    /// When no node says so.
+    /// If no node claims to be the primary.
     fn primary(&self, nodes: &[Arc<Node>], _waits: &Waits) -> Result<usize, StoreError> {
         Ok(nodes.first().map_or(0, |node| node.number))
     }
 
-    /// The ports that it listens on, where it has a host of its own.
+    /// Ports that the node listens on, if it has its own host.
     fn ports(&self, _node: usize) -> &'static [u16] {
         self.spec().ports
     }
 
-    /// Which of the cluster's hosts it is on.
+    /// Number of the cluster's host that the node is on.
     fn host(&self, node: usize) -> usize {
         node
     }
 
-    /// When it is started: those of stage 0 first and all together, those of the next stage when these are ready. Stopped
-    /// is in the opposite order.
+    /// Start stage of a node: nodes of stage 0 start first and in parallel, those of the next stage when these are
+    /// ready. Nodes stop in the opposite order.
     fn stage(&self, _node: Member<'_>) -> usize {
         0
     }
 
-    /// Files of a node before its first start, by their names below its data directory. A name that ends with `/` is a
-    /// directory's.
+    /// Files of a node before its first start, by their paths relative to its data directory. A path that ends with
+    /// `/` is a directory.
     ///
     /// # Errors
-    /// What of the store's parameters cannot be, or is not installed.
+    /// Invalid values of the store's parameters, or a missing program.
     fn files(&self, _node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// What makes a node's data directory before its first start, where that needs a program. Those of an earlier
-    /// [`Recipe::stage`] run.
+    /// Program that creates a node's data directory before its first start, if one is needed. Nodes of an earlier
+    /// [`Recipe::stage`] run by then.
     ///
     /// # Errors
     /// `Missing`, with the line that installs it.
@@ -199,55 +201,55 @@ pub trait Recipe: Send + Sync {
         Ok(None)
     }
 
-    /// A node's server, which stays in the foreground and logs to its standard output or error.
+    /// A node's server, which stays in the foreground and logs to standard output or standard error.
     ///
     /// # Errors
     /// `Missing`, with the line that installs it.
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError>;
 
-    /// Asks a node as a client does whether it is ready.
+    /// Checks as a client whether a node is ready.
     ///
     /// # Errors
-    /// `Unreachable` while it is not yet; any other says that it will never be.
+    /// `Unreachable` while it is not ready yet; any other error means that it never will be.
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError>;
 
-    /// Makes a cluster of nodes that are ready, once.
+    /// Forms a cluster of nodes that are ready, once.
     ///
     /// # Errors
-    /// What a node says no to.
+    /// A refusal by a node.
     fn form(&self, _nodes: &[Arc<Node>], _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Waits until nodes that are ready, and were a cluster before, are one again.
+    /// Waits until nodes that are ready, and were a cluster before, form one again.
     ///
     /// # Errors
-    /// `Broken` when that does not come about.
+    /// `Broken` if they do not.
     fn until_whole(&self, _nodes: &[Arc<Node>], _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Has a node's server read its settings again, where that is not done by SIGHUP; whether it was.
+    /// Makes a node's server reload its settings, if SIGHUP does not do that. Returns true if it did.
     ///
     /// # Errors
-    /// What it says no to.
+    /// A refusal by the server.
     fn reload(&self, _node: &Node, _waits: &Waits) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// What runs long on a node that may have only begun to start, of itself and of those that it serves.
+    /// Long-running work on a node, which may have only begun to start, and on the nodes that it serves.
     ///
     /// # Errors
-    /// When it does not answer, or says no.
+    /// If the node does not answer, or refuses.
     fn progress(&self, _node: Member<'_>, _waits: &Waits) -> Result<Vec<Progress>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// Before all nodes are started that were a cluster before: finds out which of them has the newest data, where that is not
+    /// Finds out, before a restart of all nodes of a cluster, which of them has the newest data, if that is not
     /// known. `run` runs a program to its end on a node.
     ///
     /// # Errors
-    /// What such a program fails with; `Broken` where no node has data that could be begun with.
+    /// Failures of such a program; `Broken` if no node has data to start from.
     fn recover(
         &self,
         _nodes: &[Arc<Node>],
@@ -256,138 +258,140 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
-    /// Variables of the environment by which the server's own clients reach a node and log in there.
+    /// Environment variables with which the server's own clients reach a node and log in.
     fn client_environment(&self, _node: &Node) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// Whether nodes can come later.
+    /// Fails if nodes cannot be added later.
     ///
     /// # Errors
-    /// `Usage` where they cannot.
+    /// `Usage`.
     fn takes_more(&self) -> Result<(), StoreError> {
-        Err(StoreError::usage(format!("{} takes no further node while it runs", self.spec().name))
-            .next("make it anew with more: --nodes N"))
+        Err(StoreError::usage(format!("{} does not accept further nodes while it runs", self.spec().name))
+            .next("create it again with more: --nodes N"))
     }
 
-    /// Makes a node that is new and ready one of the cluster.
+    /// Joins a new node that is ready to the cluster.
     ///
     /// # Errors
-    /// What a node says no to.
+    /// A refusal by a node.
     fn join(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Has the cluster do without a node, which is stopped next.
+    /// Removes a node from the cluster's membership; the node is stopped next.
     ///
     /// # Errors
-    /// `Usage` where it cannot.
+    /// `Usage` if the cluster cannot.
     fn part(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
-        Err(StoreError::usage(format!("{} cannot do without a node", self.spec().name))
-            .next("make it anew with fewer: --nodes N"))
+        Err(StoreError::usage(format!("{} cannot remove a node while it runs", self.spec().name))
+            .next("create it again with fewer: --nodes N"))
     }
 }
 
-/// A server that a user describes in a plan; the store of its URL speaks its protocol. In commands, in the texts of files
-/// and in the URL `{data}`, `{sockets}` and `{port}` stand for where it has its files and listens.
+/// A server that a user describes in a plan; the store of its URL speaks its protocol. In commands, in the texts of
+/// files and in the URL, `{data}`, `{sockets}` and `{port}` stand for its directories and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
-    /// What starts it: a command of the shell, which stays in the foreground.
+    /// Shell command that starts it and stays in the foreground.
     pub command: String,
-    /// What makes its data directory before the first start; nothing where it is empty.
+    /// Shell command that creates the data directory before the first start; empty for none.
     #[serde(default)]
     pub set_up: String,
-    /// What ends with exit status 0 when it is ready; where it is empty, it is when it listens.
+    /// Shell command that exits with status 0 once the server is ready. If empty, the server is ready when it
+    /// listens.
     #[serde(default)]
     pub ready: String,
-    /// Its files below the data directory, by their names, before the first start.
+    /// Files to write before the first start, by their paths relative to the data directory.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// What has it read its settings again; where it is empty, SIGHUP does.
+    /// Shell command that makes it reload its settings; if empty, SIGHUP does.
     #[serde(default)]
     pub reload: String,
-    /// Where it is reached, with `{port}` or `{sockets}`.
+    /// URL for clients, with `{port}` or `{sockets}`.
     #[serde(default)]
     pub url: String,
 }
 
-/// Which nodes of a cluster are meant.
+/// The nodes of a cluster that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
     /// All of them.
     All,
-    /// The one with this number.
+    /// The node with this number.
     One(usize),
 }
 
-/// When something was done: from its beginning to when it had taken.
+/// Period of an action: from its start until it took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Its beginning.
+    /// Start of the action.
     pub from: Instant,
-    /// Its end.
+    /// Moment at which it took effect.
     pub until: Instant,
 }
 
 impl Span {
-    /// How long it took.
+    /// Duration of the action.
     pub fn length(&self) -> Duration {
         self.until - self.from
     }
 }
 
-/// Servers of our own that run. An `Arc` of it is the handle by which anybody on any thread acts on them while they are
-/// used; every action returns when it has taken, with the time it took.
+/// Running private servers. An `Arc` of it is a handle with which any thread acts on them while they are in use.
+/// Every action returns when it has taken effect, with the time it took.
 ///
-/// Where a node is named that there is not, that is an error of kind `Usage`.
+/// Naming a node that does not exist is an error of kind `Usage`.
 pub trait Servers: Send + Sync {
-    /// Where they are: one or more.
+    /// The nodes: one or more.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
-    /// Those that run.
+    /// The nodes that run.
     fn running(&self) -> Vec<Arc<Node>> {
         self.nodes().into_iter().filter(|node| self.check(Nodes::One(node.number)).is_ok()).collect()
     }
 
-    /// The only one, or the first.
+    /// The first node.
     fn first(&self) -> Arc<Node> {
         Arc::clone(&self.nodes()[0])
     }
 
-    /// What of them is not as it is by default, as settings: limits of all, the links of nodes.
+    /// Deviations from the default as settings: limits of all nodes, links of single ones.
     fn settings(&self) -> Vec<Setting> {
         self.first().limits.settings()
     }
 
-    /// Ids of the processes at the roots of those that run.
+    /// Process ids of the running servers' roots.
     fn pids(&self) -> Vec<u32>;
 
-    /// Whether they run.
+    /// Fails if one of the nodes does not run.
     ///
     /// # Errors
-    /// How the first one ended that does not, with its last words; `Unreachable` of one that was stopped or killed here.
+    /// The cause of the first such node's end, with its last output; `Unreachable` for a node that was stopped or
+    /// killed here.
     fn check(&self, nodes: Nodes) -> Result<(), StoreError>;
 
-    /// Kills them with all their descendants, as a crash would.
+    /// Kills the servers and all their descendants, as a crash would.
     ///
     /// # Errors
-    /// When the supervisor does not do its part.
+    /// If the supervisor fails.
     fn kill(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Stops them in good order.
+    /// Stops the servers by an orderly shutdown.
     ///
     /// # Errors
-    /// `Broken` when one takes too long; it is killed then.
+    /// `Broken` if one takes too long; it is killed then.
     fn stop(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Starts them where they were, with their data and settings, of all nodes those that do not run; returns when they take
-    /// sessions.
+    /// Starts stopped servers with their data and settings, and returns when they accept sessions. `All` starts only
+    /// those that do not run.
     ///
     /// # Errors
-    /// `Usage` when the one that is meant runs; `Broken` and others, with the last words of one that does not start.
+    /// `Usage` if the named node runs; `Broken` and others, with the last output of a server that does not start.
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Stops them in good order and starts them again.
+    /// Stops and starts the servers.
     ///
     /// # Errors
     /// As [`Servers::stop`] and [`Servers::start`].
@@ -396,39 +400,39 @@ pub trait Servers: Send + Sync {
         Ok(Span { from: stopped.from, until: self.start(nodes)?.until })
     }
 
-    /// Has all their processes stand still (SIGSTOP).
+    /// Suspends all processes of the servers (SIGSTOP).
     ///
     /// # Errors
-    /// `Broken` when one of them goes on.
+    /// `Broken` if one of them keeps running.
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Has them read their settings again.
+    /// Makes the servers reload their settings.
     ///
     /// # Errors
-    /// `Usage` of servers that cannot while they run; as the operating system says.
+    /// `Usage` for servers that cannot while they run; errors of the operating system.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Makes one more node and has it join, with all data; its number.
+    /// Creates a node, joins it to the cluster with all data, and returns its number.
     ///
     /// # Errors
-    /// `Usage` where nodes cannot come later; as one that is started.
+    /// `Usage` if nodes cannot be added later; otherwise as [`Servers::start`].
     fn add(&self) -> Result<usize, StoreError>;
 
-    /// Has a node leave, stops it and removes its files.
+    /// Removes a node from the cluster, stops it and deletes its files.
     ///
     /// # Errors
-    /// `Usage` where the others cannot do without it.
+    /// `Usage` if the cluster cannot do without it.
     fn remove(&self, number: usize) -> Result<(), StoreError>;
 
-    /// Has them go on (SIGCONT).
+    /// Resumes suspended processes (SIGCONT).
     ///
     /// # Errors
-    /// As the operating system says.
+    /// Errors of the operating system.
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Runs a program to its end as a node's user where its server is stopped.
+    /// Runs a program to its end as the user of a node whose server is stopped.
     ///
     /// # Errors
-    /// When it does not end well, with the words it said last; `Broken` when it is not done within `bound`, and killed.
+    /// If it fails, with its last output; `Broken` if it has not ended within `bound`, and was killed.
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError>;
 }

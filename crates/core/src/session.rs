@@ -1,4 +1,4 @@
-//! Connections to a store, in the shapes that `drive` can run.
+//! Connections to a store, in the shapes that `drive` supports.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -7,45 +7,45 @@ use std::pin::Pin;
 use crate::error::StoreError;
 use crate::op::{Answer, Op, OpKind, Outcome, Ticket};
 
-/// A connection whose calls return when they are done: embedded stores.
+/// A connection whose calls return when they are done. Embedded stores have it.
 pub trait BlockingSession: Send {
-    /// Prepares the kinds that will be asked. Called once, before the first operation.
+    /// Prepares the operation types of the phase. Called once, before the first operation.
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError>;
 
-    /// Does one operation. `answer` is empty on entry. Must not retry in silence.
+    /// Executes one operation. `answer` is empty on entry. Must not retry silently.
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome;
 }
 
-/// Work of an [`AsyncSession`] that goes on when it is polled, on the worker's thread.
+/// Work of an [`AsyncSession`], polled on the worker's thread.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// A connection over somebody else's asynchronous client. Its futures run on a tokio runtime of the worker's thread, which
-/// has sockets and no timers (`tokio::time`): the executor keeps time, and drops a future that takes too long.
+/// A connection over a third-party asynchronous client. Its futures run on a tokio runtime of the worker's thread,
+/// which has sockets and no timers (`tokio::time`): the executor keeps time, and drops a future that takes too long.
 pub trait AsyncSession: Send {
-    /// Connects, or connects anew and forgets all state; prepares the kinds that will be asked.
+    /// Connects, or reconnects without any earlier state; prepares the operation types of the phase.
     fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>>;
 
-    /// Keeps at most so many bytes of one answer, [`ANSWER_BYTES_MAX`] if never told; a longer one is
+    /// Limits the bytes that are kept of one answer; [`ANSWER_BYTES_MAX`] by default. A longer answer is
     /// [`Outcome::Unknown`] at most.
     fn limit_answers(&mut self, bytes_max: usize);
 
-    /// Begins one operation, and takes from `op` what it needs before it returns. `answer` is empty on entry. Must not
-    /// retry in silence. Where the future is dropped, the operation is unknown, and [`AsyncSession::open`] is called next.
+    /// Starts one operation. Must copy from `op` before it returns. `answer` is empty on entry. Must not retry
+    /// silently. If the future is dropped, the operation is unknown, and [`AsyncSession::open`] is called next.
     fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome>;
 
-    /// Where it connects to, for messages; without credentials.
+    /// The server's address for messages, without credentials.
     fn place(&self) -> &str;
 
-    /// The server that it is connected to, or will be next, where that is one of several.
+    /// The server that the session is connected to, or will be next, if the store has several.
     fn address(&self) -> Option<Address> {
         None
     }
 
-    /// Why it takes no further operation without [`AsyncSession::open`]; `None` while it does.
+    /// The reason why [`AsyncSession::open`] is needed before the next operation; `None` if it is not.
     fn lost(&self) -> Option<StoreError>;
 }
 
-/// Where a wire session's server listens.
+/// The address on which a wire session's server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A Unix-domain socket.
@@ -54,140 +54,140 @@ pub enum Address {
     Tcp(String, u16),
 }
 
-/// How far a wire session has come.
+/// State of a wire session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WireState {
-    /// Greeting, authenticating or preparing: feed it.
+    /// Greeting, authenticating or preparing: needs more bytes.
     #[default]
     Opening,
-    /// Takes operations. A protocol without a greeting may say so as soon as it is opened.
+    /// Accepts operations. A protocol without a greeting may start in this state.
     Ready,
-    /// The server has ended the connection, as its protocol lets it at any time: nothing is wrong, and
-    /// another connection is to be opened at once. What was in flight has been reported.
+    /// The server has closed the connection, as its protocol allows at any time. This is no error: another connection
+    /// is opened immediately. Operations in flight have been reported.
     Ended,
-    /// Will not work again without [`WireSession::open`]; says why.
+    /// Unusable until [`WireSession::open`]; carries the reason.
     Failed(StoreError),
 }
 
-/// Receives the operations that an arriving piece of bytes completed.
+/// Receives the operations that arriving bytes completed.
 pub trait Done {
-    /// The operation known by `ticket` came to `outcome`; `answer` is read before the call returns.
+    /// Reports that the operation of `ticket` ended with `outcome`; `answer` is read before the call returns.
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
 }
 
-/// Most bytes of one answer that a session keeps, unless it is told otherwise.
+/// Default limit of the bytes that a session keeps of one answer.
 pub const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A protocol without I/O: bytes in, bytes out. The executor owns the socket, partial writes and resets.
 pub trait WireSession: Send {
-    /// Begins a new connection: forgets all state and appends the greeting to `out`. `kinds` are
-    /// prepared before the session says [`WireState::Ready`].
+    /// Begins a new connection: forgets all state and appends the greeting to `out`. The session prepares `kinds`
+    /// before it becomes [`WireState::Ready`].
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>);
 
-    /// How far it has come. Cheap.
+    /// The current state. Cheap.
     fn state(&self) -> &WireState;
 
-    /// Keeps at most so many bytes of one answer, [`ANSWER_BYTES_MAX`] if never told. An answer that is longer ends the
-    /// connection with [`StoreError::answer_too_large`], as soon as its length is known, or that many bytes have passed.
-    /// What nobody wants of an answer is not kept, and may be of any length.
+    /// Limits the bytes that are kept of one answer; [`ANSWER_BYTES_MAX`] by default. A longer answer ends the
+    /// connection with [`StoreError::answer_too_large`] as soon as its length is known, or that many bytes have
+    /// passed. Parts of an answer that are not kept may have any length.
     fn limit_answers(&mut self, bytes_max: usize);
 
-    /// Most operations it takes before one must have been answered; 1 where the protocol has no pipeline.
+    /// Most operations in flight; 1 if the protocol has no pipeline.
     fn depth_max(&self) -> u32;
 
-    /// Appends the bytes that start an operation.
+    /// Appends the bytes that send an operation.
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>);
 
-    /// Nothing follows at once any more after an operation that was started with [`Op::more`]: appends what asks the
-    /// server for its answer. Called before what was started is sent.
+    /// Appends the request for a reply, after operations that were started with [`Op::more`] and that no other
+    /// follows immediately. Called before those bytes are sent.
     fn flush(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Takes what arrived, reports what it completed, and may append more to send (authentication,
-    /// transactions of several round trips). Returns the number of bytes it used; the executor keeps the
-    /// rest and offers it again with what comes after.
+    /// Consumes received bytes, reports completed operations, and may append more to send (authentication,
+    /// transactions of several round trips). Returns the number of bytes used; the executor keeps the rest and offers
+    /// it again with the next bytes.
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize;
 
-    /// Appends the bytes of a polite good-bye.
+    /// Appends the bytes of an orderly disconnect.
     fn close(&mut self, out: &mut Vec<u8>);
 
-    /// Whether its connections may go to one server after the other: [`WireSession::next_address`] says where.
+    /// True if its connections may change to another server: see [`WireSession::next_address`].
     fn moves(&self) -> bool {
         false
     }
 
-    /// Where the next connection is to go, of a session that [`WireSession::moves`]: asked once before each. It must not wait
-    /// for anything.
+    /// Address of the next connection, for a session that [`WireSession::moves`]. Called once before each connection;
+    /// must not block.
     fn next_address(&mut self) -> Option<Address> {
         None
     }
 
-    /// The connections of a session that speaks to several servers at a time, which has them in place of the one
-    /// that others have; `None` for those.
+    /// The connections of a session that speaks to several servers at a time, in place of the single connection of
+    /// others; `None` for those.
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         None
     }
 }
 
-/// What a [`WireSession`] with several connections does over each of them. Known by their numbers, from 0 on.
+/// The connections of a [`WireSession`] that has several, numbered from 0.
 ///
-/// Of such a session [`WireSession::feed`] and [`WireSession::close`] are never called; [`WireSession::open`] and
-/// [`WireSession::start`] append nothing to what they are handed. After each call, to it or to them, the executor does
-/// what [`Branches::next_wish`] says, until it says nothing more.
+/// [`WireSession::feed`] and [`WireSession::close`] are never called on such a session; [`WireSession::open`] and
+/// [`WireSession::start`] append nothing to the buffer that they are given. After each call on the session or its
+/// branches, the executor fulfils [`Branches::next_wish`] until there is no more wish.
 pub trait Branches {
-    /// Most connections that it ever has. Does not change.
+    /// Most connections at any time. Constant.
     fn count_max(&self) -> usize;
 
-    /// What the executor is to do next.
+    /// The next action for the executor.
     fn next_wish(&mut self) -> Option<Wish>;
 
-    /// The connection stands: greet.
+    /// Reports that the connection is established: the branch appends its greeting.
     fn connected(&mut self, branch: usize);
 
     /// As [`WireSession::feed`].
     ///
     /// # Errors
-    /// Why this connection is of no more use. [`Branches::lost`] is called for it next.
+    /// The reason why this connection is unusable. [`Branches::lost`] is called for it next.
     fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError>;
 
-    /// The connection is lost, or did not come about; what is in flight there is unknown. The executor tries again
-    /// after a while, unless that is not wished any more.
+    /// Reports that the connection was lost, or could not be made; operations in flight on it are unknown. The
+    /// executor tries again after a while, unless the session has withdrawn its wish.
     fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn Done);
 
-    /// What is to be sent there; the executor removes what it has sent.
+    /// Bytes to send on the connection; the executor removes those that it has sent.
     fn out(&mut self, branch: usize) -> &mut Vec<u8>;
 }
 
-/// What a session wishes for one of its [`Branches`].
+/// A request of a session for one of its [`Branches`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
-    /// A connection to this server, and another one whenever that is lost.
+    /// Connect to this server, and again whenever the connection is lost.
     Connect {
-        /// Which.
+        /// Number of the branch.
         branch: usize,
-        /// Where its server listens.
+        /// Address on which its server listens.
         address: Address,
     },
-    /// No connection any more.
+    /// Close the connection, and do not reconnect.
     Close {
-        /// Which.
+        /// Number of the branch.
         branch: usize,
     },
-    /// That is sent what stands in [`Branches::out`].
+    /// Send the bytes of [`Branches::out`].
     Send {
-        /// Which.
+        /// Number of the branch.
         branch: usize,
     },
 }
 
-/// A wire session and where to connect it.
+/// A wire session and the address of its server.
 pub struct WireClient {
-    /// Where its server listens.
+    /// Address on which its server listens.
     pub address: Address,
-    /// Its protocol.
+    /// The session's protocol.
     pub session: Box<dyn WireSession>,
 }
 
-/// How the sessions of a store are driven: known before any is opened.
+/// The shape of a store's sessions, known before any is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionShape {
     /// [`Sessions::Blocking`].
@@ -196,28 +196,28 @@ pub enum SessionShape {
     Instant,
     /// [`Sessions::Async`].
     Async,
-    /// [`Sessions::Wire`]; [`Sessions::Blocking`] where `keyindex` keeps the indexes.
+    /// [`Sessions::Wire`]; [`Sessions::Blocking`] if `keyindex` keeps the indexes.
     Wire,
 }
 
-/// What sessions of a store are, and what one takes of this process: known before any is opened.
+/// Shape of a store's sessions, and the resources of this process that each takes. Known before any is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSpec {
-    /// How they are driven.
+    /// The sessions' shape.
     pub shape: SessionShape,
-    /// Bytes of memory, as measured with many of them.
+    /// Bytes of memory of one session, as measured with many of them.
     pub bytes: u64,
-    /// File descriptors.
+    /// File descriptors of one session.
     pub descriptors: u32,
-    /// The store's parameters that multiply both: how many servers a session has a connection to each of; a word, which
-    /// stands for two where it is not the default.
+    /// Parameters of the store that multiply both: the number of servers that each session connects to. A parameter
+    /// with a word as its value counts as two unless it has its default.
     pub times: &'static [&'static str],
-    /// The store's parameter that says how many sessions one of our own takes.
+    /// Parameter of the store that limits the number of sessions of a private server.
     pub bounded_by: Option<&'static str>,
 }
 
 impl SessionSpec {
-    /// Sessions of `shape` with one connection that take so many `bytes` each, as many as anybody wants.
+    /// Creates a spec for sessions of `shape` with one connection and `bytes` of memory each, in any number.
     pub const fn new(shape: SessionShape, bytes: u64) -> Self {
         Self { shape, bytes, descriptors: 1, times: &[], bounded_by: None }
     }
@@ -225,9 +225,9 @@ impl SessionSpec {
 
 /// The sessions of one phase, all of one shape.
 pub enum Sessions {
-    /// One thread each.
+    /// A thread for each.
     Blocking(Vec<Box<dyn BlockingSession>>),
-    /// Many to a worker: their calls never wait for anything.
+    /// Many to a worker: their calls never block.
     Instant(Vec<Box<dyn BlockingSession>>),
     /// Many to a worker, each a task of its runtime.
     Async(Vec<Box<dyn AsyncSession>>),
@@ -245,7 +245,7 @@ impl Sessions {
         }
     }
 
-    /// How they are driven.
+    /// The sessions' shape.
     pub fn shape(&self) -> SessionShape {
         match self {
             Sessions::Blocking(_) => SessionShape::Blocking,

@@ -1,20 +1,19 @@
-//! Text of users and servers, as it may stand on a terminal: without control characters, and not longer than anybody
-//! reads; and counts.
+//! Text of users and servers, made fit for a terminal: without control characters, and shortened; and counts.
 
 use std::borrow::Cow;
 
-/// Characters of a line up to which it is shown whole.
+/// Longest line, in characters, that is shown whole.
 const WHOLE_MAX: usize = 1_000;
-/// Characters that are shown of a longer one, of its beginning and of its end.
+/// Characters that are shown of a longer line, at its beginning and at its end.
 const HEAD: usize = 240;
 const TAIL: usize = 60;
 
-/// A count, all digits: `1,234,567`.
+/// Formats a count with all digits: `1,234,567`.
 pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// Digits with a comma between thousands.
+/// Inserts commas between thousands.
 pub fn grouped(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (position, digit) in digits.chars().enumerate() {
@@ -26,8 +25,8 @@ pub fn grouped(digits: &str) -> String {
     text
 }
 
-/// Text without control characters, each of which is replaced by U+FFFD: what somebody else says must not move the
-/// cursor, change its colour, or turn its direction round.
+/// Replaces control characters by U+FFFD: text from outside must not move the cursor, change its colour, or reverse
+/// its direction.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -36,7 +35,8 @@ fn is_control(c: char) -> bool {
     c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c)
 }
 
-/// `text` in full up to 1,000 characters; else its beginning and its end, with how much is left out between them.
+/// Returns `text` in full up to 1,000 characters; else its beginning and its end, with the number of characters left
+/// out between them.
 pub fn short(text: &str) -> Cow<'_, str> {
     // Bytes are at least as many as characters, and are counted already.
     let count = if text.len() <= WHOLE_MAX { 0 } else { text.chars().count() };
@@ -48,7 +48,7 @@ pub fn short(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} … ({} characters) … {}", &text[..head], count - HEAD - TAIL, &text[tail..]))
 }
 
-/// Each line of `text`, clean and short.
+/// Cleans and shortens each line of `text`.
 pub fn lines<'a>(text: impl Into<Cow<'a, str>>) -> String {
     let text = text.into();
     text.lines().map(|line| short(&clean(line)).into_owned()).collect::<Vec<_>>().join("\n")

@@ -1,39 +1,39 @@
-//! What can be told of a statement of SQL without a server: that it only reads, or that it stays within the schema that
-//! its session is in. "No" is always a safe answer.
+//! Properties of an SQL statement that its text alone proves: it only reads, or it stays within the schema of its
+//! session. "No" is always a safe answer.
 //!
-//! It holds for PostgreSQL's SQL and for MariaDB's and MySQL's alike, so what one of them reads otherwise than the others
-//! (a backslash in a literal, `#`, dollar quotes, comments in comments, letters beyond ASCII) is never told anything of.
+//! The analysis holds for PostgreSQL's SQL and for MariaDB's and MySQL's alike. Text that they read differently (a
+//! backslash in a literal, `#`, dollar quotes, nested comments, letters beyond ASCII) therefore always gives "no".
 
 use crate::Dialect;
 
-/// Functions that do nothing but calculate, and that every server has: elsewhere the name is anybody's.
+/// Functions that only calculate and that every server has. Any other name may be a user's function.
 const FUNCTIONS: &str = "abs avg cast ceil ceiling char_length coalesce concat concat_ws count dense_rank exp extract \
     floor greatest lag lead least left length ln lower lpad ltrim max md5 min mod now ntile nullif \
     octet_length position pow power rank repeat replace right round row_number rpad rtrim sign sqrt \
     substr substring sum trim upper";
 
-/// Words that a parenthesis may follow without being a function's.
+/// Words that can precede a parenthesis without being a function's name.
 const BEFORE_PARENTHESIS: &str = "all and as between bigint case char check default distinct else except exists from \
     having in int integer intersect interval like limit not numeric on or returning row select then \
     union unique using values varchar when where with";
 
-/// The same after certain words only, each with those: elsewhere they are names.
+/// Further such words, each with the words that must precede it; elsewhere they are names.
 const AFTER: [(&str, &str); 2] = [("by", "group order partition"), ("key", "primary foreign unique")];
 
-/// Words that a SELECT must not have: what changes something, locks something, or writes a file.
+/// Words that a SELECT must not contain: they change or lock data, or write a file.
 const NO_READ: &str = "analyse call delete do dumpfile execute for insert into lock merge outfile procedure replace update \
     write";
 
-/// A piece of a statement.
+/// A token of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
-    /// A word that is not quoted, in small letters.
+    /// An unquoted word, in lower case.
     Word(String),
-    /// A name between `"` or backticks, with them: in MariaDB the former may also be a text.
+    /// A name between `"` or backticks, with them; in MariaDB, `"` may also enclose a text.
     Quoted(String),
-    /// A text between `'`.
+    /// A text in single quotes.
     Text,
-    /// Anything else.
+    /// Any other character.
     Sign(char),
 }
 
@@ -42,12 +42,12 @@ impl Token {
         matches!(self, Token::Word(own) if own == word)
     }
 
-    /// Whether it is one of `words`, which stand between blanks.
+    /// True if it is one of `words`, which are separated by blanks.
     fn is_one_of(&self, words: &str) -> bool {
         matches!(self, Token::Word(own) if words.split_ascii_whitespace().any(|word| word == own))
     }
 
-    /// Whether it may name something of PostgreSQL's own, which is found without its schema.
+    /// True if it may name an object of PostgreSQL's system catalogue, which is found without its schema.
     fn is_of_system(&self) -> bool {
         match self {
             Token::Word(own) => own.starts_with("pg_"),
@@ -61,21 +61,21 @@ impl Token {
     }
 }
 
-/// True for a statement that changes nothing, locks nothing and calls nothing that might do more than calculate, as far as
-/// its text tells: a read, or the beginning or end of a transaction. It does not tell of views, operators and casts that
-/// somebody made, nor of PostgreSQL's `t.f` for `f(t)`. Without a dialect it holds for all of them.
+/// True for a statement whose text proves that it changes and locks nothing, and only calls functions that calculate:
+/// a read, or the beginning or end of a transaction. User-defined views, operators and casts are not considered, nor
+/// is PostgreSQL's notation `t.f` for `f(t)`. Without a dialect, the result holds for all of them.
 pub fn only_reads(text: &str, dialect: Option<Dialect>) -> bool {
     tokens(text).is_some_and(|tokens| reads(&tokens, dialect) || is_of_transaction(&tokens))
 }
 
-/// [`only_reads`], and it is no beginning or end of a transaction.
+/// True for a statement that [`only_reads`] and does not begin or end a transaction.
 pub fn only_selects(text: &str, dialect: Option<Dialect>) -> bool {
     tokens(text).is_some_and(|tokens| reads(&tokens, dialect))
 }
 
-/// True for a statement that changes nothing outside the schema that its session is in, as far as its text tells (see
-/// [`only_reads`]): whatever is named where something may be changed is named without a schema, and nothing is called
-/// that might do more than calculate.
+/// True for a statement whose text proves that it changes nothing outside the schema of its session (see
+/// [`only_reads`]): every object that may be changed is named without a schema, and only functions that calculate are
+/// called.
 pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
     let Some(tokens) = tokens(text) else { return false };
     if reads(&tokens, dialect) || is_of_transaction(&tokens) {
@@ -91,7 +91,7 @@ pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
     }
     const THINGS: &str = "table temp temporary unlogged index unique sequence";
     let of_things = first("create drop alter") && tokens.get(1).is_some_and(|token| token.is_one_of(THINGS));
-    // Without a name they go over all that there is.
+    // Without a name, they process all tables.
     const OPTIONS: &str = "full freeze verbose analyze analyse";
     let of_tables =
         first("analyze vacuum") && tokens[1..].iter().any(|token| token.is_name() && !token.is_one_of(OPTIONS));
@@ -100,9 +100,9 @@ pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
         && !(0..tokens.len()).any(|at| is_qualified(&tokens, at))
 }
 
-/// Whether something that is named with its schema may be changed by a statement that changes rows.
+/// True if the statement may change rows of an object that is named with its schema.
 fn changes_qualified(tokens: &[Token]) -> bool {
-    /// What may stand before the name of a table, in any order.
+    /// Words that can precede the name of a table, in any order.
     const BEFORE_NAME: &str = "into only table temp temporary local global unlogged for";
     tokens.iter().enumerate().any(|(at, token)| {
         let rest = &tokens[at..];
@@ -124,7 +124,7 @@ fn changes_qualified(tokens: &[Token]) -> bool {
     })
 }
 
-/// How many pieces stand before `word`, leaving out what is in parentheses.
+/// Number of tokens before `word`, not counting those in parentheses.
 fn up_to(tokens: &[Token], word: &str) -> usize {
     let mut depth = 0_i32;
     let before = tokens.iter().take_while(|token| {
@@ -138,7 +138,7 @@ fn up_to(tokens: &[Token], word: &str) -> usize {
     before.count()
 }
 
-/// Whether `a.b` begins at `at`.
+/// True if `a.b` begins at `at`.
 fn is_qualified(tokens: &[Token], at: usize) -> bool {
     // `$1` is a name in MariaDB.
     tokens.get(at).is_some_and(|token| token.is_name() || *token == Token::Sign('$'))
@@ -148,14 +148,14 @@ fn is_qualified(tokens: &[Token], at: usize) -> bool {
 fn reads(tokens: &[Token], dialect: Option<Dialect>) -> bool {
     let begins = tokens.iter().find(|token| **token != Token::Sign('('));
     let is_read = begins.is_some_and(|first| first.is_one_of("select values with table"));
-    // `replace` is a function too.
+    // Also a function.
     let is_function = |at: usize| tokens[at].is("replace") && tokens.get(at + 1) == Some(&Token::Sign('('));
     is_read
         && calculates(tokens, dialect)
         && !tokens.iter().enumerate().any(|(at, token)| token.is_one_of(NO_READ) && !is_function(at))
 }
 
-/// Whether it begins or ends a transaction and does nothing else.
+/// True if it begins or ends a transaction and does nothing else.
 fn is_of_transaction(tokens: &[Token]) -> bool {
     const FIRST: &str = "begin start commit end rollback abort savepoint release";
     const NEXT: &str = "transaction work isolation level serializable repeatable read only committed uncommitted \
@@ -168,15 +168,15 @@ fn is_of_transaction(tokens: &[Token]) -> bool {
         })
 }
 
-/// Whether everything that is called only calculates. A function of somebody's schema may have any name, and so may one
-/// between quotes.
+/// True if all functions that are called only calculate. A user-defined function may have any name, and so may a
+/// quoted one.
 fn calculates(tokens: &[Token], dialect: Option<Dialect>) -> bool {
-    // In MariaDB's Oracle mode a sequence goes on without a parenthesis.
+    // In MariaDB's Oracle mode, `nextval` advances a sequence without a parenthesis.
     let calls = |at: usize| tokens[at + 1] == Token::Sign('(') && !is_calculated(tokens, at, dialect);
     !tokens.iter().any(|token| token.is("nextval")) && !(1..tokens.len()).any(|end| calls(end - 1))
 }
 
-/// Whether what stands at `at`, before a parenthesis, is a function that only calculates, or none.
+/// True if the token at `at`, before a parenthesis, is a function that only calculates, or no function.
 fn is_calculated(tokens: &[Token], at: usize, dialect: Option<Dialect>) -> bool {
     let word = match &tokens[at] {
         Token::Sign(sign) => return *sign != '$',
@@ -184,7 +184,7 @@ fn is_calculated(tokens: &[Token], at: usize, dialect: Option<Dialect>) -> bool 
     };
     let before = |words: &str| at > 0 && tokens[at - 1].is_one_of(words);
     let follows = |sign| at > 0 && tokens[at - 1] == Token::Sign(sign);
-    // Also words that are no function's.
+    // Includes words that are not functions.
     let of_dialect = match dialect {
         Some(Dialect::Postgres) => {
             "any array bpchar date_trunc generate_series hashtext offset random some string_agg strpos to_char to_date \
@@ -203,7 +203,7 @@ fn is_calculated(tokens: &[Token], at: usize, dialect: Option<Dialect>) -> bool 
     is_known && !follows('.') || names_a_table(tokens, at)
 }
 
-/// Whether the name at `at` is a table's, whose columns stand behind it: `INTO t (`, `TABLE t (`, `INDEX i ON t (`.
+/// True if the name at `at` is a table's, followed by columns: `INTO t (`, `TABLE t (`, `INDEX i ON t (`.
 fn names_a_table(tokens: &[Token], at: usize) -> bool {
     let mut first = at;
     while first >= 2 && tokens[first - 1] == Token::Sign('.') {
@@ -219,7 +219,8 @@ fn names_a_table(tokens: &[Token], at: usize) -> bool {
         || before.is("exists") && starts(&["create"]) && is_first && one.is("if") && two.is("not")
 }
 
-/// The pieces of `text`, comments left out; `None` where servers would read it differently, or it is not one statement.
+/// Splits `text` into tokens, without comments; `None` if servers would read it differently, or it is not a single
+/// statement.
 fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_ascii_start();
@@ -231,12 +232,12 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
                 length
             }
             '-' if rest.starts_with("--") => {
-                // Without the blank it is no comment in MariaDB.
+                // Without the blank, MariaDB does not read a comment.
                 if !rest[2..].starts_with([' ', '\t', '\n', '\r']) && rest.len() > 2 {
                     return None;
                 }
                 let length = rest.find('\n').unwrap_or(rest.len());
-                // PostgreSQL ends it at `\r`.
+                // PostgreSQL ends the comment at `\r`.
                 let comment = &rest[..length];
                 if comment.strip_suffix('\r').unwrap_or(comment).contains('\r') {
                     return None;
@@ -246,7 +247,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
             '/' if rest.starts_with("/*") => {
                 let body = rest[2..].find("*/")?;
                 let inside = &rest[2..2 + body];
-                // MariaDB runs what stands in /*! … */ and /*M! … */, and PostgreSQL nests.
+                // MariaDB executes the contents of /*! … */ and /*M! … */, and PostgreSQL nests comments.
                 if inside.starts_with(['!', 'M', '+']) || inside.contains("/*") {
                     return None;
                 }
@@ -255,7 +256,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
             '\\' | '#' | ';' => return None,
             '$' => match rest[1..].bytes().take_while(u8::is_ascii_digit).count() {
                 0 => return None,
-                // It is a name in MariaDB, or two pieces in PostgreSQL.
+                // A single name in MariaDB, two tokens in PostgreSQL.
                 digits if rest[digits + 1..].starts_with(goes_on) => return None,
                 digits => {
                     tokens.push(Token::Sign('$'));
@@ -272,7 +273,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
                 tokens.push(Token::Word(word));
                 length
             }
-            // Servers differ in which blanks and letters they know beside ASCII's.
+            // Servers differ in the blanks and letters that they know beyond ASCII.
             other if !other.is_ascii_graphic() => return None,
             sign => {
                 tokens.push(Token::Sign(sign));
@@ -288,12 +289,12 @@ fn is_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// Whether a name that has begun goes on with `letter` for some server.
+/// True if some server takes `letter` as part of a name that precedes it.
 fn goes_on(letter: char) -> bool {
     is_of_word(letter) || letter == '$' || !letter.is_ascii()
 }
 
-/// Bytes of what begins with `quote`, up to the one that ends it; doubled it is part of the text.
+/// Length in bytes of the quoted text at the start of `text`; a doubled quote is part of the text.
 fn quoted_bytes(text: &str, quote: char) -> Option<usize> {
     let mut at = 1;
     loop {

@@ -1,4 +1,4 @@
-//! Statements that read, that stay within their schema, and that nobody can tell anything of.
+//! Statements that read, that stay within their schema, and that prove neither.
 
 use super::*;
 
@@ -74,14 +74,14 @@ fn only_what_certainly_reads_reads() {
         "SELECT $1(2)",
         "SELECT $1 /* x */ (2)",
         "SELECT $1f(2)",
-        // No servers' blank; and the sign of Kelvin is none of their letters.
+        // Not a blank of any server; and the Kelvin sign is none of their letters.
         "SELECT f\u{a0}(1)",
         "SELECT count\u{a0}(1)",
         "SELECT loc\u{212a}, ran\u{212a}(1)",
         "SELECT 1\u{b}, now()",
         "SELECT a FROM U&\"f!0075\" UESCAPE '!'",
         "SELECT s.nextval",
-        // Words that are functions' where they stand elsewhere.
+        // Words that are functions at these positions.
         "SELECT filter(1)",
         "SELECT by(1), key(1)",
         "SELECT set(1)",

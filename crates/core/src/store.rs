@@ -1,4 +1,4 @@
-//! A store under test: its client side and, where it can be started here, its server side.
+//! A store under test: its client side and, if Plimsoll can start it, its server side.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
 
 crate::words! {
-    /// An interface that a store may speak and a workload may need.
+    /// An interface that a store can speak and a workload can need.
     pub enum Interface {
-        /// Bytes under bytes.
+        /// Values under keys, both bytes.
         Kv = "kv",
         /// Records with fields.
         Records = "records",
         /// Statements.
         Sql = "sql",
-        /// Bytes under bytes that can be read in order.
+        /// As `Kv`, and keys can be read in order.
         KvScan = "kv-scan",
-        /// Requests.
+        /// HTTP requests.
         Http = "http",
         /// Operations on a directory.
         Ldap = "ldap",
@@ -38,7 +38,7 @@ crate::words! {
 }
 
 impl Interface {
-    /// The one refusal of what `store` does not speak, and `whose` need it is.
+    /// The error for an interface that `store` does not speak; `whose` names the part of the plan that needs it.
     pub fn refused(self, store: &str, whose: &str) -> StoreError {
         let what = format!("{store} does not speak `{}`, which {whose} needs", self.name());
         StoreError::new(StoreErrorKind::Usage, what).next("name another store, or leave it out")
@@ -46,9 +46,9 @@ impl Interface {
 }
 
 crate::words! {
-    /// A family of SQL: what differs between stores in statements that make and fill tables.
+    /// A family of SQL: differences between stores in statements that create and fill tables.
     pub enum Dialect {
-        /// PostgreSQL and what speaks like it.
+        /// PostgreSQL and compatible stores.
         Postgres = "postgres",
         /// MariaDB and MySQL.
         Mysql = "mysql",
@@ -58,83 +58,84 @@ crate::words! {
 }
 
 crate::words! {
-    /// What an acknowledged write survives.
+    /// Failures that an acknowledged write survives.
     pub enum Durability {
         /// Power loss.
         Durable = "durable",
-        /// The death of the process, not of the machine.
+        /// The death of the process, but not of the machine.
         Buffered = "buffered",
-        /// Nothing, until one sync when the load ends.
+        /// None, until one sync at the end of the load.
         AtEnd = "at-end",
-        /// What the store's settings make it survive as they are found: nothing is set, and nothing refused. Every store
-        /// can do that; [`Store::promise`] says what it came to.
+        /// Determined by the store's settings as they are found: nothing is set, and nothing is refused. Every store
+        /// supports this; [`Store::promise`] describes the result.
         AsConfigured = "as-configured",
     }
 }
 
-/// A name of its own for a store with some parameters: `galera`, which is MariaDB with others.
+/// A name for a store with some parameters set: `galera` is MariaDB with such parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorePreset {
     /// The name, as in `--on` and plans.
     pub name: &'static str,
-    /// One line for lists.
+    /// Summary: a line for lists.
     pub summary: &'static str,
-    /// Parameters, with values as they would be written in a plan, without quotes.
+    /// Parameters, with values as written in a plan, without quotes.
     pub params: &'static [(&'static str, &'static str)],
     /// Debian packages that it needs besides the store's own.
     pub packages: &'static [&'static str],
 }
 
-/// What a store says of itself before anything is opened.
+/// Description of a kind of store, known before any is opened.
 #[derive(Debug, Clone)]
 pub struct StoreSpec {
     /// Name as in `--on` and plans.
     pub name: &'static str,
-    /// Other names that do as well.
+    /// Alternative names.
     pub aliases: &'static [&'static str],
-    /// One line for lists.
+    /// Summary: a line for lists.
     pub summary: &'static str,
-    /// URL schemes that attach to a running one (`postgres`, `postgresql`); none for embedded stores.
+    /// URL schemes for attached servers (`postgres`, `postgresql`); none for embedded stores.
     pub schemes: &'static [&'static str],
     /// Interfaces it speaks.
     pub interfaces: &'static [Interface],
-    /// Durabilities it can do, besides [`Durability::AsConfigured`].
+    /// Durabilities it supports, besides [`Durability::AsConfigured`].
     pub durabilities: &'static [Durability],
-    /// The SQL it understands; `None` when it speaks none.
+    /// The SQL dialect it understands; `None` if it speaks no SQL.
     pub dialect: Option<Dialect>,
     /// Ways in which it can keep secondary indexes.
     pub index_modes: &'static [IndexMode],
-    /// What its sessions are, of which several may work at a time.
+    /// Shape and cost of its sessions. A session may keep several operations in flight.
     pub sessions: SessionSpec,
-    /// Holds what it was given. False for the null store.
+    /// Keeps the data written to it. False for the null store.
     pub keeps_data: bool,
-    /// Its parameters.
+    /// The store's parameters.
     pub params: &'static [ParamSpec],
-    /// Names for some of their values.
+    /// Names for some sets of their values.
     pub presets: &'static [StorePreset],
-    /// Debian packages that a private one needs; empty when it is built in.
+    /// Debian packages that a private server needs; empty for a built-in store.
     pub packages: &'static [&'static str],
-    /// Codes of operations that found a disk full.
+    /// Error codes of operations that found the disk full.
     pub full_disk: &'static [&'static str],
-    /// Where a password may stand instead of in a URL, as the end of a sentence.
+    /// Alternatives to a password in the URL, as the end of a sentence.
     pub password_places: &'static str,
-    /// Options of its own load generators: the option, whose it is, and what is written here; `#` stands for the value.
+    /// Options of other load generators: the option, the generator's name, and Plimsoll's equivalent, in which `#`
+    /// stands for the value.
     pub habits: &'static [(&'static str, &'static str, &'static str)],
 }
 
 impl StoreSpec {
-    /// Its names, the one that reports use first.
+    /// Iterates over the store's names, the name for reports first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let presets = self.presets.iter().map(|preset| preset.name);
         std::iter::once(self.name).chain(self.aliases.iter().copied()).chain(presets)
     }
 
-    /// What `name` says of its parameters, where it is more than a name.
+    /// Returns the preset called `name`; `None` if the name is no preset's.
     pub fn preset(&self, name: &str) -> Option<&'static StorePreset> {
         self.presets.iter().find(|preset| preset.name == name)
     }
 
-    /// Says no to a layout that has something for an interface which the store does not speak.
+    /// Refuses a layout that needs an interface which the store does not speak.
     ///
     /// # Errors
     /// As [`Interface::refused`].
@@ -150,7 +151,7 @@ impl StoreSpec {
         })
     }
 
-    /// What most stores say: they keep what they are given as durable as asked, and speak no SQL.
+    /// Values that most stores share: all durabilities, and no SQL.
     pub const PLAIN: StoreSpec = StoreSpec {
         name: "",
         aliases: &[],
@@ -171,117 +172,117 @@ impl StoreSpec {
     };
 }
 
-/// Where the store is.
+/// Location of the store.
 #[derive(Clone)]
 pub enum Target {
-    /// One of our own: embedded, or a server started for this run. Everything it writes goes under
-    /// `data_dir`, which exists, is empty and is removed afterwards by the caller.
+    /// A private one: embedded, or a server started for this run. All its files go under `data_dir`, which exists, is
+    /// empty, and is removed afterwards by the caller.
     Private {
         /// A directory for its files.
         data_dir: PathBuf,
-        /// Somebody has asked for that directory: a server whose user cannot enter it is not started. Otherwise it may have
-        /// its files in `/var/tmp`.
+        /// The user chose the directory: if the server's user cannot enter it, the server is not started. Otherwise
+        /// the server may keep its files in `/var/tmp` instead.
         said: bool,
-        /// A directory in which a server's log is kept when something fails.
+        /// A directory that keeps the log of a server that failed.
         log_dir: PathBuf,
     },
-    /// A server that the user describes, which is started for this run; otherwise as `Private`.
+    /// A private server that a plan describes; otherwise as `Private`.
     Described {
-        /// How it is made.
+        /// The description.
         server: Described,
-        /// As `Private` has it.
+        /// As in `Private`.
         data_dir: PathBuf,
-        /// As `Private` has it.
+        /// As in `Private`.
         log_dir: PathBuf,
     },
-    /// Servers of our own, which run.
+    /// Private servers that are running.
     Servers(Arc<dyn Servers>),
-    /// The same that stand already and stay.
+    /// The servers of a lab, which keep running after the run.
     Lab {
         /// The directory of all labs.
         labs: PathBuf,
-        /// Its name there.
+        /// The lab's name in that directory.
         name: String,
     },
-    /// A running one.
+    /// A server that Plimsoll attaches to.
     Attach {
-        /// Its URL, without password.
+        /// The URL, without password.
         url: String,
-        /// Its password, if one is known. Never to be shown, recorded or passed to a child.
+        /// The password, if one is known. Must never be shown, recorded or passed to a child process.
         password: Option<String>,
     },
 }
 
 impl Target {
-    /// The directory for the files of one that runs inside Plimsoll.
+    /// The directory for the files of an embedded store.
     ///
     /// # Errors
-    /// `Usage` where it is to be somebody's.
+    /// `Usage` if the target is not a private one.
     pub fn data_dir(&self) -> Result<&Path, StoreError> {
         match self {
             Target::Private { data_dir, .. } => Ok(data_dir),
-            _ => Err(StoreError::new(StoreErrorKind::Usage, "it runs inside Plimsoll: there is none to attach to")
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "an embedded store cannot be attached to")
                 .next("name it without a URL")),
         }
     }
 
-    /// The URL and password of a running one.
+    /// The URL and password of an attached server.
     ///
     /// # Errors
-    /// `Usage` where it is none.
+    /// `Usage` if the target is not an attached one.
     pub fn url(&self) -> Result<(&str, Option<&str>), StoreError> {
         match self {
             Target::Attach { url, password } => Ok((url, password.as_deref())),
-            _ => Err(StoreError::new(StoreErrorKind::Usage, "the store is to be attached to, and no URL says where")),
+            _ => Err(StoreError::new(StoreErrorKind::Usage, "attaching to the store needs a URL")),
         }
     }
 }
 
-/// How a store is to be opened.
+/// Options for opening a store.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// Where it is.
+    /// The location of the store.
     pub target: Target,
-    /// Values for the spec's parameters; those not given have their defaults.
+    /// Values for the spec's parameters; missing ones have their defaults.
     pub params: Params,
-    /// Name of the run; what is made in an attached store carries it.
+    /// Name of the run; part of the name of everything created in an attached store.
     pub run_id: String,
-    /// How long its server is waited for.
+    /// Limits of waits for the store's server.
     pub waits: Waits,
 }
 
-/// One setting of a store that differs from its default.
+/// A setting of a store that differs from its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The store's own name for it.
+    /// The store's name of the setting.
     pub name: String,
-    /// Its value here.
+    /// The current value.
     pub value: String,
-    /// Its default, where the store tells.
+    /// The default, if the store reports it.
     pub default: Option<String>,
-    /// Who set it: `plimsoll`, `server`, `command line`, `configuration file`.
+    /// Origin of the value: `plimsoll`, `server`, `command line`, `configuration file`.
     pub source: String,
 }
 
 impl Setting {
-    /// One as the store tells it.
+    /// Creates a setting as the store reports it.
     pub fn new(name: &str, value: impl Into<String>, default: Option<&str>, source: &str) -> Self {
         let default = default.map(str::to_owned);
         Self { name: name.to_owned(), value: value.into(), default, source: source.to_owned() }
     }
 
-    /// One that Plimsoll has made otherwise than it is by default.
+    /// Creates a setting that Plimsoll changed from its default.
     pub fn ours(name: &str, value: impl Into<String>, default: &str) -> Self {
         Self::new(name, value, Some(default), "plimsoll")
     }
 }
 
-/// What a store says of itself when it is open.
+/// Description of an open store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StoreDescription {
-    /// Its own version string.
+    /// Version, as the store reports it.
     pub version: String,
-    /// Where it runs, without credentials: `embedded`, `private server`, `postgres://host:5432/db`.
+    /// Location without credentials: `embedded`, `private server`, `postgres://host:5432/db`.
     pub place: String,
     /// All settings that differ from the defaults.
     pub settings: Vec<Setting>,
@@ -290,22 +291,22 @@ pub struct StoreDescription {
 /// Bytes that a store's data takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Footprint {
-    /// Records, without secondary indexes. With all, where the store cannot tell them apart.
+    /// Records, without secondary indexes; with them if the store cannot tell them apart.
     pub data_bytes: u64,
-    /// Secondary indexes; `None` where the store cannot tell them apart.
+    /// Secondary indexes; `None` if the store cannot tell them apart.
     pub index_bytes: Option<u64>,
-    /// Everything on disk, logs included, where it can be known.
+    /// All files on disk, logs included, if the store can tell.
     pub total_bytes: Option<u64>,
 }
 
-/// Where a store keeps what it has read, so that it need not read it again.
+/// The store's cache of data that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheSize {
-    /// In a cache of its own.
+    /// In the store's own cache.
     Own {
         /// The store's own name of the setting: `shared_buffers`.
         setting: &'static str,
-        /// Bytes of it, all servers of a cluster together.
+        /// Size of the cache in bytes, summed over the servers of a cluster.
         bytes: u64,
     },
     /// In the kernel's page cache only.
@@ -314,7 +315,7 @@ pub enum CacheSize {
     InMemory {
         /// The store's own name of the setting that limits them: `maxmemory`.
         setting: &'static str,
-        /// Bytes that it allows, all servers of a cluster together; `None` where there is no limit.
+        /// Limit in bytes, summed over the servers of a cluster; `None` if there is no limit.
         limit_bytes: Option<u64>,
     },
 }
@@ -322,67 +323,68 @@ pub enum CacheSize {
 /// A store's own maintenance cycle: see [`SeriesKind::Cycle`](crate::SeriesKind::Cycle).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cycle {
-    /// Seconds of work that changes data until a cycle has ended, at most.
+    /// Longest time in seconds, under writes, until a cycle ends.
     pub seconds: f64,
-    /// Work brings it on, not time: `seconds` are at the pace of what was done since sessions were last opened, and at twice
-    /// that rate a cycle takes half of them.
+    /// Work triggers the cycle, not time. `seconds` then holds at the rate of work since sessions were last opened;
+    /// at twice that rate a cycle takes half as long.
     pub by_work: bool,
-    /// That in words, with the setting that makes it shorter: `checkpoint_timeout is 5min: …`.
+    /// Description of the cycle, with the setting that shortens it: `checkpoint_timeout is 5min: …`.
     pub words: String,
 }
 
-/// What making a store cold came to.
+/// Result of making a store cold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cold {
-    /// Reopened or restarted, its own files out of the page cache.
+    /// Reopened or restarted, with its files dropped from the page cache.
     Done {
         /// Bytes of its files.
         file_bytes: u64,
         /// Bytes of them that stayed in the page cache, by mincore.
         resident_bytes: u64,
     },
-    /// Not done, and why.
+    /// Not done, with the reason.
     NotPossible(String),
 }
 
-/// A kind of store: what `stores/all` lists.
+/// A kind of store, as listed by `stores/all`.
 pub trait StoreKind: Send + Sync {
-    /// What it says of itself.
+    /// The description of this kind of store.
     fn spec(&self) -> &StoreSpec;
 
-    /// Whether what a private one needs is installed: what was found, in a few words, or an error of kind
-    /// `Missing` that names the package.
+    /// Checks that everything a private server needs is installed, and returns a short summary of it. A missing
+    /// program is an error of kind `Missing` that names the package.
     fn installed(&self) -> Result<String, StoreError> {
         Ok("built in".to_owned())
     }
 
-    /// What will be done to a running one, one line each, said before anything is: first where it is, then what will be
-    /// made and dropped there. Nothing where none can be attached to.
+    /// Describes the effects on an attached server, one line each, before anything happens there: first its location,
+    /// then the objects that will be created and dropped. Empty for stores that cannot be attached to.
     ///
     /// # Errors
-    /// What can be told to be wrong with `options` without opening anything: a URL, a password file.
+    /// Mistakes in `options` that show without opening anything: a URL, a password file.
     fn announce(&self, _options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// How a private one's servers are made; `None` where it has none.
+    /// Returns the recipe that starts private servers, or `None` for a store without servers.
     ///
     /// # Errors
-    /// Values of parameters that cannot be; `Missing` when something is not installed that these values need.
+    /// Invalid values of parameters; `Missing` if a program that these values need is not installed.
     fn recipe(&self, _params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         Ok(None)
     }
 
-    /// A running one as it is in production, over a connection that only reads; `None` where none tells what it was asked.
+    /// Opens a server in production over a read-only connection; `None` if this kind of store does not report its
+    /// past statements.
     ///
     /// # Errors
-    /// Nobody there, a refused login.
+    /// Unreachable servers and refused logins.
     fn production(&self, _options: OpenOptions) -> Result<Option<Box<dyn Production>>, StoreError> {
         Ok(None)
     }
 
-    /// Tells each statement of one of its servers' logs, in whichever of its formats that is. Only of a store that has a
-    /// [`StoreKind::production`].
+    /// Calls `tell` for each statement in a server's log, in any of the log formats that the store writes. Only for a
+    /// store with a [`StoreKind::production`].
     ///
     /// # Errors
     /// The log cannot be read.
@@ -390,66 +392,68 @@ pub trait StoreKind: Send + Sync {
         Ok(())
     }
 
-    /// Opens it, as a client of what runs; starts no server. `progress` is told what takes a while.
+    /// Opens a client of the running store; starts no server. `progress` receives messages about long steps.
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;
 }
 
-/// Reads what a store counts of its own work and is worth plotting beside a load, whatever its [`Store`] is at. It has a
-/// connection of its own, made when it is first asked and again when that has ended, so it outlives servers: where one is
-/// away it says so, and reads again when that is back. Asked once a slice while sessions are at work: must be quick.
+/// Reads the store's counters of its own work that are worth plotting beside a load, while the [`Store`] is busy with
+/// anything else. It opens its own connection at the first call, and again after that has ended, so it outlives
+/// servers: while a server is away it returns an error. Called once a slice while sessions are at work, so it must be
+/// quick.
 pub type Probe = Box<dyn FnMut() -> Result<Vec<Reading>, StoreError> + Send>;
 
-/// An open store. The calls are the control plane's: they may take long, and no session is open meanwhile
-/// except during [`Store::describe`] and [`Store::sync`].
+/// An open store. These calls belong to the control plane: they may take long, and no session is open during them,
+/// except for [`Store::describe`] and [`Store::sync`].
 pub trait Store: Send {
-    /// Version, place and settings.
+    /// Reports version, location and settings.
     fn describe(&mut self) -> Result<StoreDescription, StoreError>;
 
-    /// The settings of sessions as [`Store::sessions`] opens them for `durability`, read back from one of them or, where
-    /// they are the server's, from the server after it was made so: all that differ from the defaults. `None` where no
-    /// setting depends on the session or the durability: [`Store::describe`] has them.
+    /// Returns the session settings that [`Store::sessions`] uses for `durability`, as read back from a session, or
+    /// from the server if it holds them: all that differ from the defaults. `None` if no setting depends on the
+    /// session or the durability; [`Store::describe`] has them then.
     ///
     /// # Errors
-    /// `Usage`, when what somebody has set contradicts the durability: both are named.
+    /// `Usage` if a setting made by the user contradicts the durability; the error names both.
     fn settings_in_force(&mut self, _durability: Durability) -> Result<Option<Vec<Setting>>, StoreError> {
         Ok(None)
     }
 
-    /// Says no where what is set in a server of somebody else's keeps less than `durability` promises. What is ours is made
-    /// so instead.
+    /// Fails if the settings of an attached server provide less than `durability`. Private servers are configured
+    /// accordingly instead.
     ///
     /// # Errors
-    /// `Usage`, with what is set there; `Permission`, where this may not be asked.
+    /// `Usage`, with the server's settings; `Permission` if the account may not read them.
     fn demand(&mut self, _durability: Durability) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// What an acknowledged write survives with the settings as they are found, in one sentence that ends with a full stop:
-    /// what [`Durability::AsConfigured`] comes to.
+    /// Describes the failures that an acknowledged write survives with the current settings, in one sentence that
+    /// ends with a full stop. This is the meaning of [`Durability::AsConfigured`].
     ///
     /// # Errors
     /// The settings cannot be read.
     fn promise(&mut self) -> Result<String, StoreError> {
-        Ok("Nothing says what an acknowledged write survives there.".to_owned())
+        Ok("The settings do not tell what an acknowledged write survives.".to_owned())
     }
 
-    /// Makes what `layout` says, empty, and drops what an earlier call had made.
+    /// Creates the empty objects of `layout`, and drops those of an earlier call.
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError>;
 
-    /// Runs the layout's [`Layout::after_load`]; called when the load is done. Stores that speak SQL have one.
+    /// Runs the layout's [`Layout::after_load`] at the end of the load. Stores that speak SQL implement it.
     fn after_load(&mut self, _layout: &Layout) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Says whether sessions opened from now on are only to read: where a server can see to it, it refuses what is more.
+    /// Makes sessions that are opened later read-only or not. If the server can enforce this, it refuses writes.
     fn set_read_only(&mut self, _read_only: bool) {}
 
-    /// Opens `count` sessions whose writes are as durable as asked.
+    /// Opens `count` sessions whose writes have the given durability.
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError>;
 
-    /// Takes a whole load at once where the store can do that quicker than its sessions: every operation, of `kinds`,
-    /// that `next` writes into what it is given, until that returns `None`. As durable as asked when it returns, in few
-    /// words, how it did. `None` where a load goes through sessions; `next` has not been called then.
+    /// Loads everything at once, if the store can do that faster than through sessions. `next` writes one operation
+    /// of `kinds` into the buffer per call, until it returns `None`. The data has the given durability on return; the
+    /// result says in a few words how it was loaded. `None` means that the load must go through sessions; `next` has
+    /// not been called then.
     fn load_at_once(
         &mut self,
         _kinds: &[OpKind],
@@ -459,69 +463,72 @@ pub trait Store: Send {
         Ok(None)
     }
 
-    /// The numbers of the nodes that have a copy of everything each, waiting until each has caught up with what the cluster has now;
-    /// none where there is one copy, or each node has some of the keys.
+    /// Waits until every full copy of the data has caught up with the cluster, and returns the numbers of the nodes
+    /// that hold one. Empty if there is one copy, or if each node holds some of the keys.
     ///
     /// # Errors
-    /// When one does not catch up.
+    /// A copy that does not catch up.
     fn copies(&mut self) -> Result<Vec<usize>, StoreError> {
         Ok(Vec::new())
     }
 
-    /// Has sessions opened from now on only read, and what the node with this number has by itself; `None`: as they are otherwise.
+    /// Restricts sessions that are opened later to reads from the node with this number, without help of the others;
+    /// `None` lifts the restriction.
     fn read_copy(&mut self, _node: Option<usize>) {}
 
     /// Makes everything acknowledged so far survive power loss: the one sync of `at-end`.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// The store's own tidying: analyze, vacuum, checkpoint, compaction; returns when it is quiet.
+    /// Runs the store's own maintenance (analyze, vacuum, checkpoint, compaction), and returns when the store is
+    /// quiet.
     fn settle(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Lets go of its servers or, of an embedded store, of its files, so that they can be stopped, and everything that it
-    /// was told is in its files afterwards.
+    /// Releases its servers, or the files of an embedded store, so that they can be stopped. All data written before
+    /// is in the files afterwards.
     fn disconnect(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Goes on after [`Store::disconnect`], when its servers run again.
+    /// Resumes after [`Store::disconnect`], when its servers run again.
     fn reconnect(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Bytes it takes.
+    /// Bytes that its data takes.
     fn footprint(&mut self) -> Result<Footprint, StoreError>;
 
-    /// Where it keeps what it has read, and how much of that its settings allow; `None` where it does not tell.
+    /// Returns the kind and limit of the store's read cache; `None` if the store does not report it.
     fn cache_bytes(&mut self) -> Result<Option<CacheSize>, StoreError> {
         Ok(None)
     }
 
-    /// How the store would do this operation, in its own words; `None` when it has none.
+    /// Returns the store's query plan for this operation, as text; `None` if the store has none.
     fn explain(&mut self, _kind: &OpKind, _params: Values<'_>) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
 
-    /// The store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` when it has none, or
-    /// an error of kind `Corrupt` with its words. Any other error says that it could not be done.
+    /// Runs the store's own integrity check: `Ok(Some(what was checked))`, `Ok(None)` if the store has none, or an
+    /// error of kind `Corrupt` with the store's message. Any other error means that the check could not be made.
     fn check_integrity(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
 
-    /// What reads the store's counters from any thread; `None` where it has none.
+    /// Returns a reader of the store's counters that works from any thread; `None` if the store has none.
     fn probe(&mut self) -> Option<Probe> {
         None
     }
 
-    /// How long the store's own maintenance cycle takes at most, by its settings and, where work brings it on, by its
-    /// counters since sessions were last opened; `None` where nothing tells, nothing was written, or there is none.
+    /// Longest duration of the store's maintenance cycle, by its settings and, if work triggers it, by its counters
+    /// since sessions were last opened. `None` if that is unknown, nothing was written, or the store has no such
+    /// cycle.
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
         Ok(None)
     }
 
-    /// Drops what it made in an attached server, or removes the files of an embedded store. What is on servers of our own
-    /// goes with them.
+    /// Drops everything it created in an attached server, or removes the files of an embedded store. Objects on
+    /// private servers are removed with the servers.
     fn close(&mut self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a plan asks for and a recording keeps: kinds of phase, goals, figures.
+//! Contents that a plan and a recording share: kinds of phase, goals, figures.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Percentile;
 
-/// Names of figures in the braces of an answer.
+/// Iterates over the names of figures in the braces of an answer.
 pub fn figures_in(answer: &str) -> impl Iterator<Item = &str> {
     answer.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
 }
 
 crate::words! {
-    /// What a phase does.
+    /// Kinds of phase.
     pub enum PhaseKind {
-        /// Makes the layout and inserts every record once.
+        /// Creates the layout and inserts every record once.
         Load = "load",
-        /// Asks one kind of operation a number of times, each timed by itself.
+        /// Executes one operation type a number of times, each timed by itself.
         Ask = "ask",
         /// Drives a mixture of operations.
         Drive = "drive",
-        /// The store's own tidying.
+        /// Runs the store's own maintenance.
         Settle = "settle",
         /// Makes the store cold.
         Cold = "cold",
-        /// Stops and starts it.
+        /// Stops and starts the store.
         Restart = "restart",
-        /// Takes the power from the disk, and gives it back.
+        /// Cuts and restores the power of the disk.
         Power = "power",
-        /// Reads everything back and holds it against the ledger.
+        /// Reads everything back and compares it with the ledger.
         Check = "check",
     }
 }
 
-/// What a goal limits. Times are response times of driven phases. At most, but for the rate.
+/// The quantity that a goal limits. Times are response times of driven phases. All are upper limits, except for the
+/// rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum GoalKind {
-    /// Acknowledged writes that are not there.
+    /// Acknowledged writes that are missing.
     Lost,
     /// Answers with a wrong, missing or stale record.
     Wrong,
@@ -49,12 +50,12 @@ pub enum GoalKind {
     Percentile(Percentile),
     /// The mean.
     Mean,
-    /// Operations a second: at least.
+    /// Operations per second: a lower limit.
     Rate,
 }
 
 impl GoalKind {
-    /// Its word, as in plans, recordings and reports.
+    /// The goal's word in plans, recordings and reports.
     pub fn name(self) -> String {
         match self {
             GoalKind::Lost => "lost".to_owned(),
@@ -67,12 +68,12 @@ impl GoalKind {
         }
     }
 
-    /// Whether a search for the load line can go by it: it is a share of operations.
+    /// True if a search for the load line can use it: it is a share of operations.
     pub fn is_searchable(self) -> bool {
         matches!(self, GoalKind::Percentile(_) | GoalKind::Errors)
     }
 
-    /// The one with this word.
+    /// Parses a goal's word.
     pub fn named(word: &str) -> Option<GoalKind> {
         Some(match word {
             "lost" => GoalKind::Lost,
@@ -96,16 +97,17 @@ impl TryFrom<String> for GoalKind {
     type Error = String;
 
     fn try_from(word: String) -> Result<GoalKind, String> {
-        GoalKind::named(&word).ok_or_else(|| format!("there is no goal `{word}`"))
+        GoalKind::named(&word).ok_or_else(|| format!("unknown goal `{word}`"))
     }
 }
 
-/// Something that has to hold.
+/// A condition on the results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// What is limited.
+    /// Quantity that is limited.
     pub what: GoalKind,
-    /// Of what: an operation type or a step within operations; of `status` the code. All operations together where there is none.
+    /// Operation type, or step within operations, that it is limited for; for `status` the code. `None` for all
+    /// operations together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// The limit, in `unit`.
@@ -115,25 +117,25 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// How it is called: `p99.9`, `read.p99`, `status.500`.
+    /// Name of the goal: `p99.9`, `read.p99`, `status.500`.
     pub fn name(&self) -> String {
         goal_name(self.what, self.of.as_deref())
     }
 }
 
-/// Whether a goal of `of` is of the step called `name`, which may be named by its number: `tpcb/2` is
-/// `tpcb/2 UPDATE pgbench_accounts`.
+/// True if a goal of `of` applies to the step called `name`. A step may be named by its number: `tpcb/2` for `tpcb/2
+/// UPDATE pgbench_accounts`.
 pub fn is_of_step(of: &str, name: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// Whether operations of the type called `name` are of `of`: of that type, or of that scenario, or of that type in any scenario.
-/// Those of a scenario are called `readers/read`.
+/// True if `of` is the operation type called `name`, its scenario, or that type in any scenario. Types of a scenario
+/// have names such as `readers/read`.
 pub fn is_of_operation(of: &str, name: &str) -> bool {
     name == of || name.split_once('/').is_some_and(|(scenario, type_name)| scenario == of || type_name == of)
 }
 
-/// How a goal that limits `what`, of `of`, is called: `p99.9`, `read.p99`, `status.500`.
+/// Name of a goal that limits `what`, for `of`: `p99.9`, `read.p99`, `status.500`.
 pub fn goal_name(what: GoalKind, of: Option<&str>) -> String {
     let name = match what {
         GoalKind::Percentile(percentile) => percentile.to_string(),
@@ -146,14 +148,14 @@ pub fn goal_name(what: GoalKind, of: Option<&str>) -> String {
     }
 }
 
-/// A named number that is wanted of the results of each store.
+/// A named number that is derived from the results of each store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// How reports call it.
+    /// Name of the figure in reports.
     pub name: String,
     /// Unit of its value: `s`, `×`.
     pub unit: String,
-    /// How it is calculated from results: `load.seconds[index=keyindex] / load.seconds[index=none]`.
+    /// Formula over results: `load.seconds[index=keyindex] / load.seconds[index=none]`.
     pub formula: String,
     /// Values published for it.
     pub published: Vec<Published>,
@@ -164,9 +166,9 @@ pub struct Figure {
 pub struct Published {
     /// The value in the figure's unit.
     pub value: f64,
-    /// What it was measured on.
+    /// The system that it was measured on.
     pub of: String,
-    /// Labels of the point of the sweep that it is for; it is for all when there are none.
+    /// Labels of its point of the sweep; without any, it holds for all points.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, String>,
 }

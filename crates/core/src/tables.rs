@@ -1,19 +1,19 @@
 //! The `records` interface in SQL: a collection is a table whose columns are its fields in order.
 //!
-//! What is the same in all stores' SQL stands here; what differs a store says as its [`Tables`].
+//! This module holds the SQL that all stores share; differences are a store's [`Tables`].
 
 use crate::error::StoreError;
 use crate::layout::{Collection, IndexMode, Layout};
 use crate::op::{Access, Call, KvCall, OpKind, RecordsCall};
 use crate::value::{Value, ValueType, Values};
 
-/// What a store's SQL has of its own.
+/// Peculiarities of a store's SQL.
 pub trait Tables {
-    /// Whose SQL it is, for messages.
+    /// Names of the servers with this SQL, for messages.
     const SPEAKERS: &'static str;
-    /// Most bytes of the name of a table, column or index.
+    /// Longest name of a table, column or index, in bytes.
     const NAME_BYTES_MAX: usize;
-    /// What stands behind a table's columns.
+    /// Text after a table's columns.
     const OPTIONS: &'static str = "";
 
     /// `name` as a quoted identifier.
@@ -21,43 +21,43 @@ pub trait Tables {
         format!("\"{}\"", name.replace('"', "\"\""))
     }
 
-    /// A column's type; that of the collection's key may be another.
+    /// Type of a column; the key column of a collection may have another type.
     fn column_type(&self, value_type: ValueType, is_key: bool) -> String;
 
-    /// What stands for a quoted column in an index of `parts` columns.
+    /// Text for a quoted column in an index of `parts` columns.
     fn indexed(column: String, _value_type: ValueType, _is_key: bool, _parts: usize) -> String {
         column
     }
 
-    /// `SELECT columns FROM table` of the rows that meet `condition` on `field`, which must read every one of them. Both
-    /// are quoted; `field` may be put into the condition in another form.
+    /// Returns a statement `SELECT columns FROM table` for the rows that meet `condition` on `field`, in a form that
+    /// must read every row. Both are quoted; `field` may be put into the condition in another form.
     fn scan(select: &str, field: &str, condition: &dyn Fn(&str) -> String) -> String;
 
-    /// The statement of a call of the `kv` interface, and whether no row means that nothing was there; `None` where it is
-    /// not spoken.
+    /// The statement of a call of the `kv` interface, and whether no row means that the key does not exist; `None` if
+    /// the interface is not spoken.
     fn pairs(_call: KvCall) -> Option<(&'static str, bool)> {
         None
     }
 }
 
-/// How an operation kind uses its statements.
+/// Use of statements by an operation type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// There is no statement: an empty round trip.
+    /// No statement: an empty round trip.
     Nothing,
-    /// One statement, all parameters.
+    /// A single statement with all parameters.
     One,
-    /// No statement is known: the only parameter is one.
+    /// No fixed statement: the only parameter is its text.
     Text,
-    /// One statement for each so many parameters: a record.
+    /// A statement for each group of this many parameters: a record.
     Repeated(usize),
     /// Four statements: both bounds, only the upper, only the lower, none.
     Bounds,
 }
 
 impl Shape {
-    /// Which statement does an operation with these parameters, and with which of them. Of a [`Shape::Repeated`] one:
-    /// its first record.
+    /// Selects the statement of an operation with these parameters, and those that it takes. For [`Shape::Repeated`],
+    /// the parameters of the first record.
     #[inline]
     pub fn statement<'a>(self, params: Values<'a>) -> (usize, Values<'a>) {
         match self {
@@ -73,34 +73,34 @@ impl Shape {
     }
 }
 
-/// What an operation kind is in SQL.
+/// An operation type in SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled<T = String> {
-    /// Its statements, with `$1`, `$2` …
+    /// Statements, with `$1`, `$2` …
     pub texts: Vec<T>,
-    /// How they are used.
+    /// Use of the statements.
     pub shape: Shape,
-    /// No row returned or touched means that there is no such record.
+    /// No row returned or changed means that the record does not exist.
     pub empty_is_not_found: bool,
 }
 
 impl<T> Compiled<T> {
-    /// The same with statements as `each` makes them.
+    /// Converts the statements with `each`.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Compiled<U> {
         let texts = self.texts.into_iter().map(each).collect();
         Compiled { texts, shape: self.shape, empty_is_not_found: self.empty_is_not_found }
     }
 }
 
-/// The name of the index at `position` of a collection.
+/// Name of the index at `position` of a collection.
 pub fn index_name(collection: &Collection, position: usize) -> String {
     format!("{}_index_{position}", collection.name)
 }
 
-/// The statements that make the tables of `layout`, and their indexes where the store is to keep them.
+/// Returns the statements that create the tables of `layout`, and their indexes if the store is to keep them.
 ///
 /// # Errors
-/// `Usage`, when a name is too long or a field is not there.
+/// `Usage` if a name is too long or a field does not exist.
 pub fn create<T: Tables>(tables: &T, layout: &Layout) -> Result<Vec<String>, StoreError> {
     let mut statements = Vec::new();
     for collection in &layout.collections {
@@ -134,10 +134,10 @@ pub fn create<T: Tables>(tables: &T, layout: &Layout) -> Result<Vec<String>, Sto
     Ok(statements)
 }
 
-/// Puts an operation kind into SQL over the tables of `layout`.
+/// Translates an operation type into SQL over the tables of `layout`.
 ///
 /// # Errors
-/// `Usage`, when it asks for what is not there or for an interface that is not spoken.
+/// `Usage` if it refers to something that does not exist, or to an interface that is not spoken.
 pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
     let one = |text: String, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
     let none = |shape| Ok(Compiled { texts: Vec::new(), shape, empty_is_not_found: false });
@@ -155,15 +155,16 @@ pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, St
             Some(collection) => records::<T>(collection, call)
                 .map_err(|error| StoreError { what: format!("operation `{}`: {}", kind.name, error.what), ..error }),
             None => {
-                let what = format!("operation `{}` asks collection {collection}, which the layout has not", kind.name);
+                let what =
+                    format!("operation `{}` uses collection {collection}, which is not in the layout", kind.name);
                 Err(StoreError::usage(what))
             }
         },
     }
 }
 
-/// What has a server tell how it would do an operation of `kind` with these parameters: that operation, and those of
-/// them that it takes. `None` where no statement is known.
+/// Returns an operation that asks the server for its query plan of an operation of `kind`, with the parameters it
+/// takes. `None` if there is no fixed statement.
 ///
 /// # Errors
 /// As [`compile`].

@@ -1,14 +1,14 @@
-//! Values that travel in operations and answers, and the buffer they are built in.
+//! Values of operations and answers, and the buffer that holds them.
 //!
-//! An operation's parameters are written into a [`ValueBuf`] that its worker owns and clears
-//! before the next one, so that nothing is allocated per operation once the buffer has grown.
+//! A worker writes an operation's parameters into its own [`ValueBuf`] and clears that before the next operation, so
+//! that nothing is allocated per operation once the buffer has grown.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a field or a parameter; types follow one another as their values do in [`Value::order`].
+/// The type of a field or a parameter. The types are ordered as their values are in [`Value::order`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueType {
@@ -27,16 +27,16 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// Whether [`Value::with_bytes`] has bytes for its values.
+    /// True if [`Value::with_bytes`] has bytes for values of this type.
     pub fn has_bytes(&self) -> bool {
         matches!(self, ValueType::Bytes | ValueType::Text | ValueType::Int)
     }
 }
 
-/// One value, borrowed from the buffer it stands in.
+/// A value, borrowed from its buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// No value. As a bound of a range: open.
+    /// No value. As a bound of a range: unbounded.
     Null,
     /// See [`ValueType::Bool`].
     Bool(bool),
@@ -66,8 +66,8 @@ impl Value<'_> {
         })
     }
 
-    /// The order of values: null, false, true, integers, floats, timestamps, texts, bytes; within a type by value,
-    /// texts by their bytes. All NaN are one value, above every other float; the two zeros are one too.
+    /// Compares values: null, false, true, integers, floats, timestamps, texts, bytes; within a type by value, texts
+    /// by their bytes. All NaN are equal, above every other float; the two zeros are equal too.
     pub fn order(self, other: Value<'_>) -> Ordering {
         let plain = |value: f64| if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
         let rank = |value: Value<'_>| value.value_type().map(|value_type| value_type as u8);
@@ -81,8 +81,8 @@ impl Value<'_> {
         }
     }
 
-    /// Hands over the value as protocols have it that know bytes only: a text's, or the digits of an integer. Null and
-    /// values of other types have none ([`ValueType::has_bytes`]).
+    /// Passes the value as bytes to `take`, for protocols that only know bytes: a text's, or the digits of an
+    /// integer. Null and values of other types have none ([`ValueType::has_bytes`]).
     #[inline]
     pub fn with_bytes<T>(self, take: impl FnOnce(&[u8]) -> T) -> T {
         let mut digits = itoa::Buffer::new();
@@ -94,7 +94,7 @@ impl Value<'_> {
         })
     }
 
-    /// True where a value that is not null lies from `low` on and below `high`; a bound of null is none.
+    /// True if a value that is not null is at least `low` and less than `high`; a null bound is unbounded.
     pub fn lies_in(self, low: Value<'_>, high: Value<'_>) -> bool {
         self != Value::Null
             && (low == Value::Null || low.order(self).is_le())
@@ -134,7 +134,7 @@ impl ValueBuf {
         Self { slots: Vec::with_capacity(values), text: String::with_capacity(text_bytes), bytes: Vec::new() }
     }
 
-    /// Forgets all values and keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.slots.clear();
         self.text.clear();
@@ -215,7 +215,7 @@ static EMPTY: ValueBuf = ValueBuf { slots: Vec::new(), text: String::new(), byte
 
 /// A borrowed list of values.
 // The buffer and a range, not the buffer's slices: an operation carries this to its store, and three words are
-// made and copied faster than six that have just been written.
+// created and copied faster than six that have just been written.
 #[derive(Clone, Copy)]
 pub struct Values<'a> {
     buf: &'a ValueBuf,
@@ -248,7 +248,7 @@ impl<'a> Values<'a> {
         self.start == self.end
     }
 
-    /// The value at `index`; null when there is none.
+    /// The value at `index`; null if there is none.
     #[inline]
     pub fn get(&self, index: usize) -> Value<'a> {
         self.slots().get(index).map_or(Value::Null, |slot| self.buf.resolve(*slot))
@@ -260,7 +260,7 @@ impl<'a> Values<'a> {
         self.slots().iter().map(move |slot| buf.resolve(*slot))
     }
 
-    /// The values of `range`, clamped to what there is.
+    /// The values of `range`, clamped to the length.
     pub fn slice(&self, range: Range<usize>) -> Values<'a> {
         let end = range.end.min(self.len());
         let start = range.start.min(end);

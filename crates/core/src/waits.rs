@@ -1,4 +1,4 @@
-//! How long anybody waits for a server outside of operations, and what ends such a wait before that.
+//! Limits on waiting for a server outside of operations, and the interruption of such waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -6,30 +6,30 @@ use std::time::{Duration, Instant};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// Longest that a wait goes on after it was to end.
+/// Longest delay until a wait notices its end.
 pub const TICK: Duration = Duration::from_millis(20);
-/// Longest silence to a short question, unless said otherwise.
+/// Default of the longest silence after a short request.
 pub const ANSWER: Duration = Duration::from_secs(15);
-/// Longest silence over a long piece of work, unless said otherwise.
+/// Default of the longest silence during long work.
 pub const WORK: Duration = Duration::from_secs(3_600);
-/// How long operations that are under way go on when the user wants an end.
+/// Time that operations in flight get after the user requested a stop.
 pub const GRACE: Duration = Duration::from_millis(500);
-/// The code of operations that were ended because of that: nobody's failure.
+/// Error code of operations that ended because of that stop. Not a failure of the store.
 pub const STOPPED: &str = "stopped";
-/// The same while what was made is removed after a failure or on the way out: enough for a server that answers at all.
+/// Limits while objects are removed after a failure or a stop: enough for a server that responds at all.
 const HURRIED_ANSWER: Duration = Duration::from_secs(1);
 const HURRIED_WORK: Duration = Duration::from_secs(5);
 
 /// The store is in use.
 const IN_USE: u8 = 0;
-/// It is being left, in good order.
+/// Orderly clean-up.
 const LEAVING: u8 = 1;
-/// It is being left after a failure.
+/// Clean-up after a failure.
 const HURRIED: u8 = 2;
-/// It is being left because the user wanted an end: what wanted it has been heard, and ends nothing more.
+/// Clean-up after a stop by the user: the stop has been noticed, and interrupts nothing more.
 const LEAVING_STOPPED: u8 = 3;
 
-/// The limits of all waits for one store outside of operations. Copies share what ends them.
+/// Limits of all waits for one store outside of operations. Clones share their interruption.
 #[derive(Debug, Clone)]
 pub struct Waits {
     answer: Duration,
@@ -40,13 +40,13 @@ pub struct Waits {
 
 #[derive(Debug, Default)]
 struct Ends {
-    /// Set when the user wants an end.
+    /// Set when the user requests a stop.
     stop: Arc<AtomicBool>,
     leaving: AtomicU8,
 }
 
 impl Default for Waits {
-    /// The usual limits, and nobody who wants an end before.
+    /// The default limits, without a stop.
     fn default() -> Self {
         Self::new(ANSWER, WORK, Arc::default())
     }
@@ -59,49 +59,49 @@ impl From<&Waits> for Waits {
 }
 
 impl From<Duration> for Waits {
-    /// One limit for everything, and nobody who wants an end before.
+    /// A common limit for all waits, without a stop.
     fn from(limit: Duration) -> Self {
         Self::new(limit, limit, Arc::default())
     }
 }
 
 impl Waits {
-    /// `answer` is how long a server may be silent while it is connected to, greeted and asked what it knows at once, and
-    /// in the middle of any answer; `work` is how long it may be silent over a statement or command that makes, fills,
-    /// tidies or removes something. `stop`, once set, ends every wait.
+    /// Creates limits. `answer` is the longest silence of a server while it is connected to, greeted or sent a short
+    /// request, and in the middle of any reply; `work` is the longest silence during a statement or command that
+    /// creates, fills, maintains or removes something. `stop`, once set, interrupts every wait.
     pub fn new(answer: Duration, work: Duration, stop: Arc<AtomicBool>) -> Self {
         Self { answer, work, grace: Duration::ZERO, ends: Arc::new(Ends { stop, leaving: AtomicU8::new(IN_USE) }) }
     }
 
-    /// The same with another limit for answers, where one is said: what a URL says of connecting.
+    /// Replaces the limit for replies, if one is given, such as the connection time-out of a URL.
     #[must_use]
     pub fn with_answer(&self, answer: impl Into<Option<Duration>>) -> Self {
         Self { answer: answer.into().unwrap_or(self.answer), ..self.clone() }
     }
 
-    /// The same for operations that are under way: they go on for `grace` after the user wanted an end.
+    /// Lets operations in flight continue for `grace` after a stop.
     #[must_use]
     pub fn with_grace(&self, grace: Duration) -> Self {
         Self { grace, ..self.clone() }
     }
 
-    /// Longest silence of a server that is asked something short.
+    /// Longest silence of a server after a short request.
     pub fn answer(&self) -> Duration {
         if self.is_hurried() { self.answer.min(HURRIED_ANSWER) } else { self.answer }
     }
 
-    /// Longest silence of a server that has a long piece of work to do.
+    /// Longest silence of a server during long work.
     pub fn work(&self) -> Duration {
         if self.is_hurried() { self.work.min(HURRIED_WORK) } else { self.work }
     }
 
-    /// How long a wait still goes on when the user has wanted an end.
+    /// Time that a wait may continue after a stop.
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// From now on what was made is removed. After a failure, or when the user has wanted an end, a server gets little
-    /// time for that; and what the user has wanted before ends nothing more.
+    /// Switches to clean-up. After a failure or a stop, a server gets little time for that, and an earlier stop
+    /// interrupts nothing more.
     pub fn leave(&self, failed: bool) {
         let how = match (self.ends.stop.load(Ordering::SeqCst), failed) {
             (true, _) => LEAVING_STOPPED,
@@ -111,12 +111,12 @@ impl Waits {
         self.ends.leaving.store(how, Ordering::SeqCst);
     }
 
-    /// True when no wait is to go on.
+    /// True if waits must end.
     pub fn is_stopped(&self) -> bool {
         self.ends.stop.load(Ordering::SeqCst) && self.ends.leaving.load(Ordering::SeqCst) != LEAVING_STOPPED
     }
 
-    /// Goes on only if the user has not wanted an end.
+    /// Fails if the user requested a stop.
     ///
     /// # Errors
     /// `Interrupted`.
@@ -124,10 +124,10 @@ impl Waits {
         if self.is_stopped() { Err(interrupted()) } else { Ok(()) }
     }
 
-    /// Sleeps between two looks at something.
+    /// Sleeps between two checks.
     ///
     /// # Errors
-    /// `Interrupted`, soon after the user wanted an end.
+    /// `Interrupted`, soon after the user requested a stop.
     pub fn pause(&self, length: Duration) -> Result<(), StoreError> {
         let mut left = length;
         while !left.is_zero() {
@@ -139,11 +139,11 @@ impl Waits {
         self.check()
     }
 
-    /// Looks at something every `interval` until it is as wanted, for as long as a long piece of work may take. `look` says
-    /// what is still so, until then; `next` is what to do where it stays so.
+    /// Calls `look` every `interval` until it succeeds, for as long as long work may take. Its inner error describes
+    /// the current state; `next` is the advice if that does not change.
     ///
     /// # Errors
-    /// What looking came to; `Broken` after all that time; as [`Waits::pause`].
+    /// Errors of `look`; `Broken` after all that time; as [`Waits::pause`].
     pub fn until<T>(
         &self,
         interval: Duration,
@@ -160,7 +160,7 @@ impl Waits {
             if began.elapsed() > most {
                 let what = format!("{still} after {} s", most.as_secs_f64());
                 return Err(StoreError::new(StoreErrorKind::Broken, what)
-                    .next(format!("{next}; where it only needs longer, raise `work_timeout`.")));
+                    .next(format!("{next}; if it only needs longer, raise `work_timeout`.")));
             }
             self.pause(interval)?;
         }
@@ -171,7 +171,7 @@ impl Waits {
     }
 }
 
-/// What a wait ends with when the user wants an end.
+/// The error of a wait that the user stopped.
 pub fn interrupted() -> StoreError {
     StoreError::new(StoreErrorKind::Interrupted, "stopped by the user")
 }
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(found.unwrap(), 7);
         let error = until(&waits, Box::new(|| Err("it is not there".to_owned()))).unwrap_err();
         assert_eq!(error.what, "it is not there after 0.005 s");
-        assert_eq!(error.next.unwrap(), "Look there; where it only needs longer, raise `work_timeout`.");
+        assert_eq!(error.next.unwrap(), "Look there; if it only needs longer, raise `work_timeout`.");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Enums whose values have one word each: in plans, in recordings, in JSON and in reports.
+//! Enums whose values have one word each, used in plans, recordings, JSON and reports.
 
-/// Defines an enum and, once, the word of each of its values: what serde writes, what `name` gives and `named` takes.
+/// Defines an enum and, once, the word of each value: serde writes it, `name` returns it and `named` parses it.
 #[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $Value:ident = $word:literal,)* }) => {
@@ -9,15 +9,15 @@ macro_rules! words {
         pub enum $Name { $($(#[$doc])* #[serde(rename = $word)] $Value,)* }
 
         impl $Name {
-            /// All of them, in order.
+            /// All values, in order.
             pub const ALL: [$Name; [$($word),*].len()] = [$($Name::$Value),*];
 
-            /// Its word, as in plans, recordings and reports.
+            /// The value's word in plans, recordings and reports.
             pub fn name(self) -> &'static str {
                 match self { $($Name::$Value => $word,)* }
             }
 
-            /// The one with this word.
+            /// Finds the value with this word.
             pub fn named(word: &str) -> Option<$Name> {
                 $Name::ALL.into_iter().find(|one| one.name() == word)
             }

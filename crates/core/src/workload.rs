@@ -1,41 +1,41 @@
-//! What is asked of a store, and what the right answer is.
+//! The operations for a store, and their correct answers.
 
 use crate::error::StoreError;
 use crate::layout::Layout;
 use crate::op::{Answer, KindId, OpKind, Outcome};
 use crate::value::{Value, ValueBuf, Values};
 
-/// Shares of operation kinds, by name. A share is relative to the sum.
+/// Shares of operation types, by name, relative to their sum.
 pub type Mix = Vec<(String, u32)>;
 
-/// Which stream of operations a phase wants.
+/// A stream of operations that a phase requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamSpec {
-    /// The load: every record once, `batch` to an operation, dealt to `clients` in turn.
+    /// The load: every record once, `batch` records per operation, dealt to `clients` in turn.
     Load {
-        /// Records to an operation.
+        /// Records per operation.
         batch: u32,
         /// Clients that share the load.
         clients: u32,
     },
-    /// One kind, again and again.
+    /// A single operation type, repeatedly.
     One {
-        /// Its name.
+        /// Name of the operation type.
         kind: String,
-        /// Clients that ask.
+        /// Number of clients.
         clients: u32,
     },
-    /// A mixture; keys that are written are owned by one client each.
+    /// A mixture. Each key that is written belongs to one client.
     Mix {
         /// The shares.
         mix: Mix,
-        /// Clients that ask.
+        /// Number of clients.
         clients: u32,
     },
 }
 
 impl StreamSpec {
-    /// Clients that share the operations.
+    /// Number of clients that share the operations.
     pub fn clients(&self) -> u32 {
         match self {
             StreamSpec::Load { clients, .. } | StreamSpec::One { clients, .. } | StreamSpec::Mix { clients, .. } => {
@@ -45,21 +45,21 @@ impl StreamSpec {
     }
 }
 
-/// A pure function (seed, client, cycle) -> operation. The seed is inside.
+/// A pure function (seed, client, cycle) → operation. The seed is part of the stream.
 pub trait Stream: Send + Sync {
-    /// Writes the parameters of operation `cycle` of `client` into `params`, which is empty on entry, and
-    /// returns its kind; `None` when this client has no more. Must not allocate once `params` has grown.
+    /// Writes the parameters of operation `cycle` of `client` into `params`, which is empty on entry, and returns its
+    /// type; `None` when this client has no more. Must not allocate once `params` has grown.
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId>;
 
-    /// How `client` gets through operations of kinds whose call is [`crate::Call::Steps`]; `None` when the stream has
-    /// no such kind. Asked for once a client, before the phase begins.
+    /// Returns the state machine with which `client` executes operations whose call is [`crate::Call::Steps`]; `None`
+    /// if the stream has no such operation type. Called once for each client, before the phase begins.
     fn steps(&self, _client: u32) -> Option<Box<dyn Steps>> {
         None
     }
 }
 
-/// Every record once, dealt to the clients in turn: operations of `kind` with `batch` records each, which `push` writes
-/// by their numbers, from 0.
+/// Returns a stream of every record once, dealt to the clients in turn: operations of `kind` with `batch` records
+/// each. `push` writes a record by its number, from 0.
 pub fn in_turn(
     kind: KindId,
     records: u64,
@@ -87,107 +87,108 @@ impl<F: Fn(u64, &mut ValueBuf) + Send + Sync> Stream for InTurn<F> {
     }
 }
 
-/// What is next within an operation of several steps.
+/// The next action within an operation of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send an operation of this kind with the parameters that were written. With `more` the next step is asked for
-    /// at once, without waiting for this one's answer (a pipeline). The session is told [`crate::Op::more`] only when
-    /// what follows is sent at once too, so a pipeline may also end with [`Step::Gather`], a sleep or the end. Where a
-    /// session takes fewer operations than a pipeline has, the pipeline goes in parts.
+    /// Send an operation of this type with the parameters that were written. With `more`, the next step is requested
+    /// immediately, without waiting for this one's answer (a pipeline). The session sees [`crate::Op::more`] only if
+    /// another step is sent immediately too, so a pipeline may also end with [`Step::Gather`], a sleep or the end. A
+    /// pipeline that is longer than the session's depth is sent in parts.
     Send {
-        /// The step's kind: one whose [`OpKind::step_of`] is the operation's.
+        /// Operation type of the step: one whose [`OpKind::step_of`] is the operation's.
         kind: KindId,
-        /// Whether the next step follows before the answer.
+        /// True if the next step follows before the answer.
         more: bool,
     },
-    /// The server is to answer what was sent so far, and the pipeline goes on without waiting for that.
+    /// Ask the server to answer the steps sent so far; the pipeline continues without waiting for that.
     Sync,
-    /// Wait for all answers of a pipeline that are still to come; nothing is sent.
+    /// Wait for all outstanding answers of a pipeline; nothing is sent.
     Gather,
-    /// Wait this many nanoseconds, whatever is still to be answered. It is part of the operation's time.
+    /// Wait this many nanoseconds, whatever is outstanding. The wait is part of the operation's time.
     Sleep(u64),
-    /// The operation is over, as soon as everything that was sent has its answer.
+    /// End the operation as soon as every step that was sent has its answer.
     End {
-        /// The kind it is counted as: its own, or another that says how it went (tried again).
+        /// Operation type to count it as: its own, or another that tells how it went (tried again).
         kind: KindId,
-        /// What it came to.
+        /// Outcome of the operation.
         outcome: Outcome,
     },
 }
 
-/// One client's way through operations of several steps on one session: transactions, scripts. What an operation
-/// begins with is a pure function of (seed, client, cycle); later steps may depend on answers. It decides itself what
-/// follows on an error: a rollback, another try, the end.
+/// State machine of one client's operations of several steps on one session: transactions, scripts. The first step is
+/// a pure function of (seed, client, cycle); later steps may depend on answers. The state machine decides what
+/// follows an error: a rollback, another try, the end.
 ///
-/// After a lost connection or a timeout no step is asked for any more: the operation is unknown, and
-/// [`Steps::begin`] is called for the next one. The same goes for an operation that is still not over when the phase
-/// ended as long ago as an answer may take.
+/// After a lost connection or a time-out, no further step is requested: the operation is unknown, and
+/// [`Steps::begin`] is called for the next one. The same holds for an operation that is still running when the
+/// longest time for an answer has passed since the end of the phase.
 pub trait Steps: Send {
-    /// Operation `cycle`, of `kind` and with `params`, both as [`Stream::op`] gave them, begins.
+    /// Begins operation `cycle`, of `kind` and with `params`, both as returned by [`Stream::op`].
     fn begin(&mut self, cycle: u64, kind: KindId, params: Values<'_>);
 
-    /// The step that is next. `params` is empty and takes its parameters. Must not allocate once it has grown.
+    /// Returns the next step and writes its parameters into `params`, which is empty on entry. Must not allocate once
+    /// `params` has grown.
     fn next(&mut self, params: &mut ValueBuf) -> Step;
 
-    /// The oldest step that had no answer came to `outcome`. Called before the next [`Steps::next`], except for steps
-    /// sent with `more`, whose answers come before the first step after the pipeline's end at the latest.
+    /// Receives the outcome of the oldest unanswered step. Called before the next [`Steps::next`], except for steps
+    /// sent with `more`, whose answers arrive before the first step after the pipeline's end at the latest.
     fn answered(&mut self, outcome: Outcome, answer: &Answer);
 
-    /// Says in `answer`, which is empty, why the operation that has just ended did so as an error, when that was not
-    /// a step's answer: a division by zero in a script.
+    /// Writes into `answer`, which is empty, the reason why the operation that has just ended failed, if no step's
+    /// answer is that reason: a division by zero in a script.
     fn failure(&self, _answer: &mut Answer) {}
 
-    /// What is wrong with the steps themselves, and where, when that is why the operation that has just ended is an
-    /// error: whoever wrote them has to mend them, and the phase ends with this error.
+    /// Returns the mistake in the user's steps, with its location, that made the operation that has just ended fail.
+    /// The phase ends with this error.
     fn mistake(&self) -> Option<StoreError> {
         None
     }
 }
 
-/// How a workload finds out how large data are that somebody else has made.
+/// A query for the size of data that the workload did not load itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extent {
-    /// The parameter that says how large the data are.
+    /// Parameter of the workload that gives the size of the data.
     pub param: &'static str,
-    /// What is counted, one and several: `row of pgbench_branches`, `rows of pgbench_branches`.
+    /// Name of the counted things, singular and plural: `row of pgbench_branches`, `rows of pgbench_branches`.
     pub of: [&'static str; 2],
-    /// The data are of one size only: to ask as if they were smaller would not be the same workload.
+    /// The data must have exactly this size, because operations on a part of it would be another workload.
     pub exact: bool,
-    /// What is asked for it.
+    /// Operation type of the query.
     pub kind: OpKind,
-    /// The kind asks for the record whose number [`Workload::record_key`] puts into its parameters, and numbers go from
-    /// 0 without a gap. Otherwise it answers with the size itself.
+    /// The query reads the record whose number [`Workload::record_key`] puts into its parameters, and numbers start
+    /// at 0 without gaps. Otherwise the query returns the size itself.
     pub by_record: bool,
 }
 
 /// A workload with its parameters set.
 pub trait Workload: Send + Sync {
-    /// What has to exist before; nothing, unless it says so.
+    /// Objects that must exist in the store before; none by default.
     fn layout(&self) -> &Layout {
         static NOTHING: Layout = Layout::NOTHING;
         &NOTHING
     }
 
-    /// All kinds of operation, by position.
+    /// All operation types, by position.
     fn kinds(&self) -> &[OpKind];
 
-    /// The stream a phase asks for, or a sentence that says why there is none.
+    /// Returns the stream for a phase, or a sentence with the reason why there is none.
     fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String>;
 
-    /// Where somebody wrote down what `kind` asks: `transfer.sql:3`. `None` when it is the workload's own.
+    /// Location of the user's text for an operation type: `transfer.sql:3`. `None` if the type is the workload's own.
     fn place(&self, _kind: KindId) -> Option<String> {
         None
     }
 
-    /// How it finds out how large data are that it has not loaded itself; `None` where that does not matter to it.
+    /// Query for the size of existing data; `None` if the size does not matter to the workload.
     fn extent(&self) -> Option<Extent> {
         None
     }
 
-    /// Appends the parameters with which the kind of [`Workload::extent`] asks for record `id`.
+    /// Appends the parameters with which the operation type of [`Workload::extent`] reads record `id`.
     fn record_key(&self, _id: u64, _params: &mut ValueBuf) {}
 
-    /// The right answers; `None` when this workload has none.
+    /// The correct answers; `None` if this workload has none.
     fn truth(&self) -> Option<&dyn Truth> {
         None
     }
@@ -197,13 +198,13 @@ pub trait Workload: Send + Sync {
         0
     }
 
-    /// Bytes of one record's own values, on average, for figures such as write amplification.
+    /// Average bytes of one record's own values, for figures such as write amplification.
     fn record_bytes(&self) -> u64 {
         0
     }
 }
 
-/// Which write a record's content is of.
+/// The write that a record's content comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// The load.
@@ -212,13 +213,14 @@ pub enum Version {
     Written {
         /// The client that owns the record.
         client: u32,
-        /// Its operation.
+        /// Number of that client's operation.
         cycle: u64,
     },
 }
 
 impl Version {
-    /// As one number for a record's stamp field: 0 for loaded; client in the upper 24 bits, cycle + 1 below.
+    /// Encodes the version as one number for a record's stamp field: 0 for loaded; client in the upper 24 bits, cycle
+    /// + 1 below.
     pub fn stamp(self) -> i64 {
         match self {
             Version::Loaded => 0,
@@ -226,7 +228,7 @@ impl Version {
         }
     }
 
-    /// The version of a stamp; `None` for numbers that are no stamp.
+    /// Decodes a stamp; `None` for numbers that are not a stamp.
     pub fn from_stamp(stamp: i64) -> Option<Version> {
         match stamp {
             0 => Some(Version::Loaded),
@@ -238,41 +240,42 @@ impl Version {
     }
 }
 
-/// What records a workload's store must hold: contents as a pure function of record and version.
+/// Expected records of a workload: contents as a pure function of record and version.
 ///
-/// A record is a row: the fields of the layout's collection, or a key and its value where there is none.
+/// A record is a row: the fields of the layout's collection, or a key and its value if there is none.
 pub trait Truth: Send + Sync {
-    /// The number of the record with this key: `0 .. record_count` for what the load wrote, and above for what is
-    /// inserted afterwards; `None` for keys that no record has.
+    /// The number of the record with this key: below `record_count` for records of the load, above it for later
+    /// inserts; `None` for keys that no record has.
     fn record_id(&self, key: Value<'_>) -> Option<u64>;
 
-    /// Appends the key of record `id`, and nothing else. As it stands, for rows that begin with their key.
+    /// Appends the key of record `id`, and nothing else. The default is right for rows that begin with their key.
     fn key(&self, id: u64, key: &mut ValueBuf) {
         let mut row = ValueBuf::new();
         self.row(id, Version::Loaded, &mut row);
         key.push(row.values().get(0));
     }
 
-    /// Which version a record read from the store claims to be; `None` when it is none.
+    /// The version that a record read from the store claims to be; `None` if it is not valid.
     fn version(&self, row: Values<'_>) -> Option<Version>;
 
-    /// The same of a row that is about to be written, which nobody has had a chance to spoil.
+    /// The version of a row that is about to be written, and that therefore cannot be damaged.
     fn written(&self, row: Values<'_>) -> Option<Version> {
         self.version(row)
     }
 
-    /// The same of what was read under the key of record `id`, without the key; `None` where reads give whole records.
+    /// The version of values that were read under the key of record `id`, without the key; `None` if reads return
+    /// whole records.
     fn version_under(&self, _id: u64, _values: Values<'_>) -> Option<Version> {
         None
     }
 
-    /// True when versions are told only of rows of which every byte is as that version made it: nobody else needs to
-    /// look at their contents.
+    /// True if versions are only reported for rows in which every byte is right for that version, so that callers
+    /// need not compare the contents.
     fn sees_contents(&self) -> bool {
         false
     }
 
-    /// Appends the values that version `version` of record `id` has, in the order of its fields.
+    /// Appends the values of version `version` of record `id`, in the order of its fields.
     fn row(&self, id: u64, version: Version, row: &mut ValueBuf);
 }
 

@@ -1,4 +1,4 @@
-//! Actions of a drive: what is done to the store's servers and disk while it is driven.
+//! Actions on the store's servers and disk during a drive.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::sweep::{Choices, Point};
 /// Most actions of a drive.
 const ACTIONS_MAX: usize = 100;
 
-/// An action with a choice of what goes wrong.
+/// An action, with a choice of faults.
 pub(crate) struct ActionDraft {
     at_ns: u64,
     what: Choices<ActionKind>,
@@ -21,19 +21,19 @@ pub(crate) struct ActionDraft {
 }
 
 impl ActionDraft {
-    /// It at a point of the sweep.
+    /// The action at a point of the sweep.
     pub(crate) fn at(&self, point: &mut Point<'_>) -> Action {
         Action { at_ns: self.at_ns, what: self.what.at(point) }
     }
 
-    /// Where it stands, if it is done to a disk.
+    /// Location of the action, if it is one on a disk.
     pub(crate) fn of_disk(&self) -> Option<Range<usize>> {
         self.what.values().any(|what| what.is_of_disk()).then(|| self.span.clone())
     }
 }
 
 impl Reading<'_> {
-    /// The actions of a drive, in the order of their times.
+    /// Reads the actions of a drive, ordered by time.
     pub(crate) fn actions(&self, phase: &str, drive: &Section<'_>) -> Option<Vec<ActionDraft>> {
         let Some(node) = drive.get("action") else { return Some(Vec::new()) };
         let tables = self.tables(&node)?;
@@ -69,7 +69,7 @@ impl Reading<'_> {
         Some(Choices::fixed(kind, node.span))
     }
 
-    /// The words of the fault device's control.
+    /// Reads a fault, in the words of the fault device's control protocol.
     fn fault(&self, node: &Node<'_>) -> Option<Fault> {
         let text = self.text(node)?;
         text.parse().ok().or_else(|| {
@@ -78,7 +78,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Reports that the disk of `store` cannot do what is at `span`, if it cannot.
+    /// Reports the action at `span` if the disk of `store` does not support faults.
     pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
         if store.is_private() && Disk::of(&store.params).is_some() {
             return;

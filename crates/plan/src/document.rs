@@ -1,7 +1,7 @@
-//! The text of a plan as nodes that know where they stand, and typed ways to read them.
+//! The text of a plan as nodes with locations, and typed ways to read them.
 //!
-//! A reader that finds something wrong reports it to [`Reading`] and returns `None`, so that one pass over
-//! a text finds everything that is wrong with it.
+//! A reader that finds a mistake reports it to [`Reading`] and returns `None`, so that one pass over a text finds all
+//! mistakes in it.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -18,10 +18,10 @@ use crate::nearest;
 use crate::quantity::{self, Dimension};
 use crate::sweep::{Choices, Dimensions};
 
-/// Most problems that are kept; a text with more of them is no plan.
+/// Most mistakes that are kept; a text with more of them is not a plan.
 const PROBLEMS_MAX: usize = 50;
 
-/// A text on its way to being a plan.
+/// A plan that is being read.
 pub(crate) struct Reading<'c> {
     pub(crate) catalogue: &'c Catalogue,
     /// Reads the files that the plan names.
@@ -32,16 +32,16 @@ pub(crate) struct Reading<'c> {
     pub(crate) dimensions: RefCell<Dimensions>,
 }
 
-/// A value and where it stands.
+/// A value and its location.
 #[derive(Clone)]
 pub(crate) struct Node<'a> {
-    /// The key it stands under, for messages.
+    /// The value's key, for messages.
     pub(crate) key: &'a str,
     pub(crate) kind: Kind<'a>,
     pub(crate) span: Range<usize>,
 }
 
-/// What a value is.
+/// The type and content of a value.
 #[derive(Clone)]
 pub(crate) enum Kind<'a> {
     Text(&'a str),
@@ -57,15 +57,15 @@ pub(crate) enum Kind<'a> {
 /// A table whose keys are known.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
-    /// What it is, for messages: `a drive phase`, `[goals]`.
+    /// Description for messages: `a drive phase`, `[goals]`.
     pub(crate) what: String,
     pub(crate) table: &'a dyn TableLike,
     pub(crate) span: Range<usize>,
-    /// Its keys; none where they are names of other things.
+    /// The table's keys; empty if they are names of other things.
     pub(crate) keys: &'static [&'static [Key]],
 }
 
-/// Reads a value as what is declared of its key says.
+/// Reads a value of the type that its key declares.
 pub(crate) type Read<R, T> = fn(&R, &Node<'_>, &Takes) -> Option<T>;
 
 impl<'a> Node<'a> {
@@ -89,7 +89,7 @@ impl<'a> Node<'a> {
             Item::Table(table) => Kind::Table(table),
             Item::ArrayOfTables(tables) => Kind::Tables(tables),
         };
-        // A table that is only implied (`[a.b]` without `[a]`) stands where its key does.
+        // A table that is only implied (`[a.b]` without `[a]`) has the location of its key.
         Some(Node { key, kind, span: item.span().unwrap_or_else(|| otherwise.clone()) })
     }
 
@@ -111,7 +111,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What it is, for messages.
+    /// Describes the value for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
             Kind::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
@@ -149,33 +149,33 @@ impl<'a> Section<'a> {
         all
     }
 
-    /// What is declared of its key `name`.
+    /// The declaration of the key `name`.
     ///
     /// # Panics
-    /// When it has no such key.
+    /// If the table has no such key.
     pub(crate) fn key(&self, name: &str) -> &'static Key {
         self.keys.iter().copied().flatten().find(|key| key.name == name).expect("a key of this table")
     }
 
-    /// Where `key` itself stands.
+    /// The location of `key` itself.
     pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
         self.table.key(key).and_then(|key| key.span()).unwrap_or_else(|| self.span.clone())
     }
 }
 
 impl Reading<'_> {
-    /// Reports that something is wrong.
+    /// Reports a mistake.
     pub(crate) fn problem(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) {
         self.problem_in(&self.source, span, what.into(), help);
     }
 
-    /// Reports it of what nothing can be made of then.
+    /// Reports a mistake that leaves nothing to return.
     pub(crate) fn refuse<T>(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) -> Option<T> {
         self.problem(span, what, help);
         None
     }
 
-    /// Reports that something is wrong in `source`. What is known already is not said again.
+    /// Reports a mistake in `source`, unless it was reported already.
     pub(crate) fn problem_in(&self, source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) {
         let mut problems = self.problems.borrow_mut();
         let problem = Problem::new(source, span, what, help);
@@ -185,7 +185,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A table with these keys. Reports all others.
+    /// Reads a table with these keys. Reports all others.
     pub(crate) fn section<'a>(
         &self,
         node: &Node<'a>,
@@ -197,13 +197,14 @@ impl Reading<'_> {
         Some(section)
     }
 
-    /// Reports every key of `section` that it does not have.
+    /// Reports every unknown key of `section`.
     pub(crate) fn known_keys(&self, section: &Section<'_>) {
         let known: Vec<&str> = section.keys.iter().copied().flatten().map(|key| key.name).collect();
         self.known_names(section, &known, &|_| None);
     }
 
-    /// Reports every key of `section` that is not one of `known`; `elsewhere` says where else it belongs, if it does.
+    /// Reports every key of `section` that is not one of `known`; `elsewhere` says where the key belongs, if that is
+    /// known.
     pub(crate) fn known_names(
         &self,
         section: &Section<'_>,
@@ -219,8 +220,8 @@ impl Reading<'_> {
         }
     }
 
-    /// What `read` makes of the value under a key, or of what stands for it where it is left out. `None`: it is wrong, or
-    /// nothing stands for it.
+    /// Reads the value of a key, or its default with `read`. Returns `None` after a mistake, or if there is no
+    /// default.
     pub(crate) fn value<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<T> {
         match section.get(name) {
             Some(node) => read(self, &node, &section.key(name).takes),
@@ -228,12 +229,12 @@ impl Reading<'_> {
         }
     }
 
-    /// The same of a key that may be left out.
+    /// Reads the value of an optional key.
     pub(crate) fn given<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<Option<T>> {
         section.get(name).map_or(Some(None), |node| read(self, &node, &section.key(name).takes).map(Some))
     }
 
-    /// As [`Reading::value`], of a key that may be a list: one of the part `scope` of the plan.
+    /// Reads the value of a key that may be a list. `scope` is the part of the plan that the key is in.
     pub(crate) fn swept<T>(
         &self,
         section: &Section<'_>,
@@ -254,7 +255,7 @@ impl Reading<'_> {
         read(self, &Node::of_value(key.name, &value, &(0..0)), &key.takes)
     }
 
-    /// The value under `key`, which has to be there.
+    /// The value of a required `key`.
     pub(crate) fn required<'a>(&self, section: &Section<'a>, key: &str, example: &str) -> Option<Node<'a>> {
         let node = section.get(key);
         if node.is_none() {
@@ -267,7 +268,7 @@ impl Reading<'_> {
         node
     }
 
-    /// A value as it stands in the text, without the quotes of a text.
+    /// A value as written in the text, without the quotes of a text.
     pub(crate) fn written(&self, node: &Node<'_>) -> String {
         match node.kind {
             Kind::Text(text) => text.to_owned(),
@@ -297,7 +298,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A whole number in `range`.
+    /// Reads an integer in `range`.
     pub(crate) fn int(&self, node: &Node<'_>, range: RangeInclusive<i64>) -> Option<i64> {
         let Kind::Int(number) = node.kind else {
             return self.wrong_type(node, "a whole number without unit or quotes");
@@ -313,7 +314,7 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), None)
     }
 
-    /// A whole number or a time in nanoseconds, as `takes` has it.
+    /// Reads an integer or a time in nanoseconds, as `takes` declares.
     pub(crate) fn whole(&self, node: &Node<'_>, takes: &Takes) -> Option<u64> {
         match *takes {
             Takes::Time(least, most) => self.duration(node, least..=most),
@@ -322,12 +323,12 @@ impl Reading<'_> {
         }
     }
 
-    /// The same of a number that is small.
+    /// Reads an integer that fits into 32 bits.
     pub(crate) fn count(&self, node: &Node<'_>, takes: &Takes) -> Option<u32> {
         self.whole(node, takes).and_then(|number| u32::try_from(number).ok())
     }
 
-    /// A share in percent, as `takes` has it.
+    /// Reads a share in per cent, within the limits of `takes`.
     pub(crate) fn share(&self, node: &Node<'_>, takes: &Takes) -> Option<f64> {
         let Takes::Share(least, most) = *takes else { return None };
         let share = self.quantity(node, Dimension::Share)?;
@@ -337,19 +338,19 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), format!("`{}` must be {least}% to {most}%", node.key), None)
     }
 
-    /// One of the words that `takes` has.
+    /// Reads any of the words of `takes`.
     pub(crate) fn one_of<'a>(&self, node: &Node<'a>, takes: &Takes) -> Option<&'a str> {
         let Takes::Word(what, words) = *takes else { return None };
         self.word(node, what, words)
     }
 
-    /// The same as the value that it names.
+    /// Reads any of the words of `takes` as the value that it names.
     pub(crate) fn named<T: DeserializeOwned>(&self, node: &Node<'_>, takes: &Takes) -> Option<T> {
         let word = self.one_of(node, takes)?;
         T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(word)).ok()
     }
 
-    /// A finite number, whole or not.
+    /// Reads a finite number, with or without decimals.
     pub(crate) fn number(&self, node: &Node<'_>) -> Option<f64> {
         match node.kind {
             Kind::Int(number) => Some(number as f64),
@@ -358,7 +359,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A number with a unit, in base units.
+    /// Reads a number with a unit, in base units.
     pub(crate) fn quantity(&self, node: &Node<'_>, dimension: Dimension) -> Option<f64> {
         let wrong = match node.kind {
             Kind::Text(text) => match quantity::parse(text, dimension) {
@@ -378,7 +379,7 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), what, help)
     }
 
-    /// A time in nanoseconds.
+    /// Reads a time in nanoseconds.
     pub(crate) fn duration(&self, node: &Node<'_>, range: RangeInclusive<u64>) -> Option<u64> {
         let ns = self.quantity(node, Dimension::Time)?.round();
         if ns >= *range.start() as f64 && ns <= *range.end() as f64 {
@@ -389,7 +390,7 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), what, None)
     }
 
-    /// A word of `known`; `what` names the kind of thing, `label` its list.
+    /// Reads a word of `known`; `what` names the kind of word.
     pub(crate) fn word<'a>(&self, node: &Node<'a>, what: &str, known: &[&str]) -> Option<&'a str> {
         let word = self.text(node)?;
         if known.contains(&word) {
@@ -399,7 +400,7 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), what, Some(nearest::help(word, "there are", known)))
     }
 
-    /// A table.
+    /// Reads a table.
     pub(crate) fn table<'a>(&self, node: &Node<'a>, what: &str) -> Option<Section<'a>> {
         match node.kind {
             Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone(), keys: &[] }),
@@ -407,14 +408,14 @@ impl Reading<'_> {
         }
     }
 
-    /// A list of tables: `[[key]]`, or tables in brackets.
+    /// Reads a list of tables: `[[key]]`, or tables in brackets.
     pub(crate) fn tables<'a>(&self, node: &Node<'a>) -> Option<Vec<Node<'a>>> {
         let wanted = || format!("a list of tables, each begun with [[{}]]", node.key);
         node.elements().or_else(|| self.wrong_type(node, &wanted()))
     }
 }
 
-/// `text`, cut to a length that fits into a message.
+/// Cuts `text` to a length that fits into a message.
 pub(crate) fn short(text: &str) -> String {
     if text.chars().count() <= 60 {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What is wrong with a plan, and where.
+//! Mistakes in a plan, with their locations.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use miette::{Diagnostic, MietteError, MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents};
 use plimsoll_core::shown::{clean, lines};
 
-/// Everything that is wrong with a plan: at least one [`Problem`], in the order of the text.
+/// All mistakes in a plan: at least one [`Problem`], in the order of the text.
 ///
-/// As a [`Diagnostic`] it shows each with its line; of one alone show that one. Passwords in the text are masked before
-/// anything is shown.
+/// As a [`Diagnostic`] it shows each mistake with its line; show a single mistake as the [`Problem`] itself.
+/// Passwords in the text are masked before anything is shown.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{}", self.words())]
 pub struct PlanError {
@@ -18,7 +18,7 @@ pub struct PlanError {
     problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// A mistake in a plan.
 #[derive(Debug, Clone, thiserror::Error, Diagnostic)]
 #[error("{what}")]
 pub struct Problem {
@@ -28,12 +28,12 @@ pub struct Problem {
     #[source_code]
     text: Arc<Source>,
     span: Range<usize>,
-    /// What is underlined: of a very long line no more than is shown.
+    /// Underlined part of the text; shortened in a very long line.
     #[label]
     shown: SourceSpan,
 }
 
-/// A text that problems point into.
+/// A text that mistakes refer to.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Without passwords.
@@ -41,12 +41,12 @@ pub(crate) struct Source {
     shown: NamedSource<String>,
 }
 
-/// Bytes of a line up to which it is shown whole.
+/// Longest line in bytes that is shown whole.
 const LINE_BYTES_MAX: usize = 240;
-/// Characters that are shown of a longer one, on each side of where a problem begins.
+/// Characters that are shown of a longer line, on each side of the start of the mistake.
 const AROUND: usize = 60;
 
-/// A very long line is shown around the place that is meant only, without the lines beside it.
+/// Of a very long line, only the part around the mistake is shown, without adjacent lines.
 impl SourceCode for Source {
     fn read_span<'a>(
         &'a self,
@@ -77,7 +77,7 @@ impl SourceCode for Source {
     }
 }
 
-/// `text` as it may be shown, each character where it was.
+/// Replaces control characters in `text`, without moving the other characters.
 fn without_control(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -108,18 +108,18 @@ impl PlanError {
     fn words(&self) -> String {
         match self.problems.as_slice() {
             [only] => only.what.clone(),
-            several => format!("{} things are wrong with the plan `{}`", several.len(), self.name),
+            several => format!("{} mistakes in the plan `{}`", several.len(), self.name),
         }
     }
 
-    /// What is wrong, in the order of the text.
+    /// The mistakes, in the order of the text.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
 impl Problem {
-    /// `span` is brought into the text and onto boundaries of characters.
+    /// Moves `span` into the text and onto character boundaries.
     pub(crate) fn new(source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) -> Problem {
         let text = &source.text;
         let boundary =
@@ -134,27 +134,27 @@ impl Problem {
         Problem { what: lines(what), help, text: Arc::clone(source), span: start..end, shown }
     }
 
-    /// What is wrong, in one sentence without a full stop.
+    /// Description, in one sentence without a full stop.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// What to write instead, if that can be said.
+    /// Correction, if there is an obvious one.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// The bytes of the text that are meant.
+    /// Byte range of the mistake in the text.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// What stands there.
+    /// Text of the mistake.
     pub fn meant(&self) -> &str {
         self.text.text.get(self.span.clone()).unwrap_or_default()
     }
 
-    /// Name of the text that `span` points into: the plan's, or `--on`.
+    /// Name of the text that `span` refers to: the plan's, or `--on`.
     pub fn source_name(&self) -> &str {
         self.text.shown.name()
     }

@@ -1,4 +1,4 @@
-//! From drafts to trials: one for each store and each point of the grid that makes a difference.
+//! Expansion of drafts into trials: one for each store and each point of the grid that makes a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::stores::StoreDraft;
 use crate::sweep::{Choices, Point, TRIALS_MAX};
 use crate::workload::WorkloadDraft;
 
-/// Everything that a trial is made of, with choices.
+/// All parts of a trial, with choices.
 pub(crate) struct Drafts<'d, 'c> {
     pub(crate) stores: Vec<StoreDraft<'c>>,
     pub(crate) seed: Choices<u64>,
@@ -22,11 +22,11 @@ pub(crate) struct Drafts<'d, 'c> {
     pub(crate) phases: Vec<PhaseDraft>,
 }
 
-/// The name of the workload's parameter that says how indexes are kept.
+/// Name of the workload's parameter for the kind of index.
 const INDEX: &str = "index";
 
 impl<'c> Reading<'c> {
-    /// The trials, and what was left out and why. Reports combinations that cannot be.
+    /// Returns the trials, and the combinations that were left out, with reasons. Reports impossible combinations.
     pub(crate) fn expand(&self, drafts: &Drafts<'_, 'c>, series: &Series) -> (Vec<Trial>, Vec<String>) {
         let Some(points) = self.points(drafts.stores.len(), series) else {
             return (Vec::new(), Vec::new());
@@ -53,8 +53,8 @@ impl<'c> Reading<'c> {
         (self.in_order(&trials, series), left_out)
     }
 
-    /// Every point as often as it is to be run. By lot only among trials on one and the same data, once around for
-    /// each repeat: what has to be loaded again stays together.
+    /// Repeats every point. The order is only random among trials on the same data, one round for each repeat, so
+    /// that data is loaded as seldom as possible.
     fn in_order(&self, points: &[Trial], series: &Series) -> Vec<Trial> {
         let count = points.len().saturating_mul(series.repeats as usize);
         if count > TRIALS_MAX {
@@ -84,8 +84,8 @@ impl<'c> Reading<'c> {
         trials
     }
 
-    /// The points of the sweep, an index into the list of each dimension: by the order of the text, the first list
-    /// outermost. `None` when there are too many.
+    /// The points of the sweep, as an index into the list of each dimension, in the order of the text, with the first
+    /// list outermost. `None` if there are too many.
     fn points(&self, stores: usize, series: &Series) -> Option<Vec<Vec<usize>>> {
         let dimensions = self.dimensions.borrow();
         let mut order: Vec<usize> = (0..dimensions.0.len()).collect();
@@ -100,7 +100,7 @@ impl<'c> Reading<'c> {
                     point[at] = index;
                     point.clone()
                 });
-                // A list that may not leave its first value here may go to no other.
+                // If a list cannot leave its first value here, its other values are impossible too.
                 values.take_while(|point| series.has(point))
             };
             points = points.iter().flat_map(along).take(points_max + 1).collect();
@@ -116,7 +116,7 @@ impl<'c> Reading<'c> {
         Some(points)
     }
 
-    /// Whether the store speaks what the workload needs; reports if not.
+    /// True if the store speaks the workload's interfaces; otherwise reports it.
     fn speaks(&self, store: &StoreDraft<'_>, workload: &WorkloadSpec) -> bool {
         let spec = store.kind.spec();
         let missing: Vec<&str> = workload
@@ -141,16 +141,19 @@ impl<'c> Reading<'c> {
             missing.join("` and `"),
             workload.name
         );
-        let help =
-            if able.is_empty() { "no store here does".to_owned() } else { format!("these do: {}", able.join(", ")) };
+        let help = if able.is_empty() {
+            "no store of this build does".to_owned()
+        } else {
+            format!("these do: {}", able.join(", "))
+        };
         self.problem_in(&store.source, store.span.clone(), what, Some(help));
         false
     }
 
-    /// Whether the workload's statements are written for the store's SQL; reports if not.
+    /// True if the workload's statements are written for the store's SQL; otherwise reports it.
     fn understands(&self, store: &StoreDraft<'_>, workload: &WorkloadSpec) -> bool {
         let spec = store.kind.spec();
-        // What keeps nothing understands everything.
+        // A store that keeps no data accepts any statement.
         if workload.dialects.is_empty()
             || !spec.keeps_data
             || spec.dialect.is_some_and(|dialect| workload.dialects.contains(&dialect))
@@ -164,7 +167,8 @@ impl<'c> Reading<'c> {
         false
     }
 
-    /// One trial; or why it is left out, or `Err(None)` when a coordinate that makes no difference is not at its start.
+    /// Returns a trial, the reason why it is left out, or `Err(None)` if a coordinate that makes no difference is not
+    /// at its start.
     fn trial(
         &self,
         drafts: &Drafts<'_, 'c>,
@@ -212,8 +216,8 @@ impl<'c> Reading<'c> {
         Ok(Trial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
     }
 
-    /// Reports what this phase asks and this store cannot do, or what has to come before. Of a durability that is swept, and of
-    /// which the store can do another, why the point is left out.
+    /// Reports requirements of a phase that the store does not meet, and phases that must come before. If a swept
+    /// durability is not supported, but another one of the sweep is, returns the reason to leave the point out.
     fn fits(
         &self,
         draft: &PhaseDraft,
@@ -228,7 +232,7 @@ impl<'c> Reading<'c> {
         }
         if let Some(choices) = &draft.step.durability {
             let (durability, span) = choices.spanned(point);
-            // What nobody said is as the store can do it.
+            // A durability that was not set is as the store can provide it.
             let is_said = *durability != Durability::AsConfigured && !draft.durability_is_default;
             if is_said && !spec.durabilities.contains(durability) {
                 let able = spec.durabilities.iter().chain(&[Durability::AsConfigured]);
@@ -245,7 +249,7 @@ impl<'c> Reading<'c> {
         let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
         let needs_load = match draft.kind {
             PhaseKind::Check => true,
-            // Statements may fill their tables themselves; records come from a load only.
+            // Statements may fill their tables themselves; records only come from a load.
             PhaseKind::Ask | PhaseKind::Drive => workload.interfaces.contains(&Interface::Records),
             _ => false,
         };
@@ -257,7 +261,8 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// Why this store cannot keep indexes as the workload's parameter `index` says; `None` if it can, or nothing is said.
+/// The reason why the store cannot keep indexes as the workload's parameter `index` requires; `None` if it can, or if
+/// nothing is required.
 fn missing_index(store: &StoreDraft<'_>, workload: &WorkloadSpec, params: &Params) -> Option<String> {
     let spec = workload.params.iter().find(|param| param.name == INDEX)?;
     if !matches!(spec.param_type, ParamType::OneOf(_)) {
@@ -269,8 +274,8 @@ fn missing_index(store: &StoreDraft<'_>, workload: &WorkloadSpec, params: &Param
     }
     let name = &store.store.label;
     Some(match mode {
-        IndexMode::None => format!("{name} cannot go without an index"),
-        IndexMode::Own => format!("{name} has no index of its own"),
+        IndexMode::None => format!("{name} needs an index"),
+        IndexMode::Own => format!("{name} has no native index"),
         IndexMode::Keyindex => format!("{name} has no key-value interface to keep index keys in"),
     })
 }

@@ -1,4 +1,4 @@
-//! What formulas may name: phases, and labels with their values.
+//! Names that formulas may use: phases, and labels with their values.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use crate::phases::PhaseDraft;
 use crate::stores::StoreDraft;
 use crate::workload::WorkloadDraft;
 
-/// The label that names a kind of operation and not a trial: `mixed.p99[op=read]`.
+/// The label that selects an operation type and not a trial: `mixed.p99[op=read]`.
 pub(crate) const OP: &str = "op";
 
-/// What a formula may name.
+/// Names that formulas may use.
 pub(crate) struct Names<'p> {
     phases: &'p [PhaseDraft],
-    /// Labels, with their values as written; `None` where any value may be meant.
+    /// Labels, with their values as written; `None` if any value is allowed.
     labels: BTreeMap<String, Option<Vec<String>>>,
 }
 
 impl Reading<'_> {
-    /// The names that the plan gives. `stores` are those that it names and those that it runs on.
+    /// Collects the names of the plan. `stores` are those that it names and those that it runs on.
     pub(crate) fn names<'p>(
         &self,
         phases: &'p [PhaseDraft],
@@ -30,7 +30,7 @@ impl Reading<'_> {
         stores: &[&[StoreDraft<'_>]],
     ) -> Names<'p> {
         let mut labels: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
-        // A parameter that is not swept is the same in all trials: naming it is no use, but not wrong.
+        // A parameter that is not swept is the same in all trials: naming it is useless, but no mistake.
         for param in workload.spec.params {
             labels.insert(param.name.to_owned(), None);
         }
@@ -55,7 +55,7 @@ impl Reading<'_> {
         Names { phases, labels }
     }
 
-    /// Checks that a formula can be read, and that what it names is there.
+    /// Checks the syntax of a formula, and the names in it.
     pub(crate) fn formula(&self, node: &Node<'_>, text: &str, names: &Names<'_>) {
         let formula = match Formula::parse(text) {
             Ok(formula) => formula,
@@ -76,7 +76,7 @@ impl Reading<'_> {
                     self.problem(span, what, Some(nearest::help(&term.phase, "phases", phases)));
                 }
             }
-            // The brackets begin after `phase.quantity`; labels and values stand in them in the order of the term.
+            // The brackets begin after `phase.quantity`; labels and values follow in the order of the term.
             let mut from = at + term.phase.len() + 1 + term.quantity.len();
             for (label, value) in &term.labels {
                 let (label_at, value_at) = places(text, &mut from, label, value);
@@ -106,7 +106,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Checks that phases like `phase` have what `term`, which stands at a byte of the text, wants of it.
+    /// Checks that phases like `phase` have the quantity of `term`, which is at byte `at` of the text.
     fn quantity_of(&self, node: &Node<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
         let (kind, name) = (phase.kind, term.quantity.as_str());
         let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
@@ -114,13 +114,13 @@ impl Reading<'_> {
             let what = format!("in the formula: a `{}` phase has no `{}`", kind.name(), short(name));
             self.problem(span(), what, Some(nearest::help(name, "it has", &quantity::of_phase(kind))));
         } else if term.labels.iter().any(|(label, _)| label == OP) && !quantity::is_by_operation(name) {
-            let what = format!("in the formula: `{}` is of all operations together: it has no `{OP}`", short(name));
+            let what = format!("in the formula: `{}` covers all operations together: it has no `{OP}`", short(name));
             let by = quantity::of_phase(kind).into_iter().filter(|name| quantity::is_by_operation(name));
             self.problem(span(), what, Some(nearest::help(name, "by operation", by)));
         }
     }
 
-    /// The place in the file of `length` bytes at offset `at` of a text. The whole text where escapes are in the way.
+    /// The location in the file of `length` bytes at offset `at` of a text. The whole text if it contains escapes.
     fn inside(&self, node: &Node<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
         let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
         match raw.find(text).filter(|_| !text.is_empty()) {
@@ -133,7 +133,7 @@ impl Reading<'_> {
     }
 }
 
-/// Where a label and its value stand at or after `from`, which goes on behind them.
+/// Locations of a label and its value at or after `from`, which is moved behind them.
 fn places(text: &str, from: &mut usize, label: &str, value: &str) -> (usize, usize) {
     let mut next = |word: &str| {
         let at = text.get(*from..).and_then(|rest| rest.find(word)).map_or(*from, |offset| *from + offset);

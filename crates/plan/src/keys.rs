@@ -1,6 +1,6 @@
-//! Every key of a plan, said once: what stands under it, what stands for it where it is left out, and what it is for.
+//! Definitions of all keys of a plan: type of the value, default and description.
 //!
-//! The parser's checks, the JSON Schema, the options of the command line and the tables of the book are made of these.
+//! The parser's checks, the JSON Schema, the command line's options and the book's tables are generated from them.
 
 use crate::model::PhaseKind;
 use crate::quantity::{TIME_NS_MAX, show_ns};
@@ -8,30 +8,30 @@ use crate::quantity::{TIME_NS_MAX, show_ns};
 /// A key of one of a plan's tables.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What stands under it.
+    /// Type of the value.
     pub takes: Takes,
-    /// It may be a list, whose values are swept.
+    /// Accepts a list of values, which is swept.
     pub is_swept: bool,
-    /// What stands for it where it is left out.
+    /// Default value.
     pub unless: Unless,
-    /// What it is for: one line, without a full stop.
+    /// Description: one line, without a full stop.
     pub help: &'static str,
-    /// The option of the command line that it is, and the letter that does as well.
+    /// Name and letter of the command line's option for it.
     pub option: Option<(&'static str, Option<char>)>,
-    /// Where the book says more: a link; empty where it does not.
+    /// Link to an explanation in the book; empty if there is none.
     see: &'static str,
 }
 
-/// What stands under a key.
+/// The type of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Takes {
     /// A text.
     Text,
     /// `true` or `false`.
     Flag,
-    /// A whole number between these, both included.
+    /// An integer between these, both included.
     Whole(i64, i64),
     /// Any number.
     Number,
@@ -43,33 +43,33 @@ pub enum Takes {
     Rate,
     /// A share between these per cent, both included.
     Share(f64, f64),
-    /// One of these words. Before them stands what such a word is, for messages.
+    /// Any of these words. The first text names the kind of word, for messages.
     Word(&'static str, &'static [&'static str]),
-    /// Processors by number.
+    /// Processor numbers.
     Processors,
     /// A time, or `auto`.
     Warmup,
-    /// Kinds of operation with their shares.
+    /// Operation types with their shares.
     Mix,
-    /// A rate, or a table that says how it changes.
+    /// A rate, or a table that describes a changing rate.
     RateShape,
-    /// The name of a kind of operation.
+    /// Name of an operation type.
     Kind,
     /// Stages of a load, one after the other.
     Stages,
     /// A think time.
     Think,
-    /// What a phase does.
+    /// Kind of a phase.
     Step,
     /// Labels of trials with their values.
     Labels,
     /// Codes of errors with shares.
     Codes,
-    /// When a disk loses power.
+    /// Moment of a power cut.
     Cut,
-    /// Whose power goes: a word, or a node's number.
+    /// Nodes that lose power: a word, or a node's number.
     PowerNode,
-    /// What a disk does wrong.
+    /// A disk fault.
     Fault,
     /// Names of samplers.
     Samplers,
@@ -85,22 +85,22 @@ pub enum Takes {
     Table(&'static [Key]),
     /// Tables with these keys.
     Tables(&'static [Key]),
-    /// Names with their texts.
+    /// Texts by name.
     Texts,
-    /// The same, or a list of `Name: value`.
+    /// HTTP header fields: texts by name, or a list of `Name: value`.
     Headers,
-    /// A status of HTTP, or some.
+    /// HTTP statuses.
     Statuses,
 }
 
-/// What stands for a key that is left out.
+/// Default value of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Unless {
-    /// It must not be.
+    /// None: the key is required.
     Needed,
-    /// This value, as it would be written.
+    /// This value, as written in a plan.
     Is(&'static str),
-    /// What these words say.
+    /// A default that these words describe.
     Else(&'static str),
 }
 
@@ -137,7 +137,7 @@ impl Key {
         Key { see: link, ..self }
     }
 
-    /// What stands for the option's value in its help: `TIME,…` where several are swept.
+    /// Placeholder for the option's value in the help: `TIME,…` if several values are swept.
     pub fn placeholder(&self) -> &'static str {
         let (one, several) = match self.takes {
             Whole(..) => ("N", "N,…"),
@@ -163,23 +163,23 @@ const fn key(name: &'static str, takes: Takes, unless: Unless, help: &'static st
     Key { name, takes, is_swept: false, unless, help, option: None, see: "" }
 }
 
-/// Names, in a list of samplers, all that are read by default.
+/// Word that stands for all default samplers in a list of samplers.
 pub const SAMPLERS_DEFAULT: &str = "default";
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// How many there may be of clients and workers, and of records to an operation and questions of a phase.
+/// Limits of the number of clients or workers; below, of the records per operation and the repetitions of a question.
 pub(crate) const CLIENTS: Takes = Whole(1, 100_000);
 const COUNT: Takes = Whole(1, 10_000_000);
-/// How long a server may be allowed to be silent: 100 ms to a day.
+/// Limits of a time-out for a server's silence: 100 ms to a day.
 const SILENCE: Takes = Time(SECOND_NS / 10, 86_400 * SECOND_NS);
-/// How long anything may last that lasts: a millisecond at least.
+/// Limits of a duration: at least a millisecond.
 const LENGTH: Takes = Time(1_000_000, TIME_NS_MAX);
 const PERCENTILE: Takes = Time(1, 3_600 * SECOND_NS);
-const NOWHERE: Unless = Else("where the system puts it");
+const NOWHERE: Unless = Else("chosen by the system");
 const NONE: Unless = Else("none");
 const OPTIONAL: Unless = Else("");
 
-/// Tables of keys, a key to a line: what it takes, what stands for it, what it is for, and what else is so.
+/// Defines tables of keys, one key per line: name, type, default, description and further properties.
 macro_rules! keys {
     ($($(#[$doc:meta])* $table:ident {
         $($name:tt: $takes:expr, $unless:expr, $help:literal $(, $is:ident $(= $of:expr)?)*;)*
@@ -190,129 +190,129 @@ macro_rules! keys {
 }
 
 keys! {
-    /// Keys of a plan itself.
+    /// Keys of the plan itself.
     PLAN {
-        title: Text, Else("the plan's name"), "One line that says what it is about";
-        question: Text, NONE, "The question it answers";
-        answer: Text, NONE, "The answer in a sentence, with names of figures in braces: `{load, plain}` becomes its values", see = "#figures";
-        source: Text, NONE, "Where its published figures come from";
-        stores: Stores, Else("needed, here or by `--on`"), "What it runs on: names, URLs or tables; `--on` replaces them", see = "#stores";
+        title: Text, Else("the plan's name"), "Short description of the plan";
+        question: Text, NONE, "Question that the plan answers";
+        answer: Text, NONE, "Answer in a sentence, with names of figures in braces: `{load, plain}` becomes its values", see = "#figures";
+        source: Text, NONE, "Source of the published figures";
+        stores: Stores, Else("needed, here or by `--on`"), "Stores to run on: names, URLs or tables; `--on` replaces them", see = "#stores";
         seed: Whole(0, i64::MAX), Is("1"), "Seed of all randomness; `--seed` replaces it", swept;
         slice: Time(SECOND_NS / 10, 60 * SECOND_NS), Is("\"1s\""), "Length of a slice, the unit of everything over time", option;
         setup_timeout: SILENCE, Is("\"15s\""),
-            "Longest silence of a server while it is connected to, set up and asked what it knows, and amid an answer",
+            "Time-out for a server's silence while a connection is opened, during set-up and short requests, and within a reply",
             option_as = "setup-timeout", see = "#how-long-a-server-is-waited-for";
-        load_timeout: SILENCE, Is("\"20s\""), "Longest that an operation of a load, or reading one record back, may take", option_as = "load-timeout";
-        work_timeout: SILENCE, Is("\"1h\""), "Longest silence over a statement that makes, fills, tidies or removes something", option_as = "work-timeout";
-        samplers: Samplers, Else("`[\"default\"]`"), "What is read beside the load: samplers by name, `default` for all but those that cost something; `[]` for nothing", option, see = "samplers.md";
-        repeats: Whole(1, 1_000), Is("1"), "How often each trial is run, in an order drawn by lot", option, see = "#order-repeats-and-what-trials-start-from";
-        order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "The order in which trials run";
+        load_timeout: SILENCE, Is("\"20s\""), "Time-out for an operation of a load, and for reading a record back", option_as = "load-timeout";
+        work_timeout: SILENCE, Is("\"1h\""), "Time-out for a server's silence during a statement that creates, fills, maintains or removes something", option_as = "work-timeout";
+        samplers: Samplers, Else("`[\"default\"]`"), "Samplers to read during the load, by name; `default` for all that do not affect the load; `[]` for none", option, see = "samplers.md";
+        repeats: Whole(1, 1_000), Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-what-trials-start-from";
+        order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "Order of the trials";
         start: Word("start", &["fresh", "settled", "as-is"]), Is("\"settled\""),
-            "What trials start from: fresh (loaded again), settled (what is there, after the store's own tidying) or as-is", option;
-        server_pin: Processors, NOWHERE, "Processors of a server that is started here, so that the generator has others", option_as = "server-pin";
-        dir: Text, Else("the run's own directory"), "Where stores that are started here keep their data", option, see = "private-servers.md#where-it-is";
-        allow_writes: Flag, Is("false"), "Operations may change what an attached store held before", option_as = "allow-writes", see = "attaching.md#what-is-there-already";
+            "Data at the start of a trial: fresh (loaded again), settled (as it is, after the store's own maintenance) or as-is", option;
+        server_pin: Processors, NOWHERE, "Processors of private servers, to keep them off the generator's", option_as = "server-pin";
+        dir: Text, Else("the run's own directory"), "Directory for the data of private stores", option, see = "private-servers.md#where-it-is";
+        allow_writes: Flag, Is("false"), "Allow operations to change existing data of an attached store", option_as = "allow-writes", see = "attaching.md#what-is-there-already";
         answer_max: Size, Else("`\"16MiB\"` and 8 times a record; 8 times all records where an operation reads many"),
-            "Most that is kept of one answer, 1 KiB to 4 GiB", option_as = "answer-max", see = "#what-a-run-takes";
-        sweep: Tables(SWEEP), Else("every combination"), "How lists combine", see = "#order-repeats-and-what-trials-start-from";
+            "Most bytes that are kept of one answer, 1 KiB to 4 GiB", option_as = "answer-max", see = "#what-a-run-takes";
+        sweep: Tables(SWEEP), Else("every combination"), "Combination of lists", see = "#order-repeats-and-what-trials-start-from";
         line: Table(LINE), Else("no search"), "Search for the load line, within these bounds", see = "#the-load-line";
-        workload: Workload, Needed, "What is asked", see = "#the-workload";
-        phase: Phases, Needed, "What is done, in order", see = "#phases";
-        goals: Table(GOALS), NONE, "What has to hold", see = "#goals";
-        figure: Tables(FIGURE), NONE, "Numbers that are wanted of the results", see = "#figures";
+        workload: Workload, Needed, "Operations and data", see = "#the-workload";
+        phase: Phases, Needed, "Phases of a trial, in order", see = "#phases";
+        goals: Table(GOALS), NONE, "Goals of every trial", see = "#goals";
+        figure: Tables(FIGURE), NONE, "Numbers to derive from the results", see = "#figures";
     }
 
     /// Keys of a `[[sweep]]`.
     SWEEP {
-        keys: SweptKeys, Else("all that are swept"), "Swept keys, as trials' labels name them";
+        keys: SweptKeys, Else("all that are swept"), "Swept keys, by their names in trials' labels";
         mode: Word("mode", &["grid", "one-at-a-time"]), Needed,
-            "Every combination; or each of the keys through its list, the others staying at their first values";
+            "Every combination; or one key at a time through its list, with the others at their first values";
     }
 
     /// Keys of a `[line]`.
     LINE {
-        from: Rate, Else("what a closed loop reaches"), "Rate to start from", option;
-        least: Rate, Else("`\"1/s\"`"), "Lowest rate that is tried";
-        most: Rate, Else("`\"100000000/s\"`"), "Highest rate that is tried";
-        precision: Share(0.1, 25.0), Is("\"2%\""), "Half of the line's 95 % interval that may stay", option;
-        budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for everything", option;
+        from: Rate, Else("the rate of a closed loop"), "First rate", option;
+        least: Rate, Else("`\"1/s\"`"), "Lowest rate of a load step";
+        most: Rate, Else("`\"100000000/s\"`"), "Highest rate of a load step";
+        precision: Share(0.1, 25.0), Is("\"2%\""), "Target for half of the line's 95 % interval", option;
+        budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for the whole search", option;
         thorough: Flag, Is("false"),
-            "What decides lasts through a whole cycle of the store's own maintenance (a checkpoint), in half an hour or as long as that needs", option;
-        warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Time before each load step that counts for nothing";
+            "Extend deciding load steps over a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;
+        warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Warm-up of each load step, which counts for nothing";
     }
 
     /// Keys of `[goals]`.
     GOALS {
-        lost: Whole(0, u32::MAX as i64), OPTIONAL, "At most so many acknowledged writes that are not there";
-        wrong: Whole(0, u32::MAX as i64), OPTIONAL, "At most so many wrong, missing or stale records in answers";
-        errors: Share(0.0, 100.0), OPTIONAL, "At most this share of operations rejected or without answer";
-        p99: PERCENTILE, OPTIONAL, "99th percentile of the response times of driven phases, at most; so any other: `p50`, `p97.5`, `p99.95`";
-        mean: PERCENTILE, OPTIONAL, "Their mean, at most";
-        status: Codes, OPTIONAL, "At most this share of operations that failed with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL";
-        rate: Rate, OPTIONAL, "At least so many operations a second in driven phases";
+        lost: Whole(0, u32::MAX as i64), OPTIONAL, "Most acknowledged writes that may be missing";
+        wrong: Whole(0, u32::MAX as i64), OPTIONAL, "Most wrong, missing or stale records in answers";
+        errors: Share(0.0, 100.0), OPTIONAL, "Highest share of operations that are rejected or get no answer";
+        p99: PERCENTILE, OPTIONAL, "Upper limit of the 99th percentile of the response times of driven phases; likewise any other: `p50`, `p97.5`, `p99.95`";
+        mean: PERCENTILE, OPTIONAL, "Upper limit of the mean response time";
+        status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL";
+        rate: Rate, OPTIONAL, "Lowest rate of driven phases, in operations per second";
     }
 
     /// Keys of a `[[figure]]`.
     FIGURE {
-        name: Text, Needed, "How reports call it";
-        unit: Text, NONE, "Text behind its value: `\"s\"`, `\"×\"`";
-        formula: Text, Needed, "What it is, of results: `load.seconds[index=own] / load.seconds[index=none]`";
-        published: Tables(PUBLISHED), NONE, "Values that somebody published: `value`, and `of`, what it was measured on";
-        published_table: Tables(PUBLISHED_TABLE), NONE, "The same for each point of two swept keys";
+        name: Text, Needed, "Name in reports";
+        unit: Text, NONE, "Unit of the value: `\"s\"`, `\"×\"`";
+        formula: Text, Needed, "Formula over results: `load.seconds[index=own] / load.seconds[index=none]`";
+        published: Tables(PUBLISHED), NONE, "Published values: `value`, and `of`, the system that was measured";
+        published_table: Tables(PUBLISHED_TABLE), NONE, "Published values for each point of two swept keys";
     }
 
     /// Keys of a `published`.
     PUBLISHED {
-        value: Number, Needed, "The value";
-        of: Text, Needed, "What it was measured on";
+        value: Number, Needed, "Published value";
+        of: Text, Needed, "System that was measured";
     }
 
     /// Keys of a `published_table`.
     PUBLISHED_TABLE {
-        of: Text, Needed, "What it was measured on";
-        rows: Text, Needed, "The swept key whose values begin the lines";
-        columns: Text, Needed, "The swept key whose values are the first line";
-        text: Text, Needed, "The table";
+        of: Text, Needed, "System that was measured";
+        rows: Text, Needed, "Swept key whose values begin the lines";
+        columns: Text, Needed, "Swept key whose values are the first line";
+        text: Text, Needed, "Table of values";
     }
 
     /// Keys of a `[[workload.script]]`.
     SCRIPT {
-        name: Text, Else("the file's, without its ending"), "Its name as an operation type";
-        weight: Whole(1, 1_000_000), Is("1"), "Its share, where no `mix` says otherwise";
-        file: Text, Else("this, or `text`"), "The script's path, relative to the plan's file";
-        text: Text, Else("this, or `file`"), "The script itself, in pgbench's language";
+        name: Text, Else("the file's, without its ending"), "Name of the operation type";
+        weight: Whole(1, 1_000_000), Is("1"), "Share, if a phase has no `mix`";
+        file: Text, Else("this, or `text`"), "Path of the script, relative to the plan's file";
+        text: Text, Else("this, or `file`"), "Text of the script, in pgbench's language";
     }
 
     /// Keys of a `[[workload.csv]]`.
     CSV {
-        file: Text, Needed, "A CSV file whose columns are variables: its path, relative to the plan's file";
-        order: Word("order of rows", &["random", "in-order"]), Is("\"random\""), "Which of its rows an operation takes";
-        prefix: Text, Is("\"\""), "Stands before the names of its columns";
+        file: Text, Needed, "Path of a CSV file whose columns become variables, relative to the plan's file";
+        order: Word("order of rows", &["random", "in-order"]), Is("\"random\""), "Order in which operations take its rows";
+        prefix: Text, Is("\"\""), "Prefix of the names of its columns";
     }
 
     /// Keys of a `[[workload.request]]`, besides those of the request itself.
     REQUEST {
-        name: Text, Else("its method, in small letters"), "Its name as an operation type";
-        weight: Whole(1, 1_000_000), Is("1"), "Its share, where no `mix` says otherwise";
+        name: Text, Else("its method, in lower case"), "Name of the operation type";
+        weight: Whole(1, 1_000_000), Is("1"), "Share, if a phase has no `mix`";
         step: Tables(STEP), Else("the request itself"), "Requests that are sent one after the other as one operation";
     }
 
     /// Keys of a request, or of one that is a step of an operation.
     STEP {
         method: Text, Else("`GET`, and `POST` with a body"), "Method of the request", short = 'X';
-        path: Text, Else("what the URL names"), "Path and query, behind the URL's path";
-        headers: Headers, NONE, "A header, `Name: value`; once for each", option_short = ("header", 'H');
+        path: Text, Else("those of the URL"), "Path and query, appended to the URL's path";
+        headers: Headers, NONE, "Header field, `Name: value`; may be repeated", option_short = ("header", 'H');
         body: Text, NONE, "Body of the request, or `@FILE`", option;
-        expect: Statuses, Else("`200-399`"), "Statuses that are right; any other is an error", option;
-        contains: Text, NONE, "What the answer's body has to contain", option;
-        set: Texts, NONE, "Variables that are set before it is sent, and their expressions";
-        take: Texts, NONE, "Variables that are taken out of the answer, and from where";
+        expect: Statuses, Else("`200-399`"), "Statuses that count as success; any other is an error", option;
+        contains: Text, NONE, "Text that the answer's body must contain", option;
+        set: Texts, NONE, "Variables to set before the request is sent, with their expressions";
+        take: Texts, NONE, "Variables to take from the answer, with their locations in it";
     }
 
     /// Keys of every phase.
     PHASE {
-        do: Step, Needed, "What happens";
-        name: Text, Else("`do`, then `do_2` …"), "For formulas and reports: letters, digits and `_`";
+        do: Step, Needed, "Kind of phase";
+        name: Text, Else("`do`, then `do_2` …"), "Name for formulas and reports: letters, digits and `_`";
         only: Labels, Else("every trial"), "Trials that have this phase; see below";
     }
 
@@ -320,99 +320,99 @@ keys! {
     CLIENTS_WRITE {
         clients: CLIENTS, Is("1"), "Clients, one session each", swept, short = 'c';
         durability: Word("durability", &["durable", "buffered", "at-end", "as-configured"]), Is("\"durable\""),
-            "What an acknowledged write survives: durable (power loss), buffered (the process), of a load at-end (nothing, until one sync), as-configured (what is set there; also where nobody says and an attached server is not durable)",
+            "Failures that an acknowledged write survives: durable (power loss), buffered (death of the process), for a load at-end (none, until one sync), as-configured (the server's settings; also the default for an attached server that is not durable)",
             swept, option, see = "attaching.md#durability";
     }
 
     /// Keys of a load.
     LOAD {
-        batch: COUNT, Is("1000"), "Records to an operation", swept;
+        batch: COUNT, Is("1000"), "Records per operation", swept;
     }
 
-    /// Keys of a question. It may take long enough to read a large store once.
+    /// Keys of a question. Its time-out allows for reading a large store once.
     ASK {
-        op: Kind, Needed, "The operation type", swept;
-        count: COUNT, Needed, "How often it is asked", swept;
-        op_timeout: LENGTH, Is("\"10min\""), "Longest that an operation may take", swept;
+        op: Kind, Needed, "Operation type", swept;
+        count: COUNT, Needed, "Number of executions", swept;
+        op_timeout: LENGTH, Is("\"10min\""), "Time-out for an operation", swept;
     }
 
     /// Keys of a driven phase.
     DRIVE {
         depth: Whole(1, 1_024), Is("1"),
-            "Operations that each client has under way at once, in a pipeline; not with operations of several steps", swept, option;
+            "Operations in flight of each client, in a pipeline; not with operations of several steps", swept, option;
         workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients", swept, short = 'j';
-        mix: Mix, Else("the mix that goes with the workload's name, the only operation type, or the scripts' weights; else needed"),
+        mix: Mix, Else("the mix of the workload's name, its only operation type, or the scripts' weights; otherwise needed"),
             "Shares of the operation types", swept, option;
         loop: Word("loop", &["closed", "open"]), Else("`\"open\"` with a `rate`, else `\"closed\"`"),
-            "When the next operation starts: after the answer to the one before, or on schedule whatever the answers do", swept;
+            "Start of the next operation: after the answer to the previous one, or on schedule regardless of answers", swept;
         rate: RateShape, Else("needed for `open`"),
-            "Operations a second of all clients together (open loop); without it, as fast as the answers come", swept, option, see = "#a-load-that-changes";
+            "Operations per second of all clients together (open loop); without it, as fast as the answers come", swept, option, see = "#a-load-that-changes";
         arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""),
-            "How the operations of an open loop are spaced: even, or poisson as of many users who know nothing of each other", swept, option;
-        stages: Stages, Else("the same all the time"),
-            "Load that changes, one stage after the other: `500/s@10s` holds a rate, `500/s..2000/s@30s` ramps; `10@10s` are clients. They say how long it takes",
+            "Distribution of arrivals in an open loop: even, or poisson, as of many independent users", swept, option;
+        stages: Stages, Else("a constant load"),
+            "Changing load, one stage after the other: `500/s@10s` holds a rate, `500/s..2000/s@30s` ramps; `10@10s` are clients. Their lengths sum up to the phase's",
             option, see = "#a-load-that-changes";
-        think: Think, NONE, "Closed loop: how long a client waits after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
-        reconnect: Whole(1, 1_000_000_000), NONE, "New connection after so many operations of a client; `--reconnect each` is 1", swept, option, see = "#new-connections";
+        think: Think, NONE, "Closed loop: wait of a client after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
+        reconnect: Whole(1, 1_000_000_000), NONE, "Operations of a client after which it opens a new connection; `--reconnect each` is 1", swept, option, see = "#new-connections";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;
         wake: Word("way to wake up", &["precise", "spin", "coarse"]), Is("\"precise\""),
-            "How exactly the generator wakes up in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;
-        io: Word("way to the sockets", &["auto", "epoll", "io_uring"]), Is("\"auto\""), "How sockets are driven: auto, epoll or io_uring", swept, option;
+            "Precision of the generator's wake-ups in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;
+        io: Word("way to the sockets", &["auto", "epoll", "io_uring"]), Is("\"auto\""), "Interface for sockets: auto, epoll or io_uring", swept, option;
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
-            "Clients with operations and a rate of their own: `readers clients=8 mix=read rate=500/s`; once for each", option, see = "#several-scenarios";
-        action: Tables(ACTION), NONE, "What is done to the store's own servers, or their disk, meanwhile", see = "#what-is-done-meanwhile";
+            "Clients with their own operations and rate: `readers clients=8 mix=read rate=500/s`; may be repeated", option, see = "#several-scenarios";
+        action: Tables(ACTION), NONE, "Actions on private servers, or their disk, during the phase", see = "#what-is-done-meanwhile";
         warmup: Warmup, Else("`\"0s\"`"),
-            "Time at the start that counts for nothing; `auto` leaves out what is found to be warm-up within `for`", swept, option, see = "reports.md#warm-up";
-        for: LENGTH, Else("this, or `ops`"), "How long; `drive` from options alone: 30s without this and --ops", swept, option;
-        ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a time", swept, option;
-        op_timeout: LENGTH, Is("\"10s\""), "Longest that an operation may take", swept, option_as = "op-timeout";
-        power_cut: Cut, NONE, "The disk loses power before this flush or write of the phase, which ends it: `\"flush 200\"`; needs the store's parameter `disk`",
+            "Warm-up at the start, which counts for nothing; `auto` detects it within `for`", swept, option, see = "reports.md#warm-up";
+        for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;
+        ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a duration", swept, option;
+        op_timeout: LENGTH, Is("\"10s\""), "Time-out for an operation", swept, option_as = "op-timeout";
+        power_cut: Cut, NONE, "Flush or write of the phase at which the disk loses power, which ends the phase: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";
-        power_node: PowerNode, Is("\"all\""), "Whose power goes then: that of all nodes of a cluster, of its primary, or of the node with this number; the others go on",
+        power_node: PowerNode, Is("\"all\""), "Nodes of a cluster that lose power then: all, the primary, or the node with this number; the others keep running",
             swept, see = "promises.md#clusters";
     }
 
     /// Keys of a phase that does `power`.
     POWER {
         survivors: Word("survivors", &["none", "all", "random", "torn"]), Is("\"none\""),
-            "What is left of writes that were not flushed: none; all; each or not, by lot (random); the same of each sector of 512 bytes (torn)", swept;
+            "Un-flushed writes that survive: none; all; a random half of them (random), or of their sectors of 512 bytes (torn)", swept;
     }
 
     /// Keys of a scenario.
     SCENARIO {
-        name: Text, Needed, "Stands before its operation types in reports and goals: `readers/read`";
+        name: Text, Needed, "Prefix of its operation types in reports and goals: `readers/read`";
         clients: CLIENTS, Is("1"), "Clients, one session each";
         workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients";
         mix: Mix, Else("as that of a drive"), "Shares of the operation types";
-        rate: RateShape, Else("as fast as the answers come"), "Operations a second of all its clients together (open loop)", see = "#a-load-that-changes";
-        stages: Stages, Else("the same all the time"), "A rate that changes, one stage after the other; what the last one ends with goes on";
-        arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""), "How its operations are spaced";
-        think: Think, NONE, "Without a rate: how long a client waits after an answer", see = "#think-time";
+        rate: RateShape, Else("as fast as the answers come"), "Operations per second of all its clients together (open loop)", see = "#a-load-that-changes";
+        stages: Stages, Else("a constant load"), "Changing rate, one stage after the other; the last one's final rate holds until the end of the phase";
+        arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""), "Distribution of its arrivals";
+        think: Think, NONE, "Without a rate: wait of a client after an answer", see = "#think-time";
     }
 
     /// Keys of an action.
     ACTION {
-        at: Time(0, TIME_NS_MAX), Needed, "When it begins, from the start of the phase";
+        at: Time(0, TIME_NS_MAX), Needed, "Time from the start of the phase";
         what: Word("action", &["add", "fault", "mend"]), Needed,
-            "What is done. `add`: one more node joins, and leaves when the trial ends; `fault`: the disk does something wrong from then on; `mend`: nothing is wrong with it any more. The last two need the store's parameter `disk`";
-        fault: Fault, Else("of `fault` only"), "What the disk does wrong: `\"eio write once\"`", swept, see = "promises.md#other-faults";
+            "Kind of action. `add` adds a node until the end of the trial; `fault` starts a disk fault; `mend` ends all disk faults. The last two need the store's parameter `disk`";
+        fault: Fault, Else("of `fault` only"), "Disk fault: `\"eio write once\"`", swept, see = "promises.md#other-faults";
     }
 
-    /// Keys of a rate in waves.
+    /// Keys of a sinusoidal rate.
     SINE {
-        sine: Rate, Needed, "A wave around this rate";
-        amplitude: Rate, Needed, "How far it goes up and down; at most the rate itself";
-        period: LENGTH, Needed, "Length of one wave";
+        sine: Rate, Needed, "Mean rate of a sine wave";
+        amplitude: Rate, Needed, "Largest deviation from the mean; at most the mean";
+        period: LENGTH, Needed, "Period of the wave";
     }
 
     /// Keys of recorded arrivals.
     RECORDED {
-        recorded: Text, Needed, "A file with one time in seconds to a line";
+        recorded: Text, Needed, "File of arrival times in seconds, one per line";
     }
 }
 
-/// How a rate changes: the keys of each shape, which its first one names.
+/// Shapes of a changing rate: the keys of each shape, identified by the first.
 pub const RATES: &[&[Key]] = &[SINE, RECORDED];
 
 /// Keys of a phase that does `drive`.
@@ -432,7 +432,7 @@ pub fn of_phase(kind: PhaseKind) -> &'static [&'static [Key]] {
     }
 }
 
-/// The book's table of `keys`: a line for each, with what it takes, what it is for and its default.
+/// Formats `keys` as a table of the book: a line for each, with type, description and default.
 pub fn table(keys: &[&[Key]]) -> String {
     let has_default = keys.iter().copied().flatten().any(|key| !matches!(key.unless, Else("")));
     let (head, rule) = if has_default { (" default |", "---|") } else { ("", "") };
@@ -454,7 +454,7 @@ pub fn table(keys: &[&[Key]]) -> String {
 }
 
 impl Takes {
-    /// What it is, in words of the book.
+    /// The type in words of the book.
     fn describe(&self) -> String {
         match *self {
             Text => "text".to_owned(),

@@ -1,20 +1,20 @@
-//! Reads what a user asks for, in TOML, into trials that are ready to run.
+//! Reads plans, which are TOML, into trials that are ready to run.
 //!
-//! Every error points at line and column and says what was meant. Reads nothing and opens nothing:
-//! text in, [`model::Plan`] out, checked against the catalogue of what there is.
+//! Every error has a line and a column and suggests a correction. The crate reads no files and opens nothing: its
+//! input is text, its output a [`model::Plan`] that was checked against the catalogue.
 //!
-//! | module | what it is about |
+//! | module | content |
 //! |---|---|
-//! | [`model`] | what a plan comes to: [`Plan`], [`Trial`], [`PlannedPhase`] |
-//! | [`error`] | what is wrong with a plan, and where |
-//! | `document` | the text as nodes that know where they stand |
+//! | [`model`] | the result of reading a plan: [`Plan`], [`Trial`], [`PlannedPhase`] |
+//! | [`error`] | mistakes in a plan, with their locations |
+//! | `document` | the text as nodes with locations |
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
-//! | `formulas` | what formulas may name |
-//! | `pace`, `rate`, `line` | when operations start; a rate that changes over a phase; the search for the load line |
-//! | `sweep`, `series`, `expand` | values that may be lists; how they combine, repeats and their order; the trials |
-//! | [`keys`] | every key of a plan: what it takes, its default, what it is for |
-//! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; what a mistyped word meant |
-//! | `outline`, `schema` | a plan in plain lines; a JSON Schema of plans, for editors |
+//! | `formulas` | names that formulas may use |
+//! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
+//! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
+//! | [`keys`] | definitions of all keys of a plan: type, default, description |
+//! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; suggestions for mistyped words |
+//! | `outline`, `schema` | a plan as plain text; a JSON Schema of plans, for editors |
 
 mod actions;
 mod document;
@@ -63,11 +63,11 @@ pub use schema::schema;
 use sweep::{Choices, Dimensions};
 pub use url::{password_places, password_ranges, secret_ranges, split_password};
 
-/// What the command line changes about a plan.
+/// Changes that the command line makes to a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Stores to run on instead of the plan's: names or URLs. Passwords in URLs are dropped: take them out
-    /// with [`split_password`] before.
+    /// Stores to use instead of the plan's: names or URLs. Passwords in URLs are dropped: remove them with
+    /// [`split_password`] before.
     pub on: Option<Vec<String>>,
     /// Seed to use instead of the plan's.
     pub seed: Option<u64>,
@@ -76,21 +76,23 @@ pub struct Overrides {
 /// Reads the text of a file that a plan names.
 pub type Files<'f> = dyn Fn(&str) -> std::io::Result<String> + 'f;
 
-/// Reads a plan that names no files.
+/// Parses a plan that names no files.
 ///
-/// `name` is the study's name, or the file's path; messages show it. The plan is called by it without folder and ending.
+/// `name` is the study's name, or the file's path, for messages. Its file name without the extension is the plan's
+/// name.
 ///
 /// # Errors
-/// Everything that is wrong with it that can be found in one pass.
+/// All mistakes that one pass can find.
 pub fn parse(name: &str, text: &str, catalogue: &Catalogue, overrides: &Overrides) -> Result<Plan, PlanError> {
     let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
     parse_with_files(name, text, catalogue, overrides, &none)
 }
 
-/// Reads a plan that may name files (scripts, recorded arrivals). `files` reads one by the path that the plan gives.
+/// Parses a plan that may name files (scripts, recorded arrivals). `files` reads a file by the path that the plan
+/// gives.
 ///
 /// # Errors
-/// As [`parse`]; and what is wrong with the files, or that they cannot be read.
+/// As [`parse`]; and mistakes in the files, and files that cannot be read.
 pub fn parse_with_files(
     name: &str,
     text: &str,
@@ -107,7 +109,7 @@ pub fn parse_with_files(
         dimensions: RefCell::new(Dimensions::default()),
     };
     for password in passwords {
-        let help = format!("leave it out; say it with {}", password_places(catalogue, text, password.start));
+        let help = format!("remove it; supply it with {}", password_places(catalogue, text, password.start));
         reading.problem(password, "a plan must not hold a password", Some(help));
     }
     let plan = match toml_edit::Document::parse(shown.as_str()) {
@@ -123,7 +125,7 @@ pub fn parse_with_files(
     }
 }
 
-/// Reads nothing but the stores of a plan.
+/// Parses only the stores of a plan.
 ///
 /// # Errors
 /// As [`parse`].
@@ -184,7 +186,7 @@ impl<'c> Reading<'c> {
         }
         let goals = root.get("goals").map(|node| self.goals(&node)).unwrap_or_default();
 
-        // Kinds of operation and parameters cannot be judged without the workload.
+        // Operation types and parameters cannot be checked without the workload.
         let workload = &self.workload(&root)?;
         let node = self.required(&root, "phase", "[[phase]] and what it is to do")?;
         let (mut phases, sections): (Vec<_>, Vec<_>) = self.phases(&node, workload).into_iter().unzip();
@@ -192,7 +194,7 @@ impl<'c> Reading<'c> {
         for (phase, section) in phases.iter_mut().zip(&sections) {
             phase.only = self.only(section, workload, stores);
         }
-        // Formulas speak of phases: with one of them broken they could only be misjudged.
+        // Formulas refer to phases: with a mistake in one of them, their checks would report false mistakes.
         let figures = match root.get("figure") {
             Some(node) if self.problems.borrow().is_empty() => {
                 self.figures(&node, &self.names(&phases, workload, &[&named, stores]))
@@ -247,7 +249,7 @@ impl<'c> Reading<'c> {
         self.problems.borrow().is_empty().then_some(plan)
     }
 
-    /// At least what an error takes, and not more than lengths in protocols say.
+    /// The lower limit leaves room for an error; the upper one is that of lengths in protocols.
     fn answer_max(&self, node: &document::Node<'_>) -> Option<u64> {
         let bytes = self.quantity(node, quantity::Dimension::Size)?;
         if (1_024.0..=4_294_967_295.0).contains(&bytes) {
@@ -275,7 +277,7 @@ impl<'c> Reading<'c> {
                 continue;
             }
             if samplers.contains(&name) {
-                self.problem(node.span, format!("`{name}` stands in the list `samplers` twice"), None);
+                self.problem(node.span, format!("`{name}` is listed twice in `samplers`"), None);
             } else {
                 samplers.push(name);
             }
@@ -284,7 +286,7 @@ impl<'c> Reading<'c> {
     }
 }
 
-/// Seconds that the phases of a trial with a given duration take.
+/// Sums the fixed durations of a trial's phases, in seconds.
 fn timed_s(trial: &Trial) -> f64 {
     let of = |drive: &Drive| match drive.limit {
         Limit::DurationNs(ns) => drive.warmup_ns + ns,

@@ -1,16 +1,16 @@
-//! The `[line]` of a plan: that its load line is searched for, and within which bounds.
+//! The `[line]` of a plan: the search for the load line and its bounds.
 
 use crate::document::{Reading, Section};
 use crate::keys::LINE;
 use crate::model::{Drive, LineSearch, Plan, Trial};
 
-/// Time for everything, unless said otherwise: five minutes.
+/// Default time for the search: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
-/// Time for everything of a thorough search: half an hour.
+/// Default time for a thorough search: half an hour.
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 
 impl Reading<'_> {
-    /// The `[line]`, where there is one.
+    /// Reads the `[line]`, if there is one.
     pub(crate) fn line(&self, root: &Section<'_>) -> Option<LineSearch> {
         let node = root.get("line")?;
         let section = self.section(&node, "[line]", &[LINE])?;
@@ -37,12 +37,12 @@ impl Reading<'_> {
         Some(line)
     }
 
-    /// Reports what keeps a plan with a `[line]` from being searched.
+    /// Reports parts of a plan with a `[line]` that prevent the search.
     pub(crate) fn can_be_searched(&self, root: &Section<'_>, plan: &Plan) {
         let Some(node) = root.get("line").filter(|_| plan.line.is_some()) else { return };
         if !plan.goals.iter().any(|goal| goal.what.is_searchable()) {
             let help = "write [goals] with `p99 = \"20ms\"`".to_owned();
-            self.problem(node.span.clone(), "a load line needs a goal that one rate can break", Some(help));
+            self.problem(node.span.clone(), "a load line needs a goal for a percentile or for errors", Some(help));
         }
         for trial in &plan.trials {
             let drives = trial.drives().count();
@@ -63,7 +63,7 @@ impl Reading<'_> {
             .flat_map(Trial::drives)
             .any(|(_, drive)| !drive.actions.is_empty() || drive.power_cut.is_some())
         {
-            let what = "a load line is that of servers which stay as they are: leave `action` and `power_cut` out";
+            let what = "a load line needs servers that do not change: leave `action` and `power_cut` out";
             self.problem(node.span, what, None);
             return;
         }
@@ -79,7 +79,7 @@ impl Reading<'_> {
             self.problem(node.span.clone(), what, Some(help));
         }
         if plan.repeats > 1 {
-            let what = "a load line repeats by itself what decides: leave `repeats` out";
+            let what = "a search repeats load steps itself: leave `repeats` out";
             self.problem(node.span, what, None);
         }
     }

@@ -1,4 +1,4 @@
-//! What a plan comes to once it is read: trials, ready to run, and what is wanted of them.
+//! The result of reading a plan: trials that are ready to run, with goals and figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,98 +15,98 @@ use serde::Serialize;
 pub struct Plan {
     /// Name of the study, or of the file without its ending.
     pub name: String,
-    /// One line that says what it is about.
+    /// Short description.
     pub title: String,
-    /// The question it answers; empty when the plan asks none.
+    /// The question of the plan; empty if there is none.
     pub question: String,
-    /// The answer, with names of figures in braces; empty when the plan has none.
+    /// The answer, with names of figures in braces; empty if there is none.
     pub answer: String,
-    /// Where its published figures come from; empty when it has none.
+    /// Source of the published figures; empty if there is none.
     pub source: String,
     /// The trials, in the order in which they run.
     pub trials: Vec<Trial>,
-    /// Combinations that the sweep names and that cannot be, each with the reason.
+    /// Combinations of the sweep that are impossible, each with the reason.
     pub left_out: Vec<String>,
-    /// What every trial has to keep.
+    /// Goals of every trial.
     pub goals: Vec<Goal>,
-    /// Named numbers that are wanted of the results, per store.
+    /// Named numbers to derive from the results, per store.
     pub figures: Vec<Figure>,
     /// Samplers to read, by name.
     pub samplers: Vec<String>,
     /// Length of a slice in nanoseconds.
     pub slice_ns: u64,
-    /// How long servers may be silent.
+    /// Time-outs for servers.
     pub timeouts: Timeouts,
-    /// How often each point of the sweep is run.
+    /// Number of repeats of each point of the sweep.
     pub repeats: u32,
-    /// What trials start from.
+    /// State of the data at the start of a trial.
     pub start: Start,
-    /// Processors that a server of our own is bound to; none: it runs where the system puts it.
+    /// Processors that private servers are bound to; empty for no binding.
     pub server_pin: Vec<u32>,
-    /// The directory in which stores of the run's own keep their data; none: that of the run, or where a server's user cannot
-    /// enter that, `/var/tmp`.
+    /// Directory for the data of private stores. `None` for the run's own directory, or for `/var/tmp` if a server's
+    /// user cannot enter that.
     pub dir: Option<String>,
     /// Operations may change what an attached store held before.
     pub allow_writes: bool,
-    /// Most bytes that are kept of one answer; `None` leaves it to the workload.
+    /// Most bytes that are kept of one answer; `None` for a limit derived from the workload.
     pub answer_max_bytes: Option<u64>,
-    /// The load line of each trial is searched for: its drive is held at one rate after the other.
+    /// Search for the load line of each trial: its drive runs at one rate after the other.
     pub line: Option<LineSearch>,
-    /// Seconds that the phases with a given duration take. Loads and questions come on top.
+    /// Seconds that the phases with a fixed duration take, without loads and questions.
     pub timed_s: f64,
 }
 
-/// How long servers may be silent, in nanoseconds, outside of the phases that say it themselves.
+/// Longest silence of servers in nanoseconds, except in phases with their own time-outs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// While they are connected to, greeted and asked what they know at once; and in the middle of an answer.
+    /// While a connection is opened and short requests are answered; and in the middle of any reply.
     pub setup_ns: u64,
-    /// Over an operation of a load, and over a record that is read back.
+    /// During an operation of a load, and while a record is read back.
     pub load_ns: u64,
-    /// Over a statement or command that makes, fills, tidies or removes something.
+    /// During a statement or command that creates, fills, maintains or removes something.
     pub work_ns: u64,
 }
 
-/// The bounds of a search for the load line.
+/// Bounds of a search for the load line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineSearch {
-    /// Operations a second to start from; `None` measures what a closed loop reaches.
+    /// First rate in operations per second; `None` measures the rate of a closed loop.
     pub from_per_s: Option<f64>,
     /// Lowest rate that is tried.
     pub least_per_s: Option<f64>,
     /// Highest rate that is tried.
     pub most_per_s: Option<f64>,
-    /// Half of the line's 95 % interval that may stay, as a share of it.
+    /// Target for half of the line's 95 % interval, as a share of the line.
     pub precision: f64,
-    /// Time for everything, in nanoseconds.
+    /// Time for the whole search, in nanoseconds.
     pub budget_ns: u64,
-    /// Warm-up of each rung, in nanoseconds.
+    /// Warm-up of each load step, in nanoseconds.
     pub warmup_ns: u64,
-    /// What decides lasts through a whole cycle of the store's maintenance in any case.
+    /// Deciding load steps always last a whole cycle of the store's maintenance.
     pub thorough: bool,
 }
 
-/// One point of the sweep.
+/// A point of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
     /// Position in the plan, from 0.
     pub ordinal: u32,
     /// The store.
     pub store: StoreUse,
-    /// Which time this is that the point is run, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// What makes it differ from the plan's other trials: `store`, and every swept key, with values as written.
+    /// Labels that distinguish the trial: `store`, and every swept key, with values as written.
     pub labels: BTreeMap<String, String>,
     /// Seed of all randomness.
     pub seed: u64,
     /// The workload.
     pub workload: WorkloadUse,
-    /// What is done, in order.
+    /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
 }
 
 impl Trial {
-    /// Its driven phases, with their names.
+    /// Iterates over the driven phases, with their names.
     pub fn drives(&self) -> impl Iterator<Item = (&str, &Drive)> {
         self.phases.iter().filter_map(|phase| match &phase.step {
             Step::Drive(drive) => Some((phase.name.as_str(), drive)),
@@ -114,17 +114,17 @@ impl Trial {
         })
     }
 
-    /// Whether it has a load.
+    /// True if the trial has a load.
     pub fn loads(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. }))
     }
 
-    /// Whether it works on what somebody else has made: in a store that it attaches to, as it is.
+    /// True if the trial uses existing data of an attached store, without changes.
     pub fn takes_as_is(&self, start: Start) -> bool {
         !self.store.is_private() && start == Start::AsIs && !self.loads()
     }
 
-    /// Whether `other` works on the same data: the same store, workload and seed.
+    /// True if `other` works on the same data: the same store, workload and seed.
     pub fn has_same_data(&self, other: &Trial) -> bool {
         self.store == other.store && self.workload == other.workload && self.seed == other.seed
     }
@@ -135,29 +135,29 @@ impl Trial {
 pub struct StoreUse {
     /// Name of the kind of store.
     pub kind: String,
-    /// How reports call it: the kind's name, or the URL's host for attached ones.
+    /// Name in reports: the kind's name, or the URL's host for attached stores.
     pub label: String,
-    /// The URL of a running one, without password, or `lab:NAME`; `None` for one of our own.
+    /// URL of an attached store, without password, or `lab:NAME`; `None` for a private store.
     pub url: Option<String>,
-    /// Its parameters, defaults filled in.
+    /// The parameters, defaults filled in.
     pub params: Params,
-    /// How its server is made, where the plan describes that.
+    /// The plan's description of the server, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<Described>,
 }
 
 impl StoreUse {
-    /// The lab that it is in.
+    /// Name of the lab, for a store in a lab.
     pub fn lab(&self) -> Option<&str> {
         self.url.as_deref()?.strip_prefix(LAB)
     }
 
-    /// Its servers are our own: nobody else has data there.
+    /// True if Plimsoll started its servers, for the run or for a lab, so that they hold no other data.
     pub fn is_ours(&self) -> bool {
         self.is_private() || self.lab().is_some()
     }
 
-    /// Its servers are started for the run, and end with it.
+    /// True if its servers are started for the run, and end with it.
     pub fn is_private(&self) -> bool {
         self.url.is_none() || self.server.is_some()
     }
@@ -166,75 +166,75 @@ impl StoreUse {
 /// A workload as a plan uses it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkloadUse {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// Its parameters, defaults filled in.
+    /// The parameters, defaults filled in.
     pub params: Params,
-    /// The user's own scripts, for a workload that takes them.
+    /// The user's scripts, for a workload that takes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<Script>,
-    /// Names of the parameters that the plan gives a value.
+    /// Names of the parameters that the plan sets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
 }
 
-/// One step of a trial.
+/// A phase of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedPhase {
     /// Name in formulas and reports; unique in its trial.
     pub name: String,
-    /// What is done.
+    /// The phase's work.
     pub step: Step,
-    /// Nobody said how durable its writes are to be. Where a server of somebody else's keeps less than the default promises,
-    /// its settings are taken as they are.
+    /// `durability` was not set. If an attached server provides less than the default, the phase uses the server's
+    /// settings unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub durability_is_default: bool,
 }
 
-/// What a phase does.
+/// The work of a phase.
 // A plan has few of them.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Step {
-    /// Makes the layout, inserts every record once, and syncs where the durability is `at-end`.
+    /// Creates the layout, inserts every record once, and syncs if the durability is `at-end`.
     Load {
-        /// Records to an operation.
+        /// Records per operation.
         batch: u32,
         /// Clients that share the load.
         clients: u32,
-        /// What an acknowledged insert survives.
+        /// Durability of the inserts.
         durability: Durability,
     },
-    /// Asks one kind of operation a number of times, one client, each timed by itself.
+    /// Executes one operation type a number of times with one client, each timed by itself.
     Ask {
-        /// Name of the kind.
+        /// Name of the operation type.
         op: String,
-        /// How often.
+        /// Number of executions.
         count: u32,
-        /// Longest an operation may take, in nanoseconds.
+        /// Longest time of an operation, in nanoseconds.
         op_timeout_ns: u64,
     },
     /// Drives a mixture of operations for a time or a number of operations.
     Drive(Drive),
-    /// The store's own tidying.
+    /// Runs the store's own maintenance.
     Settle,
     /// Makes the store cold.
     Cold,
-    /// Stops and starts it.
+    /// Stops and starts the store.
     Restart,
-    /// The disk loses power where it has not done so already, and has it again: servers are killed, and started on what is
-    /// left.
+    /// Cuts the power of the disk, unless it has lost power already, and restores it: servers are killed, and started
+    /// with the surviving data.
     Power {
-        /// What is left of writes that were not flushed; those that go by lot have no seed yet.
+        /// Un-flushed writes that survive; random ones have no seed yet.
         survivors: Survivors,
     },
-    /// Reads everything back and holds it against the ledger; runs the store's own integrity check.
+    /// Reads everything back and compares it with the ledger; runs the store's own integrity check.
     Check,
 }
 
 impl Step {
-    /// Which kind of phase that is.
+    /// The kind of phase.
     pub fn kind(&self) -> PhaseKind {
         match self {
             Step::Load { .. } => PhaseKind::Load,
@@ -254,84 +254,83 @@ impl Step {
 pub struct Drive {
     /// Number of clients, one session each.
     pub clients: u32,
-    /// Operations that each client has under way at once, in one session (a pipeline).
+    /// Operations in flight of each client, in one session (a pipeline).
     pub depth: u32,
     /// Worker threads that drive wire sessions.
     pub workers: u32,
-    /// Open loop: how long an operation may have been due before the store is said not to carry the rate, in
-    /// nanoseconds.
+    /// Open loop: age of a due operation in nanoseconds at which the store does not carry the rate.
     pub backlog_ns: u64,
-    /// How exactly workers wake up for what is due.
+    /// Precision of the wake-up for a due operation.
     pub wake: Wake,
-    /// How wire sessions' sockets are driven.
+    /// Method of driving the sockets of wire sessions.
     pub io: Io,
-    /// Processors that workers are pinned to, one after the other; none are when it is empty.
+    /// Processors that workers are pinned to, one after the other; empty for no pinning.
     pub pin: Vec<u32>,
-    /// Shares of the kinds of operation.
+    /// Shares of the operation types.
     pub mix: Mix,
     /// Closed or open loop.
     pub pace: Pace,
-    /// Closed loop: how long clients wait after an answer.
+    /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// Closed loop: clients over time; none: all of them all the time.
+    /// Closed loop: number of clients over time; empty for a constant number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
-    /// Operations after which a client's connection is closed and another begun; none: never.
+    /// Operations after which a client closes its connection and opens another; `None` for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect: Option<u32>,
-    /// Time at the start that counts for nothing, in nanoseconds; on top of `limit`.
+    /// Warm-up in nanoseconds, which counts for nothing; in addition to `limit`.
     pub warmup_ns: u64,
-    /// What counts for nothing at the start is found in the slices, within `limit`.
+    /// The warm-up is found from the slices, within `limit`.
     pub warmup_is_found: bool,
-    /// Clients with operations and a pace of their own, those of the lowest numbers first; `mix`, `pace`, `clients` and
-    /// `workers` are of all together. None: all clients do the same.
+    /// Clients with operations and a pace of their own, starting with the lowest client numbers; `mix`, `pace`,
+    /// `clients` and `workers` cover all together. Empty if all clients do the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<Scenario>,
-    /// What is done to the store's own servers and disk meanwhile, in the order of their times.
+    /// Actions on the store's servers and disk during the drive, ordered by time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
-    /// When it ends.
+    /// End of the phase.
     pub limit: Limit,
-    /// Longest time that may count until there were `limit` nanoseconds in which no pause of the machine disturbed it; none: it
-    /// ends after `limit`, whatever the machine did. Rungs of a search have it, and no key of a plan sets it.
+    /// Longest measured time until `limit` nanoseconds passed without a pause of the machine; `None` ends the phase
+    /// after `limit`, regardless of pauses. Set for load steps of a search; no key of a plan sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undisturbed_within_ns: Option<u64>,
-    /// What an acknowledged write survives.
+    /// Durability of the writes.
     pub durability: Durability,
-    /// Longest an operation may take, in nanoseconds.
+    /// Longest time of an operation, in nanoseconds.
     pub op_timeout_ns: u64,
-    /// When the disk loses power, which ends the phase; counted from its beginning.
+    /// Moment at which the disk loses power, which ends the phase; counted from the phase's beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cut: Option<CutAt>,
-    /// Whose power goes then, of the nodes of a cluster.
+    /// Nodes of a cluster that lose power then.
     #[serde(skip_serializing_if = "PowerNode::is_all")]
     pub power_node: PowerNode,
 }
 
-/// Something that is done to servers of our own, or to their disk, while they are driven.
+/// An action on private servers, or on their disk, during a drive.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Action {
-    /// When it begins, in nanoseconds from the start of the phase.
+    /// Time in nanoseconds from the start of the phase.
     pub at_ns: u64,
-    /// What.
+    /// Kind of action.
     pub what: ActionKind,
 }
 
-/// What can be done to servers, and to their disk.
+/// Kinds of actions on servers and their disk.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionKind {
-    /// One more node joins.
+    /// Adds a node.
     Add,
-    /// The disk does something wrong from then on.
+    /// Starts a disk fault.
     Fault(Fault),
-    /// Nothing is wrong with the disk any more.
+    /// Ends all disk faults.
     Mend,
 }
 
 impl ActionKind {
-    /// Whether it is done to the disk.
+    /// True for actions on the disk.
     pub fn is_of_disk(self) -> bool {
         self != Self::Add
     }
@@ -347,26 +346,27 @@ impl fmt::Display for ActionKind {
     }
 }
 
-/// Clients of a drive that do the same, beside others that do something else.
+/// Clients of a drive that do the same, beside others with other operations.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scenario {
-    /// Stands before the names of its operation types: `readers/read`.
+    /// Prefix of the names of its operation types: `readers/read`.
     pub name: String,
-    /// Number of its clients.
+    /// Number of clients.
     pub clients: u32,
-    /// Worker threads of its own, for wire sessions.
+    /// Worker threads for its wire sessions.
     pub workers: u32,
-    /// Shares of the kinds of operation.
+    /// Shares of the operation types.
     pub mix: Mix,
     /// Closed or open loop.
     pub pace: Pace,
-    /// Closed loop: how long its clients wait after an answer.
+    /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
 }
 
 impl Drive {
-    /// The stages of its load, of a rate or of clients, which say how long it takes; none where it does not change in stages.
+    /// The stages of the load, of rates or of clients, whose lengths sum up to the phase's; empty for a load without
+    /// stages.
     pub fn all_stages(&self) -> &[Stage] {
         match self.pace.rate() {
             Some(Rate::Stages(stages)) => stages,
@@ -376,18 +376,18 @@ impl Drive {
 }
 
 plimsoll_core::words! {
-    /// What a trial starts from.
+    /// State of the data at the start of a trial.
     pub enum Start {
-        /// The store loaded again.
+        /// Loaded again.
         Fresh = "fresh",
-        /// What the trial before has left, after the store's own tidying.
+        /// As the previous trial left it, after the store's own maintenance.
         Settled = "settled",
-        /// What the trial before has left.
+        /// As the previous trial left it.
         AsIs = "as-is",
     }
 }
 
-/// When a driven phase ends.
+/// End of a driven phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {

@@ -1,8 +1,8 @@
-//! Help for words that nobody knows.
+//! Advice for unknown words.
 
 use plimsoll_core::nearest::nearest;
 
-/// Help for an unknown word: what it may have meant, then all there is.
+/// Advice for an unknown word: the most similar candidate, then all of them.
 pub(crate) fn help<'a, C>(word: &str, label: &str, candidates: impl IntoIterator<Item = &'a C>) -> String
 where
     C: AsRef<str> + ?Sized + 'a,

@@ -1,4 +1,4 @@
-//! `only`: for which trials of a sweep a phase is there.
+//! `only`: conditions on the trials that have a phase.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use crate::nearest;
 use crate::stores::StoreDraft;
 use crate::workload::WorkloadDraft;
 
-/// What has to be so for a phase to be part of a trial: one of some values.
+/// A condition for a phase to be part of a trial: one of some values.
 pub(crate) enum Condition {
     /// The kind of store, or its label.
     Store(Vec<String>),
     /// A parameter of the workload.
     Workload(&'static str, Vec<ParamValue>),
-    /// A parameter of the store; other kinds of store do not have it.
+    /// A parameter of the store; other kinds of stores do not have it.
     StoreParam(&'static str, Vec<ParamValue>),
     /// A swept key: its dimension, and positions in its list.
     Swept(usize, Vec<usize>),
 }
 
 impl Reading<'_> {
-    /// The conditions of a phase. Called when all swept keys are known.
+    /// Reads the conditions of a phase. Called when all swept keys are known.
     pub(crate) fn only(
         &self,
         section: &Section<'_>,
@@ -68,7 +68,7 @@ impl Reading<'_> {
         self.all(elements, |element| self.word(element, "store", &known).map(str::to_owned)).map(Condition::Store)
     }
 
-    /// `Some(None)`: it is a swept key, but something is wrong.
+    /// Reads a condition on a swept key; `Some(None)` after a mistake in it.
     fn swept_condition(&self, node: &Node<'_>, elements: &[Node<'_>], texts: &[String]) -> Option<Option<Condition>> {
         let dimensions = self.dimensions.borrow();
         let position = dimensions.labels().iter().position(|label| label == node.key)?;
@@ -95,7 +95,7 @@ impl Reading<'_> {
                 known.push(label);
             }
         }
-        let what = format!("`only` looks at `{}`, which trials do not differ in", short(key));
-        self.problem(span, what, Some(nearest::help(key, "it can look at", &known)));
+        let what = format!("`only` uses `{}`, in which trials do not differ", short(key));
+        self.problem(span, what, Some(nearest::help(key, "it can use", &known)));
     }
 }

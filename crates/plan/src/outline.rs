@@ -1,4 +1,4 @@
-//! A plan in plain lines: what would run, and for how long.
+//! A plan as plain text: the trials that would run, and their duration.
 
 use plimsoll_core::Mix;
 
@@ -8,7 +8,7 @@ use crate::model::{
 use crate::quantity::show_ns;
 
 impl Plan {
-    /// What would run and for how long, line by line, for people. Trials that do the same share their list of phases.
+    /// Describes the trials and their duration, line by line. Trials with the same phases share one list of them.
     pub fn outline(&self) -> Vec<String> {
         let mut lines = vec![self.title.clone()];
         if !self.question.is_empty() {
@@ -30,7 +30,7 @@ impl Plan {
         if self.repeats > 1 {
             lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));
         }
-        // How long rungs last is for the search to say.
+        // The search itself determines the duration of load steps.
         if self.line.is_none() {
             let has = |wanted: fn(&Step) -> bool| {
                 self.trials.iter().flat_map(|trial| &trial.phases).any(|phase| wanted(&phase.step))
@@ -69,7 +69,7 @@ impl Plan {
             lines.push(format!("goals: {}", goals.join(", ")));
         }
         if !self.figures.is_empty() {
-            lines.push(format!("{} wanted of each store", counted(self.figures.len(), "figure")));
+            lines.push(format!("{} for each store", counted(self.figures.len(), "figure")));
         }
         let samplers = if self.samplers.is_empty() { "none".to_owned() } else { self.samplers.join(", ") };
         lines.push(format!("samplers: {samplers}, once every {}", show_ns(self.slice_ns)));
@@ -105,7 +105,7 @@ fn driven(drive: &Drive) -> String {
         Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
     };
     let warmup = if drive.warmup_is_found {
-        ", warm-up left out as found".to_owned()
+        ", warm-up detected".to_owned()
     } else if drive.warmup_ns == 0 {
         String::new()
     } else {
@@ -126,7 +126,7 @@ fn driven(drive: &Drive) -> String {
     format!("{limit}{warmup}, {durability}; {}", scenarios.join("; "))
 }
 
-/// So many clients of a drive, and when their operations start.
+/// Describes the number of clients and their pace.
 fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<Think>) -> String {
     let mut words = counted(clients as usize, "client");
     if drive.depth > 1 {
@@ -162,7 +162,7 @@ fn shown(rate: &Rate) -> String {
         Rate::Constant(rate) => format!("{rate}/s"),
         Rate::Stages(stages) => staged(stages, "/s"),
         Rate::Sine { mean, amplitude, period_ns } => {
-            format!("{mean}/s ± {amplitude}/s in waves of {}", show_ns(*period_ns))
+            format!("{mean}/s ± {amplitude}/s with a period of {}", show_ns(*period_ns))
         }
         Rate::Recorded(times) => format!("{} recorded times", times.len()),
     }

@@ -1,4 +1,4 @@
-//! When a drive's operations start: in a closed loop or on schedule, at which rate, by which clients, and for how long.
+//! The pace of a drive: closed loop or schedule, rate, clients, and duration.
 
 use std::ops::RangeInclusive;
 
@@ -13,11 +13,11 @@ use crate::sweep::{Choices, Point};
 /// Most stages of a load.
 const STAGES_MAX: usize = 10_000;
 
-/// The loop of a drive, with a choice of values for each of its keys.
+/// The loop of a drive, with a choice of values for each key.
 pub(crate) struct PaceDraft {
     pub(crate) clients: Choices<u32>,
     pub(crate) limit: Choices<Limit>,
-    /// Clients over time; none: all of them, all the time.
+    /// Number of clients over time; empty for a constant number.
     pub(crate) stages: Vec<Stage>,
     pub(crate) think: Option<Choices<Think>>,
     open: Choices<bool>,
@@ -25,14 +25,14 @@ pub(crate) struct PaceDraft {
     arrivals: Choices<Arrivals>,
 }
 
-/// What the stages of a load are of.
+/// Stages of a load, by the quantity that changes.
 pub(crate) enum Staged {
     Rates(Vec<Stage>),
     Clients(Vec<Stage>),
 }
 
 impl PaceDraft {
-    /// At a point of the sweep.
+    /// The pace at a point of the sweep.
     pub(crate) fn at(&self, point: &mut Point<'_>) -> Pace {
         match &self.rate {
             Some(rate) if self.open.at(point) => Pace::Open { rate: rate.at(point), arrivals: self.arrivals.at(point) },
@@ -42,7 +42,7 @@ impl PaceDraft {
 }
 
 impl Reading<'_> {
-    /// The loop of a drive.
+    /// Reads the loop of a drive.
     pub(crate) fn pace(&self, phase: &str, section: &Section<'_>) -> Option<PaceDraft> {
         let span = section.key_span("stages");
         let staged = match section.get("stages") {
@@ -62,7 +62,7 @@ impl Reading<'_> {
             Some(_) => {
                 self.swept(section, phase, "loop", |this, node, takes| Some(this.one_of(node, takes)? == "open"))
             }
-            // A rate alone says enough.
+            // A rate implies an open loop.
             None => Some(Choices::fixed(rate.is_some(), section.span.clone())),
         };
         let arrivals = self.swept(section, phase, "arrivals", Self::named);
@@ -82,7 +82,7 @@ impl Reading<'_> {
         Some(PaceDraft { clients: clients?, limit: limit?, stages, think, open, rate, arrivals: arrivals? })
     }
 
-    /// Whether loop, rate and think time go together.
+    /// Fails if loop, rate and think time contradict each other.
     fn fit(&self, section: &Section<'_>, open: &Choices<bool>, has_rate: bool) -> Option<()> {
         let is_open = open.values().any(|open| *open);
         if is_open && !has_rate {
@@ -95,7 +95,7 @@ impl Reading<'_> {
             return self.refuse(section.key_span(key), what, Some("leave out the rate, or `loop`".to_owned()));
         }
         if is_open && section.get("think").is_some() {
-            let what = "a rate says when operations start, and a think time says it too";
+            let what = "`rate` and `think` both determine when operations start";
             let help = "leave one of them out: clients think in a closed loop".to_owned();
             return self.refuse(section.key_span("think"), what, Some(help));
         }
@@ -115,13 +115,13 @@ impl Reading<'_> {
                 self.refuse(section.span.clone(), "a drive needs an end", Some(help.to_owned()))
             }
             (Some(_), Some(node)) => {
-                let what = "`for` and `ops` are two ends of one phase: leave one out";
+                let what = "`for` and `ops` both end the phase: leave one out";
                 self.refuse(section.key_span(node.key), what, None)
             }
         }
     }
 
-    /// The stages of a load, which are all of rates or all of clients, and what they stand for besides.
+    /// Reads the stages of a load, either all of rates or all of clients, and reports keys that contradict them.
     pub(crate) fn staged(&self, node: &Node<'_>, section: &Section<'_>) -> Option<Staged> {
         let help = || {
             Some("write [\"500/s@10s\", \"500/s..2000/s@30s\"], or clients: [\"10@10s\", \"10..50@30s\"]".to_owned())
@@ -136,7 +136,7 @@ impl Reading<'_> {
             let (stage, is_rate) = match stage(text, last, of_rates) {
                 Ok(read) => read,
                 Err(what) => {
-                    let what = format!("`{}` is no stage: {what}", short(text));
+                    let what = format!("`{}` is not a stage: {what}", short(text));
                     return self.refuse(element.span.clone(), what, help());
                 }
             };
@@ -147,11 +147,11 @@ impl Reading<'_> {
         let taken = [
             ("rate", "the rate"),
             (if is_rate { "rate" } else { "clients" }, "the number of clients"),
-            ("for", "how long the phase is"),
-            ("ops", "how long the phase is"),
+            ("for", "the length of the phase"),
+            ("ops", "the length of the phase"),
         ];
         if let Some((key, what)) = taken.into_iter().find(|(key, _)| section.get(key).is_some()) {
-            let what = format!("the stages say {what}: leave out `{key}`");
+            let what = format!("the stages determine {what}: leave out `{key}`");
             return self.refuse(section.key_span(key), what, None);
         }
         let length_ns: u128 = stages.iter().map(|stage| u128::from(stage.for_ns)).sum();
@@ -165,21 +165,21 @@ impl Reading<'_> {
         Some(if is_rate { Staged::Rates(stages) } else { Staged::Clients(stages) })
     }
 
-    /// How long clients think: `100ms`, `50ms..200ms`, `exp:100ms`.
+    /// Reads a think time: `100ms`, `50ms..200ms`, `exp:100ms`.
     pub(crate) fn think(&self, node: &Node<'_>) -> Option<Think> {
         let text = self.text(node)?;
         let time = |text: &str| time_ns(text, 1..=3_600_000_000_000);
         let read = match (text.strip_prefix("exp:"), text.split_once("..")) {
             (Some(mean), _) => time(mean).map(Think::Exponential),
             (None, Some((least, most))) => match (time_ns(least, 0..=3_600_000_000_000), time(most)) {
-                (Ok(least), Ok(most)) if least >= most => Err("the second time is not the longer one".to_owned()),
+                (Ok(least), Ok(most)) if least >= most => Err("the second time must be the longer one".to_owned()),
                 (Ok(least), Ok(most)) => Ok(Think::Uniform(least, most)),
                 (Err(what), _) | (_, Err(what)) => Err(what),
             },
             (None, None) => time(text).map(Think::Constant),
         };
         read.map_err(|what| {
-            let what = format!("`{}` is no think time: {what}", short(text));
+            let what = format!("`{}` is not a think time: {what}", short(text));
             let help =
                 "write \"100ms\", \"50ms..200ms\" (anything between), or \"exp:100ms\" (exponential, by its mean)";
             self.problem(node.span.clone(), what, Some(help.to_owned()));
@@ -188,12 +188,13 @@ impl Reading<'_> {
     }
 }
 
-/// Most clients at a time.
+/// The highest number of clients.
 fn peak(stages: &[Stage]) -> u32 {
     stages.iter().map(|stage| stage.from.max(stage.to)).fold(1.0, f64::max) as u32
 }
 
-/// A stage, `LEVEL@TIME` or `FROM..TO@TIME`, and whether it is of rates; without a `FROM` it begins with `last`.
+/// Parses a stage, `LEVEL@TIME` or `FROM..TO@TIME`; without `FROM` it begins with `last`. The result is true for a
+/// stage of rates.
 fn stage(text: &str, last: f64, of_rates: Option<bool>) -> Result<(Stage, bool), String> {
     let (levels, length) = text.split_once('@').ok_or("it has no length")?;
     let for_ns = time_ns(length, 1_000_000..=TIME_NS_MAX)?;
@@ -208,13 +209,13 @@ fn stage(text: &str, last: f64, of_rates: Option<bool>) -> Result<(Stage, bool),
         None => last,
     };
     match of_rates {
-        Some(true) if !is_rate => Err("it is of clients, and those before are of rates: a rate is 500/s".to_owned()),
-        Some(false) if is_rate => Err("it is of rates, and those before are of clients".to_owned()),
+        Some(true) if !is_rate => Err("it has clients, and the stages before have rates: a rate is 500/s".to_owned()),
+        Some(false) if is_rate => Err("it has rates, and the stages before have clients".to_owned()),
         _ => Ok((Stage { from, to, for_ns }, is_rate)),
     }
 }
 
-/// Clients, or a rate.
+/// Parses a number of clients, or a rate.
 fn level(text: &str) -> Result<(f64, bool), String> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {

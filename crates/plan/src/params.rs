@@ -1,4 +1,4 @@
-//! Parameters of stores and workloads, checked against what they say they take.
+//! Parameters of stores and workloads, checked against their specifications.
 
 use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
 
@@ -6,11 +6,11 @@ use crate::document::{Node, Reading};
 use crate::keys::Takes;
 use crate::quantity::{self, Dimension};
 
-/// Longest time that a parameter may be, in nanoseconds: a year.
+/// Longest duration of a parameter, in nanoseconds: a year.
 const DURATION_NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 
 impl Reading<'_> {
-    /// The value of the parameter `spec`.
+    /// Reads the value of the parameter `spec`.
     pub(crate) fn param(&self, spec: &ParamSpec, node: &Node<'_>) -> Option<ParamValue> {
         match spec.param_type {
             ParamType::Int { min, max } => self.int(node, min..=max).map(ParamValue::Int),
@@ -34,12 +34,13 @@ impl Reading<'_> {
     }
 }
 
-/// All parameters at their defaults. One whose default is no value of its type has none.
+/// Returns all parameters with their defaults. A parameter whose default is no value of its type is left out.
 pub fn defaults(specs: &[ParamSpec]) -> Params {
     Params(specs.iter().filter_map(|spec| Some((spec.name.to_owned(), default(spec)?))).collect())
 }
 
-/// The same, but those that a preset has `others` for, as they are written.
+/// Returns all parameters with their defaults, except for those that a preset sets to `others`, which are given as
+/// written.
 pub fn defaults_but(specs: &[ParamSpec], others: &[(&'static str, &'static str)]) -> Params {
     let mut params = defaults(specs);
     for (name, written) in others {

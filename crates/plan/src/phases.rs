@@ -1,4 +1,4 @@
-//! The phases of a plan: what is done, in order, with values that may be lists.
+//! The phases of a plan, in order, with values that may be lists.
 
 use std::ops::Range;
 
@@ -29,22 +29,22 @@ pub(crate) struct PhaseDraft {
     pub(crate) durability_is_default: bool,
 }
 
-/// What a phase does.
+/// The work of a phase.
 pub(crate) struct StepDraft {
-    /// At a point of the sweep.
+    /// The step at a point of the sweep.
     pub(crate) at: Box<dyn Fn(&mut Point<'_>) -> Step>,
-    /// Of a load or a drive: what a store has to be able to do.
+    /// Durability that a load or a drive requires of the store.
     pub(crate) durability: Option<Choices<Durability>>,
-    /// The kinds of operation that it asks, where the plan says.
+    /// Operation types that the phase uses, if the plan names them.
     pub(crate) kinds: Vec<String>,
-    /// The scenarios of a drive, each with its kinds of operation.
+    /// The scenarios of a drive, each with its operation types.
     pub(crate) scenarios: Vec<(String, Vec<String>)>,
-    /// Where it is that something is done to the store's disk.
+    /// Location of an action on the store's disk.
     pub(crate) disk: Option<Range<usize>>,
 }
 
 impl Reading<'_> {
-    /// The phases, without their conditions, which may speak of what comes later.
+    /// Reads the phases without their conditions, which may refer to later parts of the plan.
     pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadDraft<'_>) -> Vec<(PhaseDraft, Section<'a>)> {
         let Some(tables) = self.tables(node) else {
             return Vec::new();
@@ -105,7 +105,7 @@ impl Reading<'_> {
         table.get("name")?.as_str().map(str::to_owned)
     }
 
-    /// A name that formulas can name.
+    /// Reads a phase's name, in a form that formulas can use.
     fn phase_name(&self, node: &Node<'_>) -> Option<String> {
         let name = self.text(node)?;
         let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -208,7 +208,7 @@ impl Reading<'_> {
             None => Some(Choices::fixed(Some(0), section.span.clone())),
         };
         let durability = match section.get("power_cut") {
-            // What a cut leaves of writes that nothing syncs is a fair question.
+            // The survival of writes that nothing syncs is a valid question for a power cut.
             Some(_) => self.swept(section, phase, "durability", Self::named),
             None => self.swept(section, phase, "durability", Self::driven_durability),
         };
@@ -220,11 +220,11 @@ impl Reading<'_> {
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
         let (scenarios, actions, power_cut, power_node) = (scenarios?, actions?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {
-            let help = Some("say when it goes: power_cut = \"flush 200\"".to_owned());
-            return self.refuse(section.key_span("power_node"), "nobody loses power in this phase", help);
+            let help = Some("set the moment: power_cut = \"flush 200\"".to_owned());
+            return self.refuse(section.key_span("power_node"), "no node loses power in this phase", help);
         }
         if power_cut.is_some() && actions.iter().any(|action| action.of_disk().is_none()) {
-            let what = "a power cut ends the phase, whatever an `action` on servers has begun";
+            let what = "a power cut ends the phase and may interrupt an `action` on servers";
             let help = Some("leave one of them out, or put them into two phases".to_owned());
             return self.refuse(section.key_span("power_cut"), what, help);
         }
@@ -270,12 +270,12 @@ impl Reading<'_> {
         Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named, disk })
     }
 
-    /// A word of the key's.
+    /// Reads a word for the surviving writes.
     fn survivors(&self, node: &Node<'_>, takes: &Takes) -> Option<Survivors> {
         Survivors::named(self.one_of(node, takes)?)
     }
 
-    /// `flush 200`, or `write 1000`.
+    /// Reads `flush 200`, or `write 1000`.
     fn power_cut(&self, node: &Node<'_>) -> Option<CutAt> {
         let text = self.text(node)?;
         let read = || text.parse().ok().filter(|at| *at != CutAt::Now);
@@ -283,7 +283,7 @@ impl Reading<'_> {
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }
 
-    /// `all`, `primary`, or a node's number.
+    /// Reads `all`, `primary`, or a node's number.
     fn power_node(&self, node: &Node<'_>) -> Option<PowerNode> {
         let written = match node.kind {
             Kind::Int(number) => number.to_string(),
@@ -294,19 +294,19 @@ impl Reading<'_> {
         PowerNode::named(&written).or_else(|| self.refuse(node.span.clone(), wrong(), help()))
     }
 
-    /// A time, or `auto`: then it is found in the slices.
+    /// Reads a time, or `auto`, which is found from the slices later.
     fn warmup(&self, node: &Node<'_>) -> Option<Option<u64>> {
         match node.kind {
             Kind::Text("auto") => Some(None),
             Kind::Text(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-                let help = "write a time: \"10s\", or \"auto\" to leave out what is found to be warm-up";
-                self.refuse(node.span.clone(), format!("`{}` is no time", short(word)), Some(help.to_owned()))
+                let help = "write a time: \"10s\", or \"auto\" to detect the warm-up";
+                self.refuse(node.span.clone(), format!("`{}` is not a time", short(word)), Some(help.to_owned()))
             }
             _ => self.duration(node, 0..=TIME_NS_MAX).map(Some),
         }
     }
 
-    /// Processors, by number: one list, not a sweep.
+    /// Reads processor numbers: one list, not a sweep.
     pub(crate) fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
         let Some(elements) = node.elements().filter(|elements| !elements.is_empty()) else {
             return self.wrong_type(node, "a list of processors such as [1]");
@@ -314,19 +314,18 @@ impl Reading<'_> {
         self.all(&elements, |element| self.int(element, 0..=4095).map(|number| number as u32))
     }
 
-    /// What acknowledged writes of a drive survive.
+    /// Reads the durability of a drive's writes.
     fn driven_durability(&self, node: &Node<'_>, takes: &Takes) -> Option<Durability> {
         let durability = self.named(node, takes)?;
         if durability == Durability::AtEnd {
-            let help =
-                "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)";
+            let help = "choose \"durable\" (power loss) or \"buffered\" (the process)";
             let what = "`at-end` is for loads; a drive has no sync at its end";
             return self.refuse(node.span.clone(), what, Some(help.to_owned()));
         }
         Some(durability)
     }
 
-    /// Shares of kinds of operation, those with a share of zero left out.
+    /// Reads shares of operation types, without those of zero.
     pub(crate) fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
         let section = match node.kind {
             Kind::Table(_) => self.table(node, "a mix")?,
@@ -367,7 +366,7 @@ impl Reading<'_> {
         self.problem(span, what, Some(nearest::help(name, "operation types", &workload.kinds)));
     }
 
-    /// A rate, in operations a second.
+    /// Reads a rate, in operations per second.
     pub(crate) fn rate(&self, node: &Node<'_>) -> Option<f64> {
         let rate = self.quantity(node, Dimension::Rate)?;
         if RATES_PER_S.contains(&rate) {
@@ -377,14 +376,14 @@ impl Reading<'_> {
         self.refuse(node.span.clone(), format!("`{}` must be {least}/s to {most}/s", node.key), None)
     }
 
-    /// What `read` makes of every element; `None` if it makes nothing of one.
+    /// Reads every element; `None` if `read` fails for one.
     pub(crate) fn all<'a, T>(&self, elements: &[Node<'a>], read: impl Fn(&Node<'a>) -> Option<T>) -> Option<Vec<T>> {
         let values: Vec<T> = elements.iter().filter_map(read).collect();
         (values.len() == elements.len()).then_some(values)
     }
 }
 
-/// `step`, or with the first number that makes it a name that no phase has.
+/// Returns `step`, or `step` with the first number that makes it a name that no phase has.
 fn free_name(step: &str, taken: &mut Vec<String>) -> String {
     let numbered = |number: u32| if number == 1 { step.to_owned() } else { format!("{step}_{number}") };
     let name = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
@@ -392,8 +391,8 @@ fn free_name(step: &str, taken: &mut Vec<String>) -> String {
     name
 }
 
-/// The mix of a drive that names none: the scripts with their weights, the one that goes with the workload's name, or the
-/// only kind there is.
+/// The mix of a drive that names none: the scripts with their weights, the mix of the workload's name, or the only
+/// operation type.
 pub(crate) fn default_mix(workload: &WorkloadDraft<'_>) -> Option<Mix> {
     if !workload.scripts.is_empty() {
         return Some(workload.scripts.iter().map(|script| (script.name.clone(), script.weight)).collect());

@@ -1,18 +1,18 @@
-//! Numbers with units, as plans write them: `30s`, `1000/s`, `4MiB`, `0.1%`.
+//! Numbers with units, as written in plans: `30s`, `1000/s`, `4MiB`, `0.1%`.
 
-/// Longest time that a phase may last, in nanoseconds: 30 days.
+/// Longest duration of a phase, in nanoseconds: 30 days.
 pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 
-/// What a number is of.
+/// Dimension of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// In nanoseconds.
     Time,
     /// In bytes.
     Size,
-    /// In operations a second.
+    /// In operations per second.
     Rate,
-    /// In percent.
+    /// In per cent.
     Share,
 }
 
@@ -28,7 +28,7 @@ impl Dimension {
         }
     }
 
-    /// The unit that examples use.
+    /// Unit for examples.
     fn example_unit(self) -> &'static str {
         match self {
             Time => "s",
@@ -62,14 +62,14 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("%", Share, 1.0),
 ];
 
-/// Units that are taken as well, for what other load generators call them.
+/// Units of other load generators, which are accepted as well.
 const ALSO: &[(&str, &str)] =
     &[("m", "min"), ("rps", "/s"), ("qps", "/s"), ("tps", "/s"), ("ops/s", "/s"), ("req/s", "/s")];
 
-/// What may stand before the unit of a rate, or behind a count.
+/// Prefixes of the unit of a rate, and suffixes of a count.
 const THOUSANDS: &[(char, f64)] = &[('k', 1e3), ('K', 1e3), ('M', 1e6), ('G', 1e9)];
 
-/// Other people's spellings, and ours.
+/// Common misspellings of units, with the correct unit.
 const SPELLINGS: &[(&str, &str)] = &[
     ("sec", "s"),
     ("secs", "s"),
@@ -109,10 +109,11 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("percent", "%"),
 ];
 
-/// Reads a number of `dimension` as plans write it, in the dimension's base unit. A time may be of several parts: `1m30s`.
+/// Parses a number of `dimension` in the syntax of plans, and returns it in the base unit. A time may have several
+/// parts: `1m30s`.
 ///
 /// # Errors
-/// What is wrong, and what to write instead if that can be said.
+/// The mistake, with a correction if there is an obvious one.
 pub fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Option<String>)> {
     let text = text.trim();
     let begins = |(at, c): (usize, char)| {
@@ -140,7 +141,7 @@ pub fn parse(text: &str, dimension: Dimension) -> Result<f64, (String, Option<St
     Ok(sum)
 }
 
-/// Reads a count as command lines have it: `1000`, `1_000`, `10K`, `1.5M`.
+/// Parses a count in the syntax of command lines: `1000`, `1_000`, `10K`, `1.5M`.
 pub fn parse_count(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, factor) = match THOUSANDS.iter().find_map(|(c, factor)| Some((text.strip_suffix(*c)?, *factor))) {
@@ -156,7 +157,7 @@ pub fn parse_count(text: &str) -> Option<u64> {
     ((value - value.round()).abs() < 1e-6 && value < 9e15).then_some(value.round() as u64)
 }
 
-/// A number with one unit, in the base unit, and what that unit is of it.
+/// Parses a number with one unit. Returns the number in the base unit, and the size of its unit.
 fn part(text: &str, dimension: Dimension) -> Result<(f64, f64), (String, Option<String>)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -195,22 +196,22 @@ fn part(text: &str, dimension: Dimension) -> Result<(f64, f64), (String, Option<
     }
 }
 
-/// What is wrong with a bare number.
+/// The mistake of a number without a unit.
 pub(crate) fn needs_unit(number: &str, dimension: Dimension) -> (String, Option<String>) {
     let example = match dimension {
-        // Nobody can know which is meant, and a latency of 20 s seldom is.
+        // A number alone is ambiguous, and a latency of 20 s is rare.
         Dimension::Time => format!("\"{number}ms\" or \"{number}s\""),
         _ => format!("\"{number}{}\"", dimension.example_unit()),
     };
     (format!("needs a unit: {example}"), Some(units(dimension)))
 }
 
-/// The names of the units of `dimension`.
+/// Names of the units of `dimension`.
 fn names(dimension: Dimension) -> impl Iterator<Item = &'static str> {
     UNITS.iter().filter(move |(_, of, _)| *of == dimension).map(|(name, ..)| *name)
 }
 
-/// What a number of `dimension` looks like, as a regular expression.
+/// Regular expression for a number of `dimension`.
 pub(crate) fn pattern(dimension: Dimension) -> String {
     let also = ALSO.iter().filter(|(_, ours)| names(dimension).any(|name| name == *ours)).map(|(other, _)| *other);
     let units = names(dimension).chain(also).collect::<Vec<_>>().join("|");
@@ -226,7 +227,7 @@ fn units(dimension: Dimension) -> String {
     format!("units of {}: {}", dimension.name(), names(dimension).collect::<Vec<_>>().join(", "))
 }
 
-/// A time as a person writes it, three digits at most: `1.5s`, `20ms`, `2min`.
+/// Formats a time for people, with three digits at most: `1.5s`, `20ms`, `2min`.
 pub(crate) fn show_ns(ns: u64) -> String {
     let (unit, factor) = match ns {
         0 => return "0s".to_owned(),

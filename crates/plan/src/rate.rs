@@ -1,4 +1,4 @@
-//! Rates: a number, or how it changes over a phase.
+//! Rates: constant, or changing over a phase.
 
 use crate::document::{Kind, Node, Reading, Section};
 use crate::keys::RATES;
@@ -9,7 +9,7 @@ use crate::quantity::TIME_NS_MAX;
 const ARRIVALS_MAX: usize = 10_000_000;
 
 impl Reading<'_> {
-    /// A rate, and how it changes.
+    /// Reads a rate or a table that describes a changing rate.
     pub(crate) fn rate_shape(&self, node: &Node<'_>) -> Option<Rate> {
         let Kind::Table(_) = node.kind else {
             return self.rate(node).map(Rate::Constant);
@@ -39,7 +39,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Times in seconds, one to a line; lines that begin with `#` are remarks.
+    /// Reads times in seconds, one per line; lines that begin with `#` are comments.
     fn recorded(&self, node: &Node<'_>) -> Option<Rate> {
         let path = self.text(node)?;
         let text = match (self.files)(path) {
@@ -62,10 +62,11 @@ impl Reading<'_> {
                     let why = match found {
                         None => format!("`{}` is not a time in seconds", crate::document::short(written)),
                         Some(_) if times.len() >= ARRIVALS_MAX => format!("there are more than {ARRIVALS_MAX}"),
-                        Some(_) => "it lies before the line above".to_owned(),
+                        Some(_) => "it is earlier than the line above".to_owned(),
                     };
                     let what = format!("{path}, line {}: {why}", line + 1);
-                    let help = "one time in seconds from the phase's start to a line, in order".to_owned();
+                    let help =
+                        "write one time per line, in seconds from the phase's start, in ascending order".to_owned();
                     return self.refuse(node.span.clone(), what, Some(help));
                 }
             }

@@ -1,4 +1,4 @@
-//! The user's own requests of HTTP: each a kind of operation, with one request or several steps.
+//! HTTP requests of the user: each is an operation type with one request or several steps.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::workload::Written;
 const STEPS_MAX: usize = 64;
 
 impl Reading<'_> {
-    /// The operation of one `[[workload.request]]`, with the text that messages about it point into, and where.
+    /// Reads one `[[workload.request]]`, with its location.
     pub(crate) fn request(&self, table: &Node<'_>) -> Option<Written> {
         let section = self.section(table, "a request", &[REQUEST, STEP])?;
         let weight = self.value(&section, "weight", Self::count)?;
@@ -22,7 +22,7 @@ impl Reading<'_> {
             Some(node) => {
                 if let Some(key) = STEP.iter().find(|key| section.get(key.name).is_some()) {
                     let help = Some("write it under one of the steps".to_owned());
-                    let what = format!("`{}` of a request that has steps", key.name);
+                    let what = format!("`{}` is not allowed in a request with steps", key.name);
                     return self.refuse(section.key_span(key.name), what, help);
                 }
                 let tables = self.tables(&node)?;
@@ -64,7 +64,7 @@ impl Reading<'_> {
         })
     }
 
-    /// A body: as it stands, or that of the file behind an `@`.
+    /// Reads a body: as written, or from the file behind an `@`.
     fn body(&self, node: &Node<'_>) -> Option<String> {
         let text = self.text(node)?;
         let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
@@ -83,7 +83,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Headers: a list of `Name: value`, or a table.
+    /// Reads headers: a list of `Name: value`, or a table.
     fn headers(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<RequestHeader>> {
         if let Kind::Table(_) = node.kind {
             let entries = self.table(node, &format!("`{}`", node.key))?.entries();
@@ -92,7 +92,7 @@ impl Reading<'_> {
         let elements = node.elements().or_else(|| self.wrong_type(node, "a list of texts, or a table"))?;
         self.all(&elements, |element| match self.text(element)?.split_once(':') {
             Some((name, value)) => self.header(element, name, value),
-            // It may be a secret, and is not repeated.
+            // The text may be a secret, and is not repeated.
             None => {
                 let help = Some("write \"Name: value\"".to_owned());
                 self.refuse(element.span.clone(), "a header without a colon", help)
@@ -106,7 +106,7 @@ impl Reading<'_> {
             return self.refuse(node.span.clone(), "a header without a name", Some("write \"Name: value\"".to_owned()));
         }
         if is_secret(&name) && value.contains(HIDDEN) {
-            let what = format!("the value of {name} was hidden when this plan was written down");
+            let what = format!("the value of {name} was masked when this plan was saved");
             let help = format!("write it again, or `{name}: ${{env.NAME}}`, and set NAME where Plimsoll is started");
             return self.refuse(node.span.clone(), what, Some(help));
         }
@@ -121,7 +121,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Names with their texts, in the order of the plan.
+    /// Reads texts by name, in the order of the plan.
     fn named_texts(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<(String, String)>> {
         let entries = self.table(node, &format!("`{}`", node.key))?.entries();
         self.all(&entries, |entry| Some((entry.key.to_owned(), self.text(entry)?.to_owned())))

@@ -1,4 +1,4 @@
-//! Scenarios of a drive: clients with operations and a pace of their own, several kinds of them at once.
+//! Scenarios of a drive: groups of clients, each with its own operations and pace.
 
 use plimsoll_core::Mix;
 
@@ -12,15 +12,15 @@ use crate::workload::WorkloadDraft;
 
 /// Most scenarios of a drive.
 const SCENARIOS_MAX: usize = 100;
-/// Keys of a drive that each scenario says for itself.
+/// Keys of a drive that each scenario sets for itself.
 const THEIRS: [&str; 8] = ["clients", "workers", "mix", "loop", "rate", "stages", "arrivals", "think"];
 
 impl Reading<'_> {
-    /// The scenarios of a drive; none where all its clients do the same.
+    /// Reads the scenarios of a drive; empty if all its clients do the same.
     pub(crate) fn scenarios(&self, drive: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<Vec<Scenario>> {
         let Some(node) = drive.get("scenario") else { return Some(Vec::new()) };
         if let Some(key) = THEIRS.into_iter().find(|key| drive.get(key).is_some()) {
-            let what = format!("each scenario says `{key}` for itself: leave it out beside them");
+            let what = format!("each scenario sets `{key}` for itself: leave it out here");
             return self.refuse(drive.key_span(key), what, None);
         }
         let tables = self.tables(&node)?;
@@ -51,7 +51,7 @@ impl Reading<'_> {
             (Some(node), _) => match self.staged(&node, section)? {
                 Staged::Rates(stages) => Some(Rate::Stages(stages)),
                 Staged::Clients(_) => {
-                    let what = "the stages of a scenario are of rates";
+                    let what = "the stages of a scenario must be rates";
                     return self.refuse(
                         node.span,
                         what,
@@ -64,7 +64,7 @@ impl Reading<'_> {
         };
         let think = match section.get("think") {
             Some(_) if rate.is_some() => {
-                let what = "a rate says when operations start, and a think time says it too: leave one of them out";
+                let what = "`rate` and `think` both determine when operations start: leave one of them out";
                 return self.refuse(section.key_span("think"), what, None);
             }
             Some(node) => Some(self.think(&node)?),
@@ -77,7 +77,7 @@ impl Reading<'_> {
         Some(Scenario { name, clients, workers, mix, pace, think })
     }
 
-    /// A name that goals can name, and that no operation type has.
+    /// Reads a name that goals can use and that is no operation type.
     fn scenario_name(&self, section: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<String> {
         let node = self.required(section, "name", "`name = \"readers\"`")?;
         let name = self.text(&node)?;
@@ -95,8 +95,9 @@ impl Reading<'_> {
         Some(name.to_owned())
     }
 
-    /// What of `of` the scenarios among `all` do: `None` where it names none of them, `Some(None)` where it names one, and otherwise the
-    /// operation type or step of one. Reports what a scenario does not do.
+    /// Splits the scenario from `of`. Returns `None` if `of` names no scenario, `Some(None)` if it is a scenario's
+    /// name, and otherwise the operation type or step within the scenario. Reports types that the scenario does not
+    /// have.
     pub(crate) fn of_scenario<'o>(
         &self,
         of: &'o str,
@@ -121,12 +122,12 @@ impl Reading<'_> {
     }
 }
 
-/// The kinds of operation that a mix asks.
+/// Operation types with a share in a mix.
 pub(crate) fn kinds_of(mix: &Mix) -> Vec<String> {
     mix.iter().filter(|(_, share)| *share > 0).map(|(kind, _)| kind.clone()).collect()
 }
 
-/// Everything that scenarios ask.
+/// Sum of the mixes of all scenarios.
 pub(crate) fn together(scenarios: &[Scenario]) -> Mix {
     let mut all = Mix::new();
     for (kind, share) in scenarios.iter().flat_map(|one| &one.mix) {
@@ -138,7 +139,7 @@ pub(crate) fn together(scenarios: &[Scenario]) -> Mix {
     all
 }
 
-/// The pace of all scenarios together: the sum of their rates where each has one that stays the same.
+/// Pace of all scenarios together: the sum of their rates, if each has a constant rate.
 pub(crate) fn pace_of_all(scenarios: &[Scenario]) -> Pace {
     let rates: Option<Vec<f64>> = scenarios.iter().map(|one| one.pace.rate()?.constant()).collect();
     match rates {

@@ -1,9 +1,9 @@
-//! A JSON Schema of plans, for editors: the keys that [`crate::parse`] knows, with what stands under them.
+//! A JSON Schema of plans, for editors: the keys that [`crate::parse`] knows, with the types of their values.
 //!
-//! It is made from the catalogue, so that it names this build's stores, workloads and their parameters. What only the
-//! parser can tell (a rate of zero, a kind that the workload does not have) it does not.
+//! The schema is generated from the catalogue, so it names this build's stores, workloads and their parameters. It
+//! does not express checks that need the parser (a rate of zero, an operation type that the workload does not have).
 
-// A schema is put together from pieces that nobody needs afterwards.
+// A schema consists of pieces that are not needed afterwards.
 #![allow(clippy::needless_pass_by_value)]
 
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
@@ -13,7 +13,7 @@ use crate::keys::{CSV, Key, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
 
-/// The schema, of JSON Schema draft 2020-12.
+/// Generates the schema, of JSON Schema draft 2020-12.
 pub fn schema(catalogue: &Catalogue) -> Value {
     let mut root = keys(&[PLAN], catalogue);
     goals(&mut root["properties"]["goals"]);
@@ -23,7 +23,7 @@ pub fn schema(catalogue: &Catalogue) -> Value {
     root
 }
 
-/// Goals of any percentile, and tables of goals of one operation type.
+/// Adds goals for any percentile, and tables of goals for one operation type.
 fn goals(goals: &mut Value) {
     let percentile = goals["properties"]["p99"].clone();
     // TOML takes `p99.9` for the key `9` of a table `p99`.
@@ -120,16 +120,19 @@ fn stores(catalogue: &Catalogue) -> Value {
     for (key, text) in [
         (
             "command",
-            "Starts a server of your own, a command of the shell: {port}, {data} and {sockets} stand for its own",
+            "Shell command that starts a private server; {port}, {data} and {sockets} stand for its port and directories",
         ),
-        ("set_up", "Makes its data directory before the first start"),
-        ("as", "What reports and formulas call it"),
-        ("ready", "Ends with exit status 0 when it is ready; without it, it is when it listens"),
-        ("reload", "Has it read its settings again; without it, SIGHUP does"),
+        ("set_up", "Shell command that creates its data directory before the first start"),
+        ("as", "Name in reports and formulas"),
+        (
+            "ready",
+            "Shell command that exits with status 0 once the server is ready; by default it is ready when it listens",
+        ),
+        ("reload", "Shell command that makes it reload its settings; by default SIGHUP does"),
     ] {
         params.insert(key.to_owned(), said(json!({ "type": "string" }), text));
     }
-    params.insert("files".to_owned(), said(texts(), "Its files, by names below its data directory"));
+    params.insert("files".to_owned(), said(texts(), "Files, by their paths below its data directory"));
     let table = json!({
         "type": "object",
         "required": ["store"],

@@ -1,21 +1,21 @@
-//! How trials follow each other: how lists combine, how often each point is run, in which order, and from what.
+//! The series of trials: combination of lists, repeats, order, and start.
 
 use crate::document::{Node, Reading, Section};
 use crate::keys::SWEEP;
 use crate::model::Start;
 
-/// How the points of a sweep become trials.
+/// Parameters of the series of trials.
 pub(crate) struct Series {
     pub(crate) repeats: u32,
-    /// In an order drawn by lot; otherwise as they stand in the plan.
+    /// Random order; otherwise the order of the plan.
     pub(crate) random: bool,
     pub(crate) start: Start,
-    /// Dimensions of which only one at a time is away from its first value.
+    /// Groups of dimensions of which only one at a time leaves its first value.
     pub(crate) one_at_a_time: Vec<Vec<usize>>,
 }
 
 impl Series {
-    /// Whether the sweep has this point.
+    /// True if the sweep contains this point.
     pub(crate) fn has(&self, indices: &[usize]) -> bool {
         let away = |dimension: &&usize| indices.get(**dimension).is_some_and(|index| *index > 0);
         self.one_at_a_time.iter().all(|group| group.iter().filter(away).count() <= 1)
@@ -23,11 +23,11 @@ impl Series {
 }
 
 impl Reading<'_> {
-    /// Called when all swept keys are known.
+    /// Reads the series. Called when all swept keys are known.
     pub(crate) fn series(&self, root: &Section<'_>) -> Option<Series> {
         let repeats = self.value(root, "repeats", Self::count)?;
         let order = self.given(root, "order", |this, node, takes| Some(this.one_of(node, takes)? == "random"))?;
-        // What drifts while a series runs must not look like what is swept.
+        // Drift during a series must not look like an effect of the swept keys.
         let random = order.unwrap_or(repeats > 1);
         let start = self.value(root, "start", Self::named)?;
         let mut one_at_a_time = Vec::new();
@@ -37,7 +37,7 @@ impl Reading<'_> {
         Some(Series { repeats, random, start, one_at_a_time })
     }
 
-    /// The dimensions of a `[[sweep]]`, if they are swept one at a time.
+    /// Reads the dimensions of a `[[sweep]]`, if they are swept one at a time.
     fn sweep(&self, table: &Node<'_>) -> Option<Option<Vec<usize>>> {
         let section = self.section(table, "[[sweep]]", &[SWEEP])?;
         let mode = self.required(&section, "mode", "`mode = \"one-at-a-time\"`")?;
@@ -56,7 +56,7 @@ impl Reading<'_> {
     }
 }
 
-/// An order drawn by lot from `seed`: Fisher and Yates' shuffle over SplitMix64.
+/// Shuffles `items` with `seed`: Fisher and Yates' shuffle over SplitMix64.
 pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut state = seed;
     let mut next = || {

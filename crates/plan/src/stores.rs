@@ -16,11 +16,11 @@ use crate::params::defaults_but;
 use crate::sweep::TRIALS_MAX;
 use crate::url;
 
-/// What reports call a store.
+/// Key for a store's name in reports.
 const AS: &str = "as";
 /// Longest such name, in characters.
 const AS_MAX: usize = 40;
-/// Keys of a server that is started here, beside its URL.
+/// Keys that describe a private server, besides its URL.
 const SERVER: [&str; 5] = ["command", "set_up", "ready", "reload", "files"];
 
 /// A store with one value for each of its parameters.
@@ -28,15 +28,15 @@ const SERVER: [&str; 5] = ["command", "set_up", "ready", "reload", "files"];
 pub(crate) struct StoreDraft<'c> {
     pub(crate) kind: &'c dyn StoreKind,
     pub(crate) store: StoreUse,
-    /// Its swept parameters, with values as written.
+    /// The swept parameters, with values as written.
     pub(crate) labels: BTreeMap<String, String>,
-    /// The text in which it is named, and where.
+    /// The text that names the store, followed by the location in it.
     pub(crate) source: Arc<Source>,
     pub(crate) span: Range<usize>,
 }
 
 impl<'c> Reading<'c> {
-    /// The stores that the plan names.
+    /// Reads the stores that the plan names.
     pub(crate) fn stores(&self, node: &Node<'_>) -> Vec<StoreDraft<'c>> {
         let Some((elements, _)) = self.listed(node) else { return Vec::new() };
         let mut drafts = Vec::new();
@@ -54,7 +54,7 @@ impl<'c> Reading<'c> {
         drafts
     }
 
-    /// The stores that were given instead of the plan's.
+    /// Reads the stores that replace the plan's.
     pub(crate) fn stores_given(&self, given: &[String]) -> Vec<StoreDraft<'c>> {
         let given: Vec<String> = given.iter().map(|entry| url::split_password(entry.trim()).0).collect();
         let source = Arc::new(Source::new("--on", &given.join(",")));
@@ -79,7 +79,7 @@ impl<'c> Reading<'c> {
         drafts
     }
 
-    /// A store by its name or URL, with its parameters at their defaults.
+    /// Reads a store by name or URL, with its parameters at their defaults.
     fn store(&self, source: &Arc<Source>, span: Range<usize>, name: &str) -> Option<StoreDraft<'c>> {
         let refuse = |what: String, help: String| {
             self.problem_in(source, span.clone(), what, Some(help));
@@ -110,7 +110,7 @@ impl<'c> Reading<'c> {
             Some(scheme) => {
                 let Some(kind) = self.catalogue.store_for_scheme(scheme) else {
                     let schemes: Vec<&str> = specs.flat_map(|spec| spec.schemes.iter().copied()).collect();
-                    let what = format!("no store is reached by `{}://`", short(scheme));
+                    let what = format!("no store has the URL scheme `{}://`", short(scheme));
                     return refuse(what, nearest::help(scheme, "schemes", &schemes));
                 };
                 (kind, Some(url::split_password(name).0))
@@ -140,7 +140,7 @@ impl<'c> Reading<'c> {
         Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
     }
 
-    /// A store with parameters: one draft for each combination of their values.
+    /// Reads a store with parameters: one draft for each combination of their values.
     fn store_table(&self, node: &Node<'_>) -> Option<Vec<StoreDraft<'c>>> {
         let section = self.table(node, "a store")?;
         let example = format!("`store = \"{}\"`, or a URL", self.a_store());
@@ -157,7 +157,7 @@ impl<'c> Reading<'c> {
             let fits = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_' | '.' | '/');
             if name.is_empty() || name.chars().count() > AS_MAX || !name.chars().all(fits) {
                 let help = format!("up to {AS_MAX} letters, digits and spaces, with - _ . and / among them");
-                return self.refuse(node.span, "that is no name for a store".to_owned(), Some(help));
+                return self.refuse(node.span, "this is not a valid name for a store".to_owned(), Some(help));
             }
             base.store.label = name;
         }
@@ -174,8 +174,7 @@ impl<'c> Reading<'c> {
             };
             let is_limit = limits::is_one(param.name);
             if param.of_private && !base_is_private && !(is_described && is_limit) {
-                let what =
-                    format!("`{}` is of servers that are started for a run, and {label} runs already", param.name);
+                let what = format!("`{}` is only for private servers, and {label} is attached", param.name);
                 let help = format!("set it there, or name the store alone: {}", spec.name);
                 return self.refuse(node.span, what, Some(help));
             }
@@ -201,7 +200,7 @@ impl<'c> Reading<'c> {
         Some(drafts)
     }
 
-    /// How the server of a URL is made, where the plan says so.
+    /// Reads the plan's description of the server for a URL, if it has one.
     fn described(&self, section: &Section<'_>, store: &mut StoreUse) -> Option<()> {
         let text = |key: &str| match section.get(key) {
             None => Some(String::new()),
@@ -222,17 +221,13 @@ impl<'c> Reading<'c> {
         }
         if command.is_empty() {
             let Some(first) = SERVER[1..].iter().find_map(|key| section.get(key)) else { return Some(()) };
-            let help = Some("say what starts it: command = \"PROGRAM --port {port}\"".to_owned());
-            return self.refuse(
-                first.span.clone(),
-                format!("`{}` is of a server that is started here", first.key),
-                help,
-            );
+            let help = Some("write its command: command = \"PROGRAM --port {port}\"".to_owned());
+            return self.refuse(first.span.clone(), format!("`{}` is only for a private server", first.key), help);
         }
         let url = store.url.clone().unwrap_or_default();
         if !url.contains("{port}") && !url.contains("{sockets}") {
             let help = Some("write {port} for its port, or {sockets} for the directory of its sockets".to_owned());
-            let what = "the URL of a server that is started here says neither {port} nor {sockets}";
+            let what = "the URL of a private server contains neither {port} nor {sockets}";
             return self.refuse(section.key_span("store"), what, help);
         }
         let program = command.split_whitespace().next().unwrap_or_default();
@@ -256,7 +251,7 @@ impl<'c> StoreDraft<'c> {
     }
 }
 
-/// Gives different stores different labels: database and host alone, else with the port, else with a number.
+/// Gives different stores different labels: database and host, then also the port, then also a number.
 fn label(drafts: &mut [StoreDraft<'_>]) {
     let identity = |draft: &StoreDraft<'_>| (draft.store.label.clone(), draft.labels.clone());
     let mut counts: BTreeMap<(String, BTreeMap<String, String>), u32> = BTreeMap::new();

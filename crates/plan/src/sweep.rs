@@ -1,18 +1,18 @@
-//! Values that may be lists, and the grid that they span.
+//! Values that may be lists, and the grid of their combinations.
 
 use std::ops::Range;
 
 use crate::document::{Node, Reading, short};
 use crate::{formulas, nearest};
 
-/// Most trials that a plan may come to.
+/// Most trials of a plan.
 pub(crate) const TRIALS_MAX: usize = 10_000;
 
 /// A value for each point of the sweep.
 #[derive(Debug, Clone)]
 pub(crate) struct Choices<T> {
     values: Vec<(T, Range<usize>)>,
-    /// Which of the sweep's dimensions chooses; `None` when there is nothing to choose.
+    /// Dimension of the sweep that selects the value; `None` for a single value.
     dimension: Option<usize>,
 }
 
@@ -20,16 +20,16 @@ pub(crate) struct Choices<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Dimensions(pub(crate) Vec<Dimension>);
 
-/// One swept key.
+/// A swept key.
 #[derive(Debug)]
 pub(crate) struct Dimension {
-    /// Its key.
+    /// Name of the key.
     pub(crate) key: String,
-    /// The phase it stands in, or `workload`, or empty.
+    /// Name of the phase that contains the key, `workload`, or empty.
     pub(crate) scope: String,
-    /// Its values as written.
+    /// The values as written.
     pub(crate) texts: Vec<String>,
-    /// Where its list stands.
+    /// Location of the list.
     pub(crate) span: Range<usize>,
 }
 
@@ -39,8 +39,8 @@ impl Dimensions {
         (0..self.0.len()).map(|position| self.label(position)).collect()
     }
 
-    /// How labels call dimension `position`: its key, with its scope before it where the key alone is not enough
-    /// or means something else in formulas.
+    /// Label of dimension `position`: its key, preceded by its scope if the key alone is ambiguous or has another
+    /// meaning in formulas.
     pub(crate) fn label(&self, position: usize) -> String {
         let Some(dimension) = self.0.get(position) else {
             return String::new();
@@ -54,14 +54,14 @@ impl Dimensions {
     }
 }
 
-/// One point of the grid, and which of its coordinates have mattered.
+/// A point of the grid, and its coordinates that have mattered.
 pub(crate) struct Point<'p> {
     pub(crate) indices: &'p [usize],
     pub(crate) used: Vec<bool>,
 }
 
 impl Point<'_> {
-    /// The coordinate of `dimension`, which matters from now on.
+    /// Returns the coordinate of `dimension`, and marks it as one that matters.
     pub(crate) fn index(&mut self, dimension: usize) -> usize {
         if let Some(used) = self.used.get_mut(dimension) {
             *used = true;
@@ -71,12 +71,12 @@ impl Point<'_> {
 }
 
 impl<T> Choices<T> {
-    /// One value.
+    /// A single value.
     pub(crate) fn fixed(value: T, span: Range<usize>) -> Choices<T> {
         Choices { values: vec![(value, span)], dimension: None }
     }
 
-    /// The value at a point of the sweep, and where it stands.
+    /// The value at a point of the sweep, with its location.
     pub(crate) fn spanned(&self, point: &mut Point<'_>) -> &(T, Range<usize>) {
         let index = self.dimension.map_or(0, |dimension| point.index(dimension));
         &self.values[index.min(self.values.len() - 1)]
@@ -95,24 +95,24 @@ impl<T> Choices<T> {
         self.values.iter().map(|(value, _)| value)
     }
 
-    /// Where the first value stands.
+    /// Location of the first value.
     pub(crate) fn span(&self) -> Range<usize> {
         self.values.first().map_or(0..0, |(_, span)| span.clone())
     }
 }
 
 impl Reading<'_> {
-    /// The position of the swept key that is named.
+    /// Reads the name of a swept key, and returns its position.
     pub(crate) fn swept_key(&self, node: &Node<'_>) -> Option<usize> {
         let name = self.text(node)?;
         let labels = self.dimensions.borrow().labels();
         labels.iter().position(|label| label == name).or_else(|| {
-            let what = format!("`{}` is not swept: no list stands there", short(name));
+            let what = format!("`{}` is not swept: its value is not a list", short(name));
             self.refuse(node.span.clone(), what, Some(nearest::help(name, "swept keys", &labels)))
         })
     }
 
-    /// Reads one value, or a list of them that is swept.
+    /// Reads a single value, or a list of values that is swept.
     pub(crate) fn choices<'a, T>(
         &self,
         scope: &str,
@@ -134,7 +134,7 @@ impl Reading<'_> {
         Some(Choices { values, dimension })
     }
 
-    /// The elements of a list, or the value itself, with their texts as written: at least one, each once.
+    /// The elements of a list, or the value itself, with their texts as written. Reports empty lists and duplicates.
     pub(crate) fn listed<'a>(&self, node: &Node<'a>) -> Option<(Vec<Node<'a>>, Vec<String>)> {
         let elements = node.elements().unwrap_or_else(|| vec![node.clone()]);
         if elements.is_empty() {
@@ -152,7 +152,7 @@ impl Reading<'_> {
         for element in &elements {
             let text = self.written(element);
             if texts.contains(&text) {
-                let what = format!("`{text}` stands in the list `{}` twice", node.key);
+                let what = format!("`{text}` is listed twice in `{}`", node.key);
                 return self.refuse(element.span.clone(), what, None);
             }
             texts.push(text);

@@ -1,4 +1,4 @@
-//! URLs of running stores, and the passwords that must not stay in them.
+//! URLs of attached stores, and the passwords that must be removed from them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,9 +6,9 @@ use std::ops::Range;
 use plimsoll_core::shown::clean;
 use plimsoll_core::{Catalogue, Interface, StoreSpec};
 
-/// Takes the password out of a URL: the URL without it, and the password, percent-decoded, if there was one.
+/// Removes the password from a URL. Returns the URL without it and the password, percent-decoded, if there was one.
 ///
-/// Both `scheme://user:password@host` and `?password=…` are looked at, and `scheme://host=… password=…`.
+/// Finds passwords in `scheme://user:password@host`, in `?password=…`, and in `scheme://host=… password=…`.
 pub fn split_password(url: &str) -> (String, Option<String>) {
     let mut kept = url.to_owned();
     let mut password = None;
@@ -25,7 +25,7 @@ pub fn split_password(url: &str) -> (String, Option<String>) {
     }
     for range in password_ranges(url).into_iter().rev() {
         password = Some(percent_decoded(url.get(range.clone()).unwrap_or_default()));
-        // The `:` before goes with a password of the authority; an empty query parameter may stay.
+        // The `:` before a password of the authority is removed too; an empty query parameter may stay.
         let start = if kept.get(..range.start).is_some_and(|before| before.ends_with(':')) {
             range.start - 1
         } else {
@@ -41,7 +41,7 @@ pub(crate) fn scheme(text: &str) -> Option<&str> {
     text.split_once("://").map(|(scheme, _)| scheme)
 }
 
-/// Host and, if given, port of a URL. Empty where it has none.
+/// Host and, if given, port of a URL. Empty if it has none.
 pub(crate) fn host_and_port(url: &str) -> (&str, &str) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     if words(scheme, rest).is_some() {
@@ -51,15 +51,15 @@ pub(crate) fn host_and_port(url: &str) -> (&str, &str) {
     let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
     let host_end = match address.find(']') {
         Some(bracket) => bracket + 1,
-        // Of several hosts the first one.
+        // The first of several hosts.
         None => address.find([':', ',']).unwrap_or(address.len()),
     };
     let (host, port) = address.split_at(host_end);
     (host, port.strip_prefix(':').map_or("", |port| port.split(',').next().unwrap_or_default()))
 }
 
-/// What a running store is called: its host, with the database before it where it `has_databases`, as in `shop@db.example`; behind a
-/// socket its database alone. `None` where its URL names neither.
+/// Name of an attached store: its host, preceded by the database if it `has_databases`, as in `shop@db.example`; for
+/// a socket, the database alone. `None` if the URL names neither.
 pub(crate) fn place(url: &str, has_databases: bool) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme.ends_with("+unix") || words(scheme, rest).is_some() {
@@ -77,7 +77,7 @@ pub(crate) fn place(url: &str, has_databases: bool) -> Option<String> {
     Some(clean(&name))
 }
 
-/// `text`, which may hold any number of URLs, with `*` for each byte of their passwords, and where they stand.
+/// Masks the passwords of all URLs in `text` with `*` for each byte; also returns their locations.
 pub(crate) fn masked(text: &str) -> (String, Vec<Range<usize>>) {
     let ranges = password_ranges(text);
     let mut shown = text.to_owned();
@@ -87,7 +87,7 @@ pub(crate) fn masked(text: &str) -> (String, Vec<Range<usize>>) {
     (shown, ranges)
 }
 
-/// Where passwords of URLs stand in `text`, in order, without overlaps. Empty passwords are none.
+/// Byte ranges of the passwords of URLs in `text`, in order and without overlaps. Empty passwords do not count.
 pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (at, _) in text.match_indices("://") {
@@ -101,7 +101,7 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
             ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
             continue;
         }
-        // A DN may hold blanks. What is masked too much in a text is a lesser evil than a password that is shown.
+        // A DN may contain blanks. Masking too much is a lesser evil than showing a password.
         let blanks_belong = is_directory(text.get(..at).unwrap_or_default());
         let ends = |c: char| matches!(c, '"' | '\'' | '\n') || (c.is_whitespace() && !blanks_belong);
         let rest = rest.split(ends).next().unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Where secrets stand in `text`, in order, without overlaps: passwords of URLs, and those of requests of HTTP.
+/// Byte ranges of secrets in `text`, in order and without overlaps: passwords of URLs, and those of HTTP requests.
 pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     let mut all = password_ranges(text);
     all.extend(plimsoll_core::http::secret_ranges(text));
@@ -140,15 +140,16 @@ pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Where else than in its URL the password may stand that begins at byte `at` of `text`, as the end of a sentence.
+/// Alternatives for the password that begins at byte `at` of `text`, as the end of a sentence.
 pub fn password_places(catalogue: &Catalogue, text: &str, at: usize) -> &'static str {
     let before = text.get(..at).and_then(|before| before.rsplit_once("://")).map_or("", |(before, _)| before);
     let scheme = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '+')).next().unwrap_or_default();
     catalogue.store_for_scheme(scheme).map_or(StoreSpec::PLAIN.password_places, |kind| kind.spec().password_places)
 }
 
-/// Where the key=value string ends that follows `://`: at a plan's closing quote or the end of the line. `None` when it
-/// is none. `before` ends with the scheme: a directory's users are DNs, so `ldap://cn=admin,dc=example@host` is a URL.
+/// End of a key=value string after `://`: a plan's closing quote or the end of the line. `None` if there is no such
+/// string. `before` ends with the scheme: the users of a directory are DNs, so `ldap://cn=admin,dc=example@host` is a
+/// URL.
 fn words(before: &str, rest: &str) -> Option<usize> {
     if is_directory(before) {
         return None;
@@ -158,14 +159,14 @@ fn words(before: &str, rest: &str) -> Option<usize> {
     is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
 }
 
-/// Whether the scheme that `before` ends with is a directory's: that of LDAP, or with a letter more.
+/// True if `before` ends with the scheme of a directory: `ldap`, with or without a further letter.
 fn is_directory(before: &str) -> bool {
     let scheme = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     scheme.starts_with(Interface::Ldap.name())
 }
 
-/// The values of `password` in a key=value string, quotes included. A value with blanks, or none, stands in single
-/// quotes; a backslash escapes.
+/// Byte ranges of the values of `password` in a key=value string, quotes included. Empty values and values with
+/// blanks are in single quotes; a backslash escapes.
 fn word_passwords(text: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -190,7 +191,7 @@ fn word_passwords(text: &str) -> Vec<Range<usize>> {
             _ => None,
         });
         at = start + end.unwrap_or(value.len());
-        // The last word, should there be others without a value before it.
+        // The last word, in case of other words without a value before it.
         if key.rsplit(char::is_whitespace).next() == Some("password") && start < at {
             ranges.push(start..at);
         }
@@ -209,7 +210,7 @@ fn unescaped(word: &str) -> String {
     value
 }
 
-/// The password in what follows `://`, relative to it.
+/// The password in the text after `://`, relative to it.
 fn authority_password(rest: &str) -> Option<Range<usize>> {
     let colon = rest.find(':')?;
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -219,7 +220,7 @@ fn authority_password(rest: &str) -> Option<Range<usize>> {
     let authority = rest.get(..authority_end)?;
     let at = match authority.rfind('@') {
         Some(at) => at,
-        // A password with an unencoded `/` in it; `host:80/a@b` is none.
+        // A password that contains an unencoded `/`; `host:80/a@b` contains none.
         None if !rest.get(colon + 1..authority_end)?.bytes().all(|byte| byte.is_ascii_digit()) => rest.rfind('@')?,
         None => return None,
     };

@@ -1,4 +1,4 @@
-//! What a plan wants of its results: goals and figures.
+//! Goals and figures of a plan.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,18 +13,18 @@ use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::workload::WorkloadDraft;
 
-/// A goal as the plan writes it.
+/// A goal as written in a plan.
 struct Wanted<'a> {
     what: GoalKind,
-    /// The operation type, step or code that it is of.
+    /// Operation type, step or code that the goal is limited to.
     of: Option<&'a str>,
     node: Node<'a>,
-    /// Where its key stands.
+    /// Location of the goal's key.
     span: Range<usize>,
 }
 
 impl Wanted<'_> {
-    /// What is declared of such a goal.
+    /// Type of the goal's value.
     fn takes(&self) -> &'static Takes {
         let name = match self.what {
             GoalKind::Percentile(_) => "p99".to_owned(),
@@ -35,7 +35,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Whether a goal may be of one operation type.
+/// True if a goal can be limited to one operation type.
 fn is_by_operation(what: GoalKind) -> bool {
     matches!(what, GoalKind::Errors | GoalKind::Percentile(_) | GoalKind::Mean | GoalKind::Rate)
 }
@@ -44,7 +44,7 @@ fn is_by_operation(what: GoalKind) -> bool {
 const FIGURES_MAX: usize = 1000;
 
 impl Reading<'_> {
-    /// What has to hold.
+    /// Reads the goals.
     pub(crate) fn goals(&self, node: &Node<'_>) -> Vec<Goal> {
         let section = self.table(node, "[goals]");
         let wanted = section.map(|section| self.wanted(&section, None)).unwrap_or_default();
@@ -63,7 +63,7 @@ impl Reading<'_> {
         Some(Goal { what: wanted.what, of, limit, unit: unit.to_owned() })
     }
 
-    /// The goals of a table, with those of its own tables: `read.p99` is that of an operation type.
+    /// Reads the goals of a table, including nested tables: `read.p99` is for an operation type.
     fn wanted<'a>(&self, section: &Section<'a>, of: Option<&'a str>) -> Vec<Wanted<'a>> {
         let mut all = Vec::new();
         for node in section.entries() {
@@ -137,7 +137,7 @@ impl Reading<'_> {
                 self.problem(wanted.node.span.clone(), format!("no phase measures `{}`", short(&name)), Some(help));
                 continue;
             }
-            // Three characters are a status of HTTP; SQL's codes have four or five.
+            // A code of three characters is an HTTP status; codes of SQL have four or five.
             let succeeds = |code: &str| code.len() == 3 && code.starts_with(['2', '3']);
             let code = wanted.of.filter(|of| wanted.what == GoalKind::Status && succeeds(of));
             if let Some(code) = code.filter(|_| !self.source.text.contains("expect")) {
@@ -153,14 +153,15 @@ impl Reading<'_> {
             let is_whole =
                 wanted.of.is_none() && matches!(wanted.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate);
             if searched && (is_step || !(is_whole || wanted.what.is_searchable())) {
-                let help = "it goes by percentiles and errors, of all operations or of one operation type".to_owned();
+                let help =
+                    "a search uses percentiles and errors, of all operations or of one operation type".to_owned();
                 self.problem(wanted.span, format!("a load line cannot be searched by `{}`", short(&name)), Some(help));
             }
         }
     }
 
-    /// Whether what a goal is of is a step within operations, and not an operation type. Reports what is neither, and what
-    /// no phase drives.
+    /// True if the goal is for a step within operations, and not for an operation type. Reports names that are
+    /// neither, and operation types that no phase drives.
     fn is_step(&self, of: &str, wanted: &Wanted<'_>, phases: &[PhaseDraft], workload: &WorkloadDraft<'_>) -> bool {
         let report = |what: String, help: String| self.problem(wanted.span.clone(), what, Some(help));
         let scenarios: Vec<_> = phases.iter().flat_map(|phase| &phase.step.scenarios).collect();
@@ -177,7 +178,8 @@ impl Reading<'_> {
             }
             return false;
         }
-        // Steps are called `transfer/2 UPDATE`, and what needed several tries `transfer retried`: only the workload knows them.
+        // Only the workload knows the names of steps, such as `transfer/2 UPDATE`, and of retried operations, such as
+        // `transfer retried`.
         let of_known = workload.kinds.iter().any(|kind| {
             let rest = of.strip_prefix(kind.as_str());
             rest.is_some_and(|rest| rest.starts_with('/') || rest == " retried")
@@ -193,14 +195,14 @@ impl Reading<'_> {
             }
             Some((_, true)) if wanted.what == GoalKind::Rate => {
                 let what = format!("`{}` is a step within operations and has no rate", short(of));
-                report(what, "its operation has: leave the step out".to_owned());
+                report(what, "its operation has one: leave out the step".to_owned());
             }
             Some(_) => {}
         }
         found.is_some_and(|(_, is_step)| *is_step)
     }
 
-    /// The figures that are wanted.
+    /// Reads the figures.
     pub(crate) fn figures(&self, node: &Node<'_>, names: &Names<'_>) -> Vec<Figure> {
         let tables = self.tables(node).unwrap_or_default();
         if tables.len() > FIGURES_MAX {
@@ -235,7 +237,7 @@ impl Reading<'_> {
         figures
     }
 
-    /// The plan's answer, whose braces name some of `figures`.
+    /// Reads the plan's answer, whose braces contain names of `figures`.
     pub(crate) fn answer(&self, node: &Node<'_>, figures: &[Figure]) -> Option<String> {
         let text = self.text(node)?;
         let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
@@ -263,8 +265,8 @@ impl Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Values published for each point of two swept keys: a line of values of the one, then lines that begin with a
-    /// value of the other.
+    /// Reads the values published for each point of two swept keys: a line with values of one key, then lines that
+    /// begin with a value of the other.
     fn published_table(&self, node: &Node<'_>) -> Option<Vec<Published>> {
         let section = self.section(node, "a published table", &[PUBLISHED_TABLE])?;
         let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));

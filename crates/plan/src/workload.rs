@@ -18,19 +18,19 @@ const SCRIPTS_MAX: usize = 128;
 /// A workload with a choice of values for each of its parameters.
 pub(crate) struct WorkloadDraft<'c> {
     pub(crate) spec: &'c WorkloadSpec,
-    /// What the name that the plan gives it says besides.
+    /// Preset that the plan's name for the workload selects.
     pub(crate) preset: Option<&'static Preset>,
-    /// Names of its kinds of operation.
+    /// Names of the operation types.
     pub(crate) kinds: Vec<String>,
-    /// `None` if one of them is wrong.
+    /// `None` after a mistake in one of them.
     pub(crate) params: Option<Vec<(&'static str, Choices<ParamValue>)>>,
     pub(crate) scripts: Vec<Script>,
-    /// Parameters that the plan names.
+    /// Parameters that the plan sets.
     pub(crate) given: Vec<&'static str>,
 }
 
-/// A script or request, the text that messages about it point into, and where it stands there as a whole; that is
-/// nowhere, where its own text is all of that text.
+/// A script or request, the text that messages about it refer to, and its location there. The location is empty if
+/// the text consists of the script alone.
 pub(crate) type Written = (Script, Arc<Source>, Range<usize>);
 
 fn is_name(name: &str) -> bool {
@@ -38,14 +38,14 @@ fn is_name(name: &str) -> bool {
 }
 
 impl WorkloadDraft<'_> {
-    /// A kind for examples.
+    /// An operation type for examples.
     pub(crate) fn example_kind(&self) -> &str {
         self.kinds.first().map_or("read", String::as_str)
     }
 }
 
 impl<'c> Reading<'c> {
-    /// The workload; `None` when it cannot even be said which.
+    /// Reads the workload; `None` if it cannot be identified.
     pub(crate) fn workload(&self, root: &Section<'_>) -> Option<WorkloadDraft<'c>> {
         let node = self.required(root, "workload", "[workload] and its `name`")?;
         let section = self.table(&node, "[workload]")?;
@@ -106,7 +106,7 @@ impl<'c> Reading<'c> {
         Some(WorkloadDraft { spec, preset, kinds, params, scripts, given })
     }
 
-    /// What to write for a parameter that no workload has, but a store.
+    /// Advice for a parameter that belongs to a store, not to a workload.
     fn of_store(&self, key: &str) -> Option<String> {
         let mut having = self.catalogue.stores.iter().map(|kind| kind.spec());
         let store = having.find(|spec| spec.params.iter().any(|param| param.name == key))?.name;
@@ -115,7 +115,7 @@ impl<'c> Reading<'c> {
         ))
     }
 
-    /// The user's scripts or requests, each as `read` reads it.
+    /// Reads the user's scripts or requests, each with `read`.
     fn scripts(&self, node: &Node<'_>, read: fn(&Self, &Node<'_>) -> Option<Written>) -> Option<Vec<Written>> {
         let tables = self.tables(node)?;
         if tables.len() > SCRIPTS_MAX {
@@ -152,8 +152,8 @@ impl<'c> Reading<'c> {
             }
             (None, Some(node)) => (self.text(&node)?.to_owned(), "text".to_owned()),
             _ => {
-                let help = Some("a script has a `file` or a `text`".to_owned());
-                return self.refuse(section.span.clone(), "it must be said where the script is, once", help);
+                let help = Some("write one of them".to_owned());
+                return self.refuse(section.span.clone(), "a script needs either `file` or `text`", help);
             }
         };
         let name = match section.get("name") {
@@ -165,7 +165,7 @@ impl<'c> Reading<'c> {
         Some((Script { name, weight, text, file, ..Script::default() }, source, 0..0))
     }
 
-    /// A file with values for scripts and requests.
+    /// Reads a file with values for scripts and requests.
     fn csv(&self, table: &Node<'_>) -> Option<Arc<CsvFile>> {
         let section = self.section(table, "a CSV file", &[CSV])?;
         let node = self.required(&section, "file", "`file = \"users.csv\"`")?;
@@ -183,7 +183,7 @@ impl<'c> Reading<'c> {
         Some(Arc::new(CsvFile { file, text, prefix, in_order }))
     }
 
-    /// The text of the file `path`, which is a `what`.
+    /// Reads the text of the file `path`, which is a `what`.
     fn file(&self, what: &str, node: &Node<'_>, path: &str) -> Option<String> {
         (self.files)(path).map_or_else(
             |error| {
@@ -200,7 +200,7 @@ impl<'c> Reading<'c> {
         )
     }
 
-    /// Makes the workload once with the first of each parameter's values, to hear what is wrong with its scripts.
+    /// Creates the workload once, with the first value of each parameter, to find mistakes in its scripts.
     fn try_making(
         &self,
         spec: &WorkloadSpec,
@@ -222,8 +222,8 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Names of all kinds of operation and of the steps within them, and whether each is a step; of the first values of its
-    /// parameters. `None` where it cannot be made of them.
+    /// Names of all operation types and of the steps within them, with true for a step. Uses the first values of the
+    /// workload's parameters; `None` if they do not allow it.
     pub(crate) fn made(&self, workload: &WorkloadDraft<'_>) -> Option<Vec<(String, bool)>> {
         let values = first(workload.params.as_deref()?);
         let made = (workload.spec.make)(1, &values, &workload.scripts).ok()?;

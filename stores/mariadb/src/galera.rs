@@ -90,7 +90,8 @@ pub(crate) fn recover(
     }
     let Some((applied, node)) = furthest else {
         let what = "all nodes of the cluster were killed, and none has data that it could begin with";
-        return Err(StoreError::new(StoreErrorKind::Broken, what).next("start a new cluster: plimsoll lab down NAME, plimsoll lab up galera"));
+        return Err(StoreError::new(StoreErrorKind::Broken, what)
+            .next("start a new cluster: plimsoll lab down NAME, plimsoll lab up galera"));
     };
     let mark = format!("s/^seqno:.*/seqno: {applied}/; s/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/");
     let state = node.data_dir.join("db/grastate.dat").display().to_string();

@@ -453,7 +453,7 @@ fn wrong_inputs_of_labs_are_refused_with_advice() {
     wait_for("the lab", Duration::from_secs(20), || place.run(&["lab", "status", "mine", "--json"]).code == Some(0));
     refused(&["lab", "up", "redis", "--name", "mine"], 2, "there is a lab `mine` already");
     refused(&["lab", "kill", "mine", "2"], 2, "has no node `2`");
-    refused(&["lab", "add", "mine"], 2, "takes no further node while it runs");
+    refused(&["lab", "add", "mine"], 2, "does not accept further nodes while it runs");
     refused(&["lab", "exec", "mine", "1", "--", "/no/such/program"], 2, "/no/such/program");
     place.run(&["lab", "down"]).expect(0).says("lab mine is gone");
     assert_eq!(holder.0.wait().unwrap().code(), Some(0));

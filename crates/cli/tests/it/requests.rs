@@ -170,7 +170,7 @@ fn a_request_is_described_by_options_and_its_status_by_number() {
     let printed = drive(&["-H", secret, "--print-plan"]).expect(0);
     assert!(printed.out.contains("Authorization: ***") && !printed.out.contains("s3cret"), "{}", printed.out);
     let plan = place.plan(&printed.out);
-    place.run(&["run", &plan]).expect(2).says("was hidden when this plan was written down");
+    place.run(&["run", &plan]).expect(2).says("was masked when this plan was saved");
 }
 
 #[test]

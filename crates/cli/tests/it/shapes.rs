@@ -64,9 +64,9 @@ fn a_wave_and_think_times_are_written_down_as_a_plan() {
     let plan = printed(&["--think", "50ms..200ms,exp:100ms"]);
     assert!(plan.contains("think = [\"50ms..200ms\", \"exp:100ms\"]"), "{plan}");
     let wrong = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--rate", "5", "--think", "1s"];
-    place.run(&wrong).expect(2).says("a rate says when operations start, and a think time says it too");
+    place.run(&wrong).expect(2).says("`rate` and `think` both determine when operations start");
     let wrong = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--stages", "1/s@1s", "--for", "1s"];
-    place.run(&wrong).expect(2).says("the stages say how long the phase is: leave out `for`");
+    place.run(&wrong).expect(2).says("the stages determine the length of the phase: leave out `for`");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_no_scenario_is_said() {
     };
     wrong(&["--scenario", "r mix=read foo=1"], "--scenario r mix=read foo=1: `foo=1` is none of its keys");
     wrong(&["--scenario", "r mix=read mix=scan"], "--scenario r mix=read mix=scan: `mix` is there twice");
-    wrong(&["--scenario", "r mix=read", "--clients", "4"], "each scenario says `clients` for itself");
+    wrong(&["--scenario", "r mix=read", "--clients", "4"], "each scenario sets `clients` for itself");
     wrong(&["--scenario", "r mix=read", "--scenario", "r mix=scan"], "another scenario is named `r` already");
     wrong(&["--scenario", "r mix=read", "--goal", "w.p99=5ms"], "no operation type or step of `kv` is called `w`");
     // Another request than that of the mix would be sent: this one's name begins as those of the scenario do.

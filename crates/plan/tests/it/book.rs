@@ -1,4 +1,4 @@
-//! The book tells of every key of a plan.
+//! The book describes every key of a plan.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A small world to write plans for.
+//! A small catalogue for the tests' plans.
 
 use plimsoll_core::{
     Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Preset, SamplerSpec, SessionShape,
@@ -55,7 +55,7 @@ fn refuse_wrong(
     }
 }
 
-/// A workload that nobody runs.
+/// A workload that is never run.
 struct Nothing;
 
 impl Workload for Nothing {
@@ -83,8 +83,8 @@ fn no_workload(
 const CACHE: &[ParamSpec] = &[ParamSpec::bytes("cache", "2MiB", "")];
 const BUFFERS: &[ParamSpec] = &[ParamSpec::bytes("shared_buffers", "128MiB", "")];
 
-/// sqlite can do all, fjall has no SQL and no index of its own, postgres and ldap are reached by URLs too, and slow is
-/// never durable.
+/// A catalogue in which sqlite supports everything, fjall has no SQL and no native index, postgres and ldap also have
+/// URLs, and slow is never durable.
 pub fn catalogue() -> Catalogue {
     let stores = [
         StoreSpec { name: "sqlite", params: CACHE, ..PLAIN },

@@ -1,4 +1,4 @@
-//! What plans come to.
+//! Expansion of plans into trials.
 
 use plimsoll_core::{Durability, ParamValue};
 use plimsoll_plan::{Arrivals, GoalKind, Limit, Overrides, Pace, Plan, Rate, Step, Trial, parse};
@@ -40,7 +40,7 @@ fn the_coupon_study_comes_to_five_trials() {
             "index=keyindex store=fjall"
         ]
     );
-    assert_eq!(plan.left_out, ["fjall has no index of its own"]);
+    assert_eq!(plan.left_out, ["fjall has no native index"]);
     assert_eq!(plan.trials.iter().map(|trial| trial.ordinal).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     assert_eq!(plan.timed_s, 30.0);
     assert_eq!(plan.samplers, ["cpu", "disk"]);

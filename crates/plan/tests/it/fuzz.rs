@@ -1,5 +1,5 @@
-//! Whatever is thrown at the parser, it answers: a plan that keeps its word, or problems within the text.
-//! `PROPTEST_CASES=100000` makes it look longer; `fuzz/` does so with coverage.
+//! Any text gets an answer from the parser: a plan within its limits, or mistakes with locations in the text.
+//! `PROPTEST_CASES=100000` runs more cases; `fuzz/` does so with coverage.
 
 use plimsoll_plan::{Overrides, parse};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::catalogue::catalogue;
 
 const COUPONS: &str = include_str!("../../../../studies/coupons.toml");
 
-/// Pieces that mean something somewhere.
+/// Fragments that have a meaning in some plan.
 const PIECES: &[&str] = &[
     "=",
     "\"",

@@ -30,7 +30,7 @@ fn expect(marked: &str, what: &str, help: &str) {
     assert_eq!(found, [(what, start..end)], "{text}");
     assert_eq!(error.problems()[0].help().unwrap_or_default(), help, "{text}");
     assert_eq!(error.to_string(), what);
-    // What miette is given is the same, and of a very long place its beginning.
+    // The same holds for the diagnostic; of a very long plan only a part is shown.
     let label = error.problems()[0].labels().expect("labels").next().expect("a label");
     let shown = if end - start > 240 { 60 } else { end - start };
     assert_eq!((label.offset(), label.len()), (start, shown));
@@ -126,11 +126,7 @@ fn types_and_ranges_are_checked() {
     added("clients = «8.0»", "`clients` must be a whole number without unit or quotes, not the number 8", "");
     added("clients = «0»", "`clients` must be 1 to 100000, not 0", "");
     added("clients = [1, «-1»]", "`clients` must be 1 to 100000, not -1", "");
-    added(
-        "warmup = «\"autp\"»",
-        "`autp` is no time",
-        "write a time: \"10s\", or \"auto\" to leave out what is found to be warm-up",
-    );
+    added("warmup = «\"autp\"»", "`autp` is not a time", "write a time: \"10s\", or \"auto\" to detect the warm-up");
     added("warmup = «true»", "`warmup` must be a number with a unit, in quotes, not true", "");
     replaced("\"10s\"", "«\"1us\"»", "`for` must be 1ms to 720h, not 1us", "");
     replaced(
@@ -167,7 +163,7 @@ fn types_and_ranges_are_checked() {
     );
     added("[goals]\nerrors = «\"101%\"»", "`errors` must be 0% to 100%", "");
     added("clients = «[]»", "`clients` is an empty list: there is nothing to choose from", "");
-    added("clients = [1, 2, «1»]", "`1` stands in the list `clients` twice", "");
+    added("clients = [1, 2, «1»]", "`1` is listed twice in `clients`", "");
 }
 
 #[test]
@@ -175,7 +171,7 @@ fn a_store_is_called_what_the_plan_says_or_that_is_refused() {
     for name in ["", "two\nlines", "a|b", &"x".repeat(41)] {
         let written = format!("{{ store = \"sqlite\", as = «{}» }}", toml::Value::from(name));
         let help = "up to 40 letters, digits and spaces, with - _ . and / among them";
-        replaced("\"sqlite\"", &written, "that is no name for a store", help);
+        replaced("\"sqlite\"", &written, "this is not a valid name for a store", help);
     }
 }
 
@@ -190,7 +186,7 @@ fn unknown_names_are_told_from_near_ones() {
     replaced(
         "\"sqlite\"",
         "«\"postgre://h/\"»",
-        "no store is reached by `postgre://`",
+        "no store has the URL scheme `postgre://`",
         "did you mean `postgres`? schemes: postgres, postgresql, ldap",
     );
     replaced(
@@ -289,11 +285,11 @@ fn combinations_that_cannot_be_are_refused() {
         let plan = format!("loop = \"open\"\nrate = «\"{rate}\"»");
         added(&plan, "`rate` must be 0.001/s to 100000000/s", "");
     }
-    added("«ops» = 5", "`for` and `ops` are two ends of one phase: leave one out", "");
+    added("«ops» = 5", "`for` and `ops` both end the phase: leave one out", "");
     added(
         "durability = «\"at-end\"»",
         "`at-end` is for loads; a drive has no sync at its end",
-        "say what an acknowledged write survives: \"durable\" (power loss) or \"buffered\" (the process)",
+        "choose \"durable\" (power loss) or \"buffered\" (the process)",
     );
     replaced(
         "{ read = 1 }",
@@ -328,7 +324,7 @@ fn combinations_that_cannot_be_are_refused() {
     expect(
         &RIGHT.replace("\"sqlite\"", "\"fjall\"").replace("\"coupons\"", "\"coupons\"\nindex = «\"own\"»"),
         "nothing is left to run",
-        "fjall has no index of its own",
+        "fjall has no native index",
     );
 }
 
@@ -346,8 +342,8 @@ fn phases_have_names_of_their_own() {
 fn conditions_look_at_what_there_is() {
     added(
         "only = { «indx» = \"own\" }",
-        "`only` looks at `indx`, which trials do not differ in",
-        "did you mean `index`? it can look at: store, records, index, pause, strict",
+        "`only` uses `indx`, in which trials do not differ",
+        "did you mean `index`? it can use: store, records, index, pause, strict",
     );
     added("only = { index = «\"mine\"» }", "unknown value for `index`: `mine`", "there are: none, own, keyindex");
     added(
@@ -406,7 +402,7 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
     added(
         "[line]\n[goals]\np99 = \"20ms\"\n«mean» = \"5ms\"",
         "a load line cannot be searched by `mean`",
-        "it goes by percentiles and errors, of all operations or of one operation type",
+        "a search uses percentiles and errors, of all operations or of one operation type",
     );
 }
 
@@ -470,7 +466,7 @@ fn formulas_are_read_to_the_column() {
     );
     added(
         &figure("\"drive.«errors»[op=read]\""),
-        "in the formula: `errors` is of all operations together: it has no `op`",
+        "in the formula: `errors` covers all operations together: it has no `op`",
         "by operation: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, ops",
     );
     added(&figure("\"drive.p99[op=«update»]\""), "in the formula: phase `drive` never asks `update`", "it asks: read");
@@ -508,7 +504,7 @@ fn passwords_are_refused_and_not_shown() {
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
     assert_eq!(error.to_string(), "a plan must not hold a password");
     assert_eq!(error.problems()[0].span(), 25..32);
-    let help = "leave it out; say it with PGPASSWORD, PGPASSFILE, a service file or --password-file";
+    let help = "remove it; supply it with PGPASSWORD, PGPASSFILE, a service file or --password-file";
     assert_eq!(error.problems()[0].help(), Some(help));
     let debugged = format!("{error:?}");
     let shown = format!("{debugged}{:?}", miette::Report::new(error));
@@ -536,7 +532,7 @@ fn all_mistakes_are_shown_at_once_in_the_order_of_the_text() {
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
     let meant: Vec<_> = error.problems().iter().map(|problem| &text[problem.span()]).collect();
     assert_eq!(meant, ["\"sqlit\"", "10", "client", "\"2MiB\""]);
-    assert_eq!(error.to_string(), "4 things are wrong with the plan `test`");
+    assert_eq!(error.to_string(), "4 mistakes in the plan `test`");
     assert_eq!(error.related().unwrap().count(), 4);
 }
 
@@ -546,7 +542,7 @@ fn the_command_line_is_shown_as_the_file_is() {
         (vec!["sqlite", "fjal"], "unknown store `fjal`", 7),
         (vec!["sqlite", "sqlite"], "`sqlite` is named twice", 7),
         (vec![], "`--on` names no store", 0),
-        (vec!["postgres://me:hunter2@h/", "x://y:hunter2@h"], "no store is reached by `x://`", 17),
+        (vec!["postgres://me:hunter2@h/", "x://y:hunter2@h"], "no store has the URL scheme `x://`", 17),
     ] {
         let overrides = Overrides { on: Some(on.iter().map(|entry| (*entry).to_owned()).collect()), seed: None };
         let error = parse("test", RIGHT, &catalogue(), &overrides).unwrap_err();
@@ -561,11 +557,7 @@ fn scenarios_are_checked() {
     let alone = RIGHT.replace("mix = { read = 1 }\n", "");
     let scenario = |text: &str, what: &str, help: &str| expect(&format!("{alone}scenario = {text}"), what, help);
     let r = "scenario = [{ name = \"r\", mix = { read = 1 } }]\n";
-    expect(
-        &format!("{alone}{r}«rate» = \"5/s\""),
-        "each scenario says `rate` for itself: leave it out beside them",
-        "",
-    );
+    expect(&format!("{alone}{r}«rate» = \"5/s\""), "each scenario sets `rate` for itself: leave it out here", "");
     scenario("«[]»", "a drive has 1 to 100 scenarios, not 0", "");
     scenario("[«{ mix = { read = 1 } }»]", "a scenario needs `name`", "write `name = \"readers\"`");
     scenario("[«{ name = \"r\" }»]", "a scenario needs `mix`", "write `mix = { read = 1 }`");
@@ -575,12 +567,12 @@ fn scenarios_are_checked() {
     scenario("[{ name = «\"read\"», mix = { read = 1 } }]", read, "give the scenario another name, such as `readers`");
     let twice = "[{ name = \"r\", mix = { read = 1 } }, { name = «\"r\"», mix = { read = 1 } }]";
     scenario(twice, "another scenario is named `r` already", "");
-    let think = "a rate says when operations start, and a think time says it too: leave one of them out";
+    let think = "`rate` and `think` both determine when operations start: leave one of them out";
     scenario("[{ name = \"r\", mix = { read = 1 }, rate = \"5/s\", «think» = \"1s\" }]", think, "");
     let stages = "write [\"500/s@10s\", \"500/s..2000/s@30s\"]";
     scenario(
         "[{ name = \"r\", mix = { read = 1 }, stages = «[\"5@1s\"]» }]",
-        "the stages of a scenario are of rates",
+        "the stages of a scenario must be rates",
         stages,
     );
     let goal = |of: &str, what: &str, help: &str| {
@@ -609,33 +601,36 @@ fn shapes_of_rates_are_checked() {
     for (keys, what, help) in [
         (
             "rate = \"1/s\"\n«think» = \"1s\"",
-            "a rate says when operations start, and a think time says it too",
+            "`rate` and `think` both determine when operations start",
             "leave one of them out: clients think in a closed loop",
         ),
-        ("think = «\"2s..1s\"»", "`2s..1s` is no think time: the second time is not the longer one", THINKS),
-        ("think = «\"exp:0s\"»", "`exp:0s` is no think time: `0s` is not 1ns to 60min", THINKS),
-        ("«for» = \"1s\"\nstages = [\"1@1s\"]", "the stages say how long the phase is: leave out `for`", ""),
+        ("think = «\"2s..1s\"»", "`2s..1s` is not a think time: the second time must be the longer one", THINKS),
+        ("think = «\"exp:0s\"»", "`exp:0s` is not a think time: `0s` is not 1ns to 60min", THINKS),
+        ("«for» = \"1s\"\nstages = [\"1@1s\"]", "the stages determine the length of the phase: leave out `for`", ""),
     ] {
         let text = if keys.contains("for") { RIGHT.replace("for = \"10s\"\n", "") } else { RIGHT.to_owned() };
         expect(&format!("{text}{keys}"), what, help);
     }
     for (keys, what) in [
-        ("clients = 4\nstages = [\"1@1s\"]", "the stages say the number of clients: leave out `clients`"),
-        ("rate = \"1/s\"\nstages = [\"1@1s\"]", "the stages say the rate: leave out `rate`"),
+        ("clients = 4\nstages = [\"1@1s\"]", "the stages determine the number of clients: leave out `clients`"),
+        ("rate = \"1/s\"\nstages = [\"1@1s\"]", "the stages determine the rate: leave out `rate`"),
         ("loop = \"closed\"\nstages = [\"1/s@1s\"]", "a closed loop has no rate: it goes as fast as the answers come"),
         ("stages = []", "`stages` is a list of 1 to 10000 texts"),
         ("stages = [\"0/s@1s\"]", "the stages have no load above 0"),
-        ("stages = [\"5/s\"]", "`5/s` is no stage: it has no length"),
-        ("stages = [\"1..5/s@1s\"]", "`1..5/s@1s` is no stage: one of its ends is a rate, the other is not"),
+        ("stages = [\"5/s\"]", "`5/s` is not a stage: it has no length"),
+        ("stages = [\"1..5/s@1s\"]", "`1..5/s@1s` is not a stage: one of its ends is a rate, the other is not"),
         (
             "stages = [\"1/s@1s\", \"7@1s\"]",
-            "`7@1s` is no stage: it is of clients, and those before are of rates: a rate is 500/s",
+            "`7@1s` is not a stage: it has clients, and the stages before have rates: a rate is 500/s",
         ),
-        ("stages = [\"7@1s\", \"1/s@1s\"]", "`1/s@1s` is no stage: it is of rates, and those before are of clients"),
-        ("stages = [\"1000000@1s\"]", "`1000000@1s` is no stage: there are at most 100000 clients"),
-        ("stages = [\"1/s@0s\"]", "`1/s@0s` is no stage: `0s` is not 1ms to 720h"),
+        (
+            "stages = [\"7@1s\", \"1/s@1s\"]",
+            "`1/s@1s` is not a stage: it has rates, and the stages before have clients",
+        ),
+        ("stages = [\"1000000@1s\"]", "`1000000@1s` is not a stage: there are at most 100000 clients"),
+        ("stages = [\"1/s@0s\"]", "`1/s@0s` is not a stage: `0s` is not 1ms to 720h"),
         ("stages = [\"1/s@720h\", \"1/s@1s\"]", "the stages last longer than 720h"),
-        ("stages = [\"1e9/s@1s\"]", "`1e9/s@1s` is no stage: `e9/s` is not a unit of rate"),
+        ("stages = [\"1e9/s@1s\"]", "`1e9/s@1s` is not a stage: `e9/s` is not a unit of rate"),
     ] {
         let text = format!("{}{keys}", RIGHT.replace("for = \"10s\"\n", ""));
         let error = parse("test", &text, &catalogue(), &Overrides::default()).expect_err(&text);
@@ -661,7 +656,11 @@ fn shapes_of_rates_are_checked() {
 #[test]
 fn a_line_has_bounds_and_a_goal_that_a_rate_can_break() {
     let goals = "\n[goals]\np99 = \"20ms\"\n";
-    added("\n«[line]»\n", "a load line needs a goal that one rate can break", "write [goals] with `p99 = \"20ms\"`");
+    added(
+        "\n«[line]»\n",
+        "a load line needs a goal for a percentile or for errors",
+        "write [goals] with `p99 = \"20ms\"`",
+    );
     added(
         &format!("{goals}[line]\n«form» = \"1/s\""),
         "unknown key `form` in [line]",
@@ -718,7 +717,7 @@ fn a_disk_that_is_none_of_ours_is_told_nothing() {
 fn a_power_cut_ends_what_is_done_to_servers() {
     added(
         "action = [{ at = \"1s\", what = \"add\" }]\n«power_cut» = \"flush 3\"",
-        "a power cut ends the phase, whatever an `action` on servers has begun",
+        "a power cut ends the phase and may interrupt an `action` on servers",
         "leave one of them out, or put them into two phases",
     );
 }

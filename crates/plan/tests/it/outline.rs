@@ -1,4 +1,4 @@
-//! What `plimsoll check` says.
+//! Output of `plimsoll check`.
 
 use plimsoll_plan::{Overrides, parse};
 
@@ -35,10 +35,10 @@ trial 5: fjall index=keyindex
     mixed (drive): 8 clients, closed loop, for 10s, durable; read 70 %, update 28 %, query 2 %
     check
 
-left out: fjall has no index of its own
+left out: fjall has no native index
 
 goals: lost at most 0, wrong at most 0
-13 figures wanted of each store
+13 figures for each store
 samplers: cpu, disk, once every 1s";
     assert_eq!(plan.outline().join("\n"), wanted);
 }

@@ -75,7 +75,7 @@ fn keys_can_be_swept_one_at_a_time() {
     assert_eq!(points(&format!("{lists}{}", sweep.replace("one-at-a-time", "grid"))).len(), 6);
     let wrong = format!("{HEAD}{DRIVE}{lists}{sweep}keys = [\"client\"]");
     let error = parse("test", &wrong, &catalogue(), &Overrides::default()).unwrap_err();
-    assert_eq!(error.to_string(), "`client` is not swept: no list stands there");
+    assert_eq!(error.to_string(), "`client` is not swept: its value is not a list");
     assert!(error.problems()[0].help().is_some_and(|help| help.starts_with("did you mean `clients`?")));
 }
 
@@ -170,7 +170,7 @@ fn arrivals_may_be_recorded_ones() {
     let recorded = Rate::Recorded(vec![0, 500_000_000, 500_000_000, 1_250_000_000]);
     assert_eq!(drive.pace, Pace::Open { rate: recorded, arrivals: Arrivals::Even });
     for (file, what) in [
-        ("1\n0.5", "arrivals.txt, line 2: it lies before the line above"),
+        ("1\n0.5", "arrivals.txt, line 2: it is earlier than the line above"),
         ("1\ntwo", "arrivals.txt, line 2: `two` is not a time in seconds"),
         ("-1", "arrivals.txt, line 1: `-1` is not a time in seconds"),
         ("# none", "arrivals.txt holds no arrival"),
@@ -209,7 +209,7 @@ fn scripts_that_are_not_there_or_twice_are_refused() {
     for (text, what) in [
         (SCRIPTS.replace("dir/a.sql", "none.sql"), "the script `none.sql` cannot be read: entity not found"),
         (SCRIPTS.replace("name = \"b\"", "name = \"a\""), "another script is named `a` already"),
-        (SCRIPTS.replace("weight = 3", "text = \"x\""), "it must be said where the script is, once"),
+        (SCRIPTS.replace("weight = 3", "text = \"x\""), "a script needs either `file` or `text`"),
         (SCRIPTS.replace("weight = 3", "wait = 3"), "unknown key `wait` in a script"),
         (SCRIPTS.replace("weight = 3", "weight = 0"), "`weight` must be 1 to 1000000, not 0"),
     ] {
