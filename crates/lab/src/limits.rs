@@ -45,11 +45,11 @@ pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
 fn check(limits: &Limits) -> Result<(), StoreError> {
     let there = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     if let Some(cpus) = limits.cpus.filter(|wanted| !(CPUS_MIN..=there).contains(wanted)) {
-        let what = format!("cpus = {cpus} is not possible on this machine");
+        let what = format!("cpus = {cpus}: not possible on this machine");
         return Err(StoreError::usage(what).next(format!("use {CPUS_MIN} to {there}")));
     }
     if let Some(bytes) = limits.memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
-        let what = format!("memory = {bytes}B is too little for a server");
+        let what = format!("memory = {bytes}B: too little for a server");
         return Err(StoreError::usage(what).next("use at least 4MiB"));
     }
     Ok(())

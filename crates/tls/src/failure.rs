@@ -37,7 +37,7 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
     use CertificateError as C;
     match error {
         C::UnknownIssuer | C::BadSignature => {
-            untrusted(format!("the certificate of {place} is signed by nobody whom {roots} trusts"))
+            untrusted(format!("the certificate of {place} is not signed by an authority that {roots} trusts"))
                 .next("Name the file with the root certificate that signed it.")
         }
         C::NotValidForNameContext { presented, .. } => other_host(place, presented),
@@ -63,9 +63,9 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
                 untrusted(format!("the certificate of {place} is an authority's own and not trusted by {roots}"))
                     .next("Name that certificate's file as the root certificate.")
             }
-            _ => untrusted(format!("the certificate of {place} will not do")).detail(error.to_string()),
+            _ => untrusted(format!("the certificate of {place} is not accepted")).detail(error.to_string()),
         },
-        other => untrusted(format!("the certificate of {place} will not do")).detail(other.to_string()),
+        other => untrusted(format!("the certificate of {place} is not accepted")).detail(other.to_string()),
     }
 }
 

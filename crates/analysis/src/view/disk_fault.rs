@@ -37,13 +37,13 @@ pub struct DiskFaultView {
 }
 
 impl DiskFaultView {
-    /// Who noticed, in words: `nobody` where there was something, `nothing to notice` where there was not.
+    /// Returns the names of those that noticed the fault, `only the ledger`, or `nothing to notice`.
     pub fn noticed_by(&self) -> String {
         let names: Vec<&str> = self.noticed.iter().map(|noticed| noticed.name()).collect();
         match (names.is_empty(), self.wrong_answers + self.lost.unwrap_or(0) + self.damaged) {
             (false, _) => names.join(", "),
             (true, 0) => "nothing to notice".to_owned(),
-            (true, _) => "nobody but the ledger".to_owned(),
+            (true, _) => "only the ledger".to_owned(),
         }
     }
 }

@@ -76,7 +76,7 @@ fn instances_share_a_machine_and_the_ledger_vouches_for_all() {
     let ran = run(&["kv", "--mix", "read=2,update=1,insert=1"]).expect(0);
     ran.says("kept every promise").says("postgres node 1").says("postgres node 3");
     run(&["kv", "--mix", "scan=1"]).expect(2).says("cannot be scanned");
-    run(&["coupons", "--mix", "read=1"]).expect(2).says("instances have parts of them");
+    run(&["coupons", "--mix", "read=1"]).expect(2).says("each instance has a part of them");
 }
 
 #[test]

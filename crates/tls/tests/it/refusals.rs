@@ -28,7 +28,7 @@ fn what_is_wrong_with_a_servers_certificate_is_said() {
     let unknown = refused(&options(&other), "db.example", &good, None);
     assert!(unknown.what.contains(other.root().to_str().unwrap()), "it names the file: {unknown}");
     for (error, words, detail) in [
-        (refused(&options(&other), "db.example", &good, None), "signed by nobody whom", ""),
+        (refused(&options(&other), "db.example", &good, None), "is not signed by an authority that", ""),
         (refused(&options(&ours), "other.example", &good, None), "for another host", "db.example"),
         (refused(&options(&ours), "db.example", &dated(2001, 2002), None), "has expired", " days ago"),
         (refused(&options(&ours), "db.example", &dated(2901, 2902), None), "not valid yet", " days"),
@@ -95,8 +95,8 @@ fn files_that_will_not_do_are_named() {
         (roots("/nowhere/root.crt".into()), "/nowhere/root.crt", "cannot be read"),
         (roots(mine.key.clone()), "me.key", "holds no certificate"),
         (roots(garbage), "garbage", "is no PEM file"),
-        (roots(not_der), "notder", "no root certificate"),
-        (shown(mine.certificate.clone(), other.key), "other.key", "do not go together"),
+        (roots(not_der), "notder", "something other than root certificates"),
+        (shown(mine.certificate.clone(), other.key), "other.key", "do not match"),
         (shown(mine.certificate.clone(), mine.certificate.clone()), "me.crt", "no private key"),
         (shown(mine.certificate, encrypted), "encrypted", "is encrypted"),
     ] {
