@@ -101,7 +101,7 @@ fn evaluate(
     }
     let terms = || known.iter().flat_map(|(_, outcome)| outcome);
     let fewest = terms().map(|(_, n, _)| *n).min().unwrap_or(0);
-    let value = value.ok_or("comes to no finite number")?;
+    let value = value.ok_or("has no finite value")?;
     Ok((value, fewest, terms().any(|(.., late)| *late)))
 }
 
@@ -145,7 +145,7 @@ fn term_value(
             let late = all.iter().any(|(.., late)| *late);
             Ok((stat::median(&values).unwrap_or(0.0), all.iter().map(|(_, n, _)| n).sum(), late))
         }
-        many => Err(format!("{} trials fit {term}: name a label more", many.len())),
+        many => Err(format!("{} trials match {term}: add a label", many.len())),
     }
 }
 

@@ -130,7 +130,7 @@ fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
     let unheard = trial.answers.iter().find(|answer| answer.counts.answers == 0)?;
     let phase = phases.iter().find(|facts| facts.phase.header.ordinal == unheard.phase);
     let phase = phase.map_or("?", |facts| facts.phase.header.name.as_str());
-    Some(format!("no answer to `{}` in phase {phase} could be held against the truth", unheard.op))
+    Some(format!("no answer to `{}` in phase {phase} could be checked", unheard.op))
 }
 
 /// Why a trial has no ledger.
@@ -184,7 +184,10 @@ fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     // Of very many sorts of error the last are counted together.
     let others = coded.iter().any(|one| one.subject == OTHER);
     if others && failed == 0.0 {
-        return Err(format!("phase {} had more sorts of error than are told apart", facts.phase.header.name));
+        return Err(format!(
+            "phase {} had more classes of error than are recorded separately",
+            facts.phase.header.name
+        ));
     }
     Ok(Quantity { value: failed * 100.0 / all, n: all as u64 })
 }

@@ -84,7 +84,7 @@ pub fn slowest(nodes: &[NodeView]) -> Option<String> {
         let [(slow_ns, slowest), (next_ns, _), ..] = times[..] else { return None };
         (slow_ns as f64 >= SLOWER * next_ns as f64).then(|| {
             format!(
-                "{} answers slowest: {name} {}, where no other takes longer than {}",
+                "{} answers slowest: {name} {}, and no other node takes longer than {}",
                 slowest.name,
                 number::nanoseconds(slow_ns),
                 number::nanoseconds(next_ns)

@@ -400,14 +400,14 @@ impl<'a> PhaseFacts<'a> {
                 let n = seconds.len() as u64;
                 stat::median(&seconds)
                     .map(|value| Quantity { value, n })
-                    .ok_or_else(|| none("has no answer that was timed by itself"))
+                    .ok_or_else(|| none("has no answer that was timed individually"))
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
             "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
             "wrong" => self.wrong().ok_or_else(|| none("was not checked")),
             "lost" => self.lost().ok_or_else(|| none("has no ledger")),
             "data_bytes" | "index_bytes" | "total_bytes" => {
-                let footprint = self.phase.end.footprint.ok_or_else(|| none("took no footprint"))?;
+                let footprint = self.phase.end.footprint.ok_or_else(|| none("measured no footprint"))?;
                 let bytes = match name {
                     "data_bytes" => Some(footprint.data_bytes),
                     "index_bytes" => footprint.index_bytes,
@@ -415,7 +415,7 @@ impl<'a> PhaseFacts<'a> {
                 };
                 bytes
                     .map(|bytes| Quantity { value: bytes as f64, n: 1 })
-                    .ok_or_else(|| format!("the store cannot tell its {}", name.replace('_', " ")))
+                    .ok_or_else(|| format!("the store does not report its {}", name.replace('_', " ")))
             }
             "device_bytes_per_record" => {
                 let bytes = self.result(ResultName::DeviceBytes).ok_or_else(|| none("did not count device bytes"))?;
@@ -439,7 +439,7 @@ impl<'a> PhaseFacts<'a> {
                 let (times, percentile) = match name.strip_prefix(UNDISTURBED) {
                     Some(percentile) => {
                         let times = self.undisturbed(op);
-                        (times.ok_or_else(|| none("had nobody who watched the machine's pauses"))?, percentile)
+                        (times.ok_or_else(|| none("did not record the machine's pauses"))?, percentile)
                     }
                     None if header.kind == PhaseKind::Ask => (self.asked_times(op), name),
                     None => (self.waited(op), name),
@@ -488,9 +488,9 @@ pub fn asked_s(asked: &Asked) -> f64 {
 pub fn state_words(state: &PhaseState) -> String {
     match state {
         PhaseState::Complete => "is complete".to_string(),
-        PhaseState::Unfinished => "did not end: the program died in it".to_string(),
+        PhaseState::Unfinished => "did not end: the program died during it".to_string(),
         PhaseState::Interrupted => "was interrupted".to_string(),
         PhaseState::Failed(why) => format!("failed: {why}"),
-        PhaseState::Void(why) => format!("is void (its figures stand nowhere): {why}"),
+        PhaseState::Void(why) => format!("is void (its figures are not reported): {why}"),
     }
 }

@@ -102,7 +102,7 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let (state, sentence) = match cuts.is_empty() {
         false => (view.state, view.sentence),
         // Nobody looked for what had been acknowledged.
-        true if has_ended() => (PromiseState::NotKnown, format!("{}: what was kept is not known.", cell.name)),
+        true if has_ended() => (PromiseState::NotKnown, format!("{}: it is not known what was kept.", cell.name)),
         true => (PromiseState::NotTried, format!("{}: not tried.", cell.name)),
     };
     let all: Vec<u32> = cell.cuts.iter().map(|(trial, _)| *trial).collect();
@@ -218,14 +218,14 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             format!("{}: {of} lost in {cuts}{most}; {at_risk}.", view.name)
         }
         PromiseState::NothingAtRisk => format!(
-            "{}: nothing was lost in {}, and nothing was at risk when the power went: that proves nothing.",
+            "{}: nothing was lost in {}, but nothing was at risk at the cut, so this proves nothing.",
             view.name,
             number::plural(view.cuts, "power cut", "power cuts")
         ),
         PromiseState::NotTried => format!("{}: not tried.", view.name),
         PromiseState::NotKnown => {
             let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
-            format!("{}: what was kept is not known of {} of {cuts}.", view.name, number::count(gone))
+            format!("{}: it is not known what was kept after {} of {cuts}.", view.name, number::count(gone))
         }
         PromiseState::Lost => format!("{}: {of} lost in {cuts}{window}.", view.name),
         PromiseState::Damaged => {

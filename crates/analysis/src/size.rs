@@ -60,7 +60,7 @@ fn data_words(trial: &Trial, data: Option<u64>) -> String {
     let count = trial.header.record_count;
     // Nobody here has counted what somebody else has loaded.
     let is_theirs = !trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Load);
-    let taken = if is_theirs { " taken to be there" } else { "" };
+    let taken = if is_theirs { " assumed" } else { "" };
     let records = (count > 0).then(|| format!("{}{taken}", number::plural(count, "record", "records")));
     let scale = trial.header.params.get("scale").map(|scale| format!("scale {scale}"));
     let about: Vec<String> = scale.into_iter().chain(records).collect();
@@ -76,8 +76,8 @@ fn cache_words(said: &PhaseResult, data: Option<u64>) -> String {
     match said.name {
         ResultName::CacheBytes if setting.is_empty() => "no cache but the kernel's page cache".to_string(),
         ResultName::CacheBytes => format!("cache {bytes} ({setting}){}", share(data, said.value)),
-        _ if said.value > 0.0 => format!("all of it lives in memory, of which it may have {bytes} ({setting})"),
-        _ => format!("all of it lives in memory (no {setting})"),
+        _ if said.value > 0.0 => format!("all data in memory, limited to {bytes} ({setting})"),
+        _ => format!("all data in memory (no {setting})"),
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(own(2.0 * mib, None), "cache 2.00 MiB (shared_buffers)");
         let none = said(ResultName::CacheBytes, "", 0.0);
         assert_eq!(cache_words(&none, Some(gib)), "no cache but the kernel's page cache");
-        assert_eq!(limit(0.0), "all of it lives in memory (no maxmemory)");
-        assert_eq!(limit(64.0 * mib), "all of it lives in memory, of which it may have 64.0 MiB (maxmemory)");
+        assert_eq!(limit(0.0), "all data in memory (no maxmemory)");
+        assert_eq!(limit(64.0 * mib), "all data in memory, limited to 64.0 MiB (maxmemory)");
     }
 }

@@ -117,7 +117,7 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String
         ),
     };
     let with = match with {
-        [] => "nothing that was sampled was otherwise in these seconds".to_string(),
+        [] => "no sampled series changed in these seconds".to_string(),
         with => format!("in these seconds {}", number::list(with)),
     };
     format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))

@@ -203,7 +203,7 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
 /// What a fit says: `one_client` is what was measured with one, `most` the most clients that were.
 fn sentence(fit: &Fit, one_client: Option<f64>, most: f64) -> String {
     let mut text = format!(
-        "By the law that fits best one client would get {} ({}); contention σ would be {} %, coherency κ {} %",
+        "By the best fit, one client would get {} ({}); contention σ would be {} %, coherency κ {} %",
         number::with_unit(fit.lambda_per_s, "1/s"),
         one_client.map_or("not measured".to_string(), |rate| format!("measured {}", number::with_unit(rate, "1/s"))),
         number::significant(fit.sigma * 100.0),
@@ -217,7 +217,7 @@ fn sentence(fit: &Fit, one_client: Option<f64>, most: f64) -> String {
             number::with_unit(rate, "1/s")
         )),
         _ => text.push_str(&format!(
-            "; up to {} the points do not pass a peak, so none is named",
+            "; up to {} the points do not pass a peak",
             number::plural(most.round() as u64, "client", "clients")
         )),
     }

@@ -69,7 +69,7 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, String> {
     let medians = medians(&points);
     if medians.len() < POINTS_MIN {
         return Err(format!(
-            "A scalability law needs {POINTS_MIN} different numbers of clients to be fitted; there are {}.",
+            "Fitting a scalability law needs {POINTS_MIN} different numbers of clients; there are {}.",
             medians.len()
         ));
     }
@@ -161,17 +161,20 @@ fn without_law(medians: &[(f64, f64)], r_squared: Option<f64>) -> String {
     if highest == first {
         let falls = medians.windows(2).all(|pair| pair[1].1 <= pair[0].1);
         let what = if falls { "falls from the first point on" } else { "is highest at the first point" };
-        let next = if first.0 > 1.0 { " Its peak lies there or below: measure fewer clients too." } else { "" };
+        let next = if first.0 > 1.0 { " The peak is there or below: measure fewer clients too." } else { "" };
         return format!(
-            "Throughput {what}: {}, {}. No scalability law is fitted to what more clients only cost.{next}",
+            "Throughput {what}: {}, {}. No scalability law is fitted to points beyond the peak.{next}",
             with(first),
             with(last)
         );
     }
     let explained = r_squared.map_or(String::new(), |r_squared| {
-        format!(" (it would explain R² {}, wanted are {R_SQUARED_MIN})", number::significant(r_squared.max(0.0)))
+        format!(" (R² would be {}, and {R_SQUARED_MIN} is required)", number::significant(r_squared.max(0.0)))
     });
-    format!("The points do not follow a scalability law{explained}. The most that was measured is {}.", with(highest))
+    format!(
+        "The points do not follow a scalability law{explained}. The highest throughput measured is {}.",
+        with(highest)
+    )
 }
 
 /// Start values: weighted least squares of N / X over 1, N − 1 and N (N − 1), but what is held. The weights make its
@@ -398,7 +401,7 @@ mod tests {
         assert_eq!(
             fit(&falling(8.0)).unwrap_err(),
             "Throughput falls from the first point on: 4,100/s with 8 clients, 4.00/s with 256 clients. No scalability law \
-             is fitted to what more clients only cost. Its peak lies there or below: measure fewer clients too."
+             is fitted to points beyond the peak. The peak is there or below: measure fewer clients too."
         );
         // From one client on there is a law like that, and no client below it.
         assert_eq!(fit(&falling(1.0)).unwrap().peak_clients, Some(1.0));
@@ -419,7 +422,7 @@ mod tests {
         let zigzag: Vec<_> = (1..=8).map(|n| (f64::from(n), if n % 2 == 0 { 300.0 } else { 100.0 })).collect();
         let why = fit(&zigzag).unwrap_err();
         assert!(
-            why.contains("do not follow") && why.contains("The most that was measured is 300/s with 2 clients."),
+            why.contains("do not follow") && why.contains("The highest throughput measured is 300/s with 2 clients."),
             "{why}"
         );
     }

@@ -36,7 +36,7 @@ pub fn verdict(
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
-            (0, false) => format!("{first}; and not everything was seen."),
+            (0, false) => format!("{first}; and the run is incomplete."),
             (more, _) => {
                 format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
             }
@@ -51,7 +51,7 @@ pub fn verdict(
         // A search sets out to see goals break: what it came to says more.
         let sentence = match lines.iter().find(|line| line.result.state == LineState::NoLine) {
             Some(line) => line::of_store(line),
-            None => format!("Nothing was seen to break, but {first}."),
+            None => format!("No promise was seen to break, but {first}."),
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
     }
@@ -159,7 +159,7 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             let place = format!("phase {} of {}", phase.name, trial.name);
             let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
                 if phase.state == EndState::Complete {
-                    all.push(format!("Not one operation of {place} came to an end"));
+                    all.push(format!("No operation of {place} finished"));
                 }
                 continue;
             };
@@ -265,13 +265,13 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     let not_carried = phases.filter(|(_, phase)| phase.is_overloaded).filter_map(|(trial, phase)| {
         let (late, (asked, done)) = (phase.late.as_deref()?, overload(phase, phase.ops.as_ref()?));
-        Some(format!("Whether {} carries {asked} cannot be told: {done}, but {late}", trial.name))
+        Some(format!("Whether {} carries {asked} is undecided: {done}, but {late}", trial.name))
     });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
     let missed = places.filter(|(_, place)| place.state == GoalState::Undecided).map(|(goal, place)| {
         let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
         let late = place.late.as_deref().unwrap_or("the generator was late");
-        format!("Whether {text} is {wanted} in {} cannot be told: it was {got}, but {late}", place.place)
+        format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
     });
     missed.chain(not_carried).collect()
 }
@@ -362,7 +362,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
         for goal in goals.iter().filter(|goal| goal.state == GoalState::NotMeasured) {
             let why = goal.trials.iter().find(|place| place.state == GoalState::NotMeasured);
             unseen.push(match why {
-                Some(place) => format!("{} could not be told in {}: {}", goal.text, place.place, place.got_text),
+                Some(place) => format!("{} could not be measured in {}: {}", goal.text, place.place, place.got_text),
                 None => format!("no trial measures {}", goal.text),
             });
         }
@@ -433,7 +433,7 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
     let late = match late {
         0 => String::new(),
-        n => format!("; the generator was late in {}: see what is marked *", number::plural(n, "phase", "phases")),
+        n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
     if kept.is_empty() {
         format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
@@ -447,7 +447,7 @@ fn disagreement(name: &str) -> String {
     match name {
         "duplicated" => "duplicated records".to_string(),
         "resurrected" => "resurrected records".to_string(),
-        "alien" => "records that nobody wrote".to_string(),
+        "alien" => "records that no operation wrote".to_string(),
         "wrong_content" => "records with wrong content".to_string(),
         "index_disagrees" => "records on which the index disagrees".to_string(),
         DID_NOT_START => "failure to start again".to_string(),

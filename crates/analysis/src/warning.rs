@@ -79,8 +79,8 @@ fn together(cases: &[Placed]) -> Option<Warning> {
     let named = others.iter().copied().take(PLACES_MAX).collect::<Vec<_>>().join("; ");
     let also = match others.len() {
         0 => String::new(),
-        n if n <= PLACES_MAX => format!(" The same, less so: {named}."),
-        n => format!(" The same, less so, in {} others: {named}; …", number::count(n as u64)),
+        n if n <= PLACES_MAX => format!(" Also, to a lesser extent: {named}."),
+        n => format!(" Also, to a lesser extent, in {} others: {named}; …", number::count(n as u64)),
     };
     Some(Warning { text: format!("{place}: {}{also}", worst.text), next: worst.next.to_string() })
 }
@@ -93,8 +93,8 @@ pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning
         let case = Case {
             weight: worst_lag_ns(facts).unwrap_or(0) as f64,
             text: format!("{}.", facts.late()?),
-            next: "What is marked * is moved by it: response times and what was never sent are higher, rates lower than \
-                   the store's own. Service times, errors and answers are not.",
+            next: "It affects the values marked *: response times and operations never sent are higher, rates lower than \
+                   the store's own. Service times, errors and answers are not affected.",
         };
         Some((name::place(facts), case))
     });
@@ -116,7 +116,7 @@ fn generator(facts: &PhaseFacts<'_>) -> Option<Case> {
     (busiest > GENERATOR_BUSY).then(|| Case {
         weight: busiest,
         text: format!(
-            "the generator's workers were busy {} % of a slice (the unit of time in a recording); it may be what was measured.",
+            "the generator's workers were busy {} % of a slice (the unit of time in a recording); the measurement may be one of the generator.",
             number::significant(busiest * 100.0)
         ),
         next: "Give the phase more workers, or drive it from another machine.",
@@ -157,7 +157,7 @@ fn behind(facts: &PhaseFacts<'_>) -> Option<Case> {
             number::plural(unsent, "operation", "operations"),
             number::significant(share * 100.0)
         ),
-        next: "Response times are those of a queue that grows: lower the rate, or add clients.",
+        next: "Response times include a growing queue: lower the rate, or add clients.",
     })
 }
 
@@ -174,7 +174,7 @@ fn not_found(facts: &PhaseFacts<'_>) -> Option<Case> {
             number::plural(all, "operation", "operations"),
             number::significant(share * 100.0)
         ),
-        next: "Are the data those that the workload takes them for? Look at its parameters and at the URL.",
+        next: "The data may not be those that the workload expects: check its parameters and the URL.",
     })
 }
 
@@ -184,13 +184,13 @@ fn asked(facts: &PhaseFacts<'_>) -> Option<Case> {
     (seconds.len() >= 3 && min > 0.0 && max / min > ASKED_SPREAD).then(|| Case {
         weight: max / min,
         text: format!(
-            "the same question took from {} to {} (median {}, n = {}).",
+            "the same query took from {} to {} (median {}, n = {}).",
             number::seconds(min),
             number::seconds(max),
             number::seconds(median),
             seconds.len()
         ),
-        next: "Ask more often (`count`), and do not read differences smaller than this spread.",
+        next: "Ask more often (`count`), and ignore differences smaller than this spread.",
     })
 }
 
@@ -209,7 +209,7 @@ fn uneven(facts: &PhaseFacts<'_>) -> Option<Case> {
             number::significant(deviation / mean * 100.0),
             rates.len()
         ),
-        next: "One mean does not describe it: look at throughput over time beside the host's panels.",
+        next: "The mean does not describe it: compare throughput over time with the host's panels.",
     })
 }
 
@@ -260,7 +260,7 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
             "{} of {cores} cores were in use by neither the generator nor the server.",
             number::significant(others)
         ),
-        next: "Stop what else runs on this machine, and run again.",
+        next: "Stop other programs on this machine, and run again.",
     });
     let stolen = mean(&of("cpu", &["steal"]));
     let stolen = (stolen > STEAL_PERCENT).then(|| Case {
@@ -276,8 +276,8 @@ fn ledger(trial: &Trial) -> Option<Placed> {
     is_incomplete.then(|| {
         let case = Case {
             weight: 0.0,
-            text: "the ledger could not keep up and vouches for nothing.".to_string(),
-            next: "Drive with fewer clients or a shorter phase; the ledger's limits stand in the book.",
+            text: "the ledger could not keep up, so it proves nothing.".to_string(),
+            next: "Drive with fewer clients or a shorter phase; the book lists the ledger's limits.",
         };
         (name::trial(&trial.header), case)
     })

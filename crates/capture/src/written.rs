@@ -54,7 +54,7 @@ pub fn write(captured: &Captured, store: &str, folder: &str) -> Result<Written, 
         }
         line(format!("\n# {} calls", one.calls));
         if let Some(guessed) = guessed {
-            line(format!("# {guessed} is a guess: nothing tells what that value is."));
+            line(format!("# {guessed} is a guess: the statistics do not show that value."));
         }
         // A text column compared with a number finds no index there, so what looks like one is made a text.
         let is_made_text = |at: usize| {

@@ -116,8 +116,7 @@ pub fn judge(place: &Place, hypervisor: Option<&str>, probe: Option<&Probe>) -> 
     };
     // Of equal ones the first: it is the nearest to the path.
     let worst = seen.found.iter().rev().max_by_key(|(verdict, _)| rank(verdict)).cloned();
-    let (verdict, because) =
-        worst.unwrap_or((Verdict::CannotBeTold, "nothing is known of what is behind it".to_owned()));
+    let (verdict, because) = worst.unwrap_or((Verdict::CannotBeTold, "the devices behind it are not known".to_owned()));
     Judgement { verdict, because, reasons: seen.reasons }
 }
 
@@ -186,7 +185,7 @@ impl<'a> Seen<'a> {
             }
             (Some(false), _) => {
                 let because = format!(
-                    "{name} is said to have no volatile cache, so that the kernel sends it no flush; what is written is safe if that is true"
+                    "{name} reports no volatile cache, so the kernel sends it no flush; writes are safe if that is true"
                 );
                 self.find(Verdict::CannotBeTold, because);
             }
@@ -220,7 +219,7 @@ impl<'a> Seen<'a> {
         }
         let flushes = counted.flushes.saturating_sub(counted.others);
         if (flushes as f64) < asked as f64 * SHARE {
-            let because = format!("of {asked} flushes {name} counted only {flushes} that may be ours");
+            let because = format!("of {asked} flushes only {flushes} can be among those that {name} counted");
             return self.find(Verdict::CannotBeTold, because);
         }
         let too_fast = |needs: &str| {
@@ -235,11 +234,11 @@ impl<'a> Seen<'a> {
             }
             (DiskKind::Virtual(_), ..) => (
                 Verdict::CannotBeTold,
-                format!("flushes reach the virtual disk {name}; what becomes of them only its host knows"),
+                format!("flushes reach the virtual disk {name}; only its host knows what becomes of them"),
             ),
             (DiskKind::Network(how), ..) => (
                 Verdict::CannotBeTold,
-                format!("flushes reach {name} ({how}); what becomes of them only the other machine knows"),
+                format!("flushes reach {name} ({how}); only the other machine knows what becomes of them"),
             ),
             (_, Some(true), None) if mean_ns < ROTATION_NS => {
                 (Verdict::CannotBeTold, too_fast("a disk that rotates needs 2 ms or longer"))
@@ -249,9 +248,7 @@ impl<'a> Seen<'a> {
             }
             (_, _, Some(_)) => (
                 Verdict::CannotBeTold,
-                format!(
-                    "flushes reach {name}; in a virtual machine it may be hardware or not, which only the host knows"
-                ),
+                format!("flushes reach {name}; only the host of this virtual machine knows whether it is hardware"),
             ),
             _ => (
                 Verdict::Reach,
@@ -351,13 +348,19 @@ mod tests {
         expect(&on(disk()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "a disk that rotates needs 2 ms");
         expect(&on(ssd()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "flash needs 0.1 ms");
         expect(&on(ssd()), None, &probe(100, 5e5, 100), Verdict::Reach, "0");
-        expect(&on(ssd()), Some("KVM"), &probe(100, 5e5, 100), Verdict::CannotBeTold, "only the host knows");
+        expect(
+            &on(ssd()),
+            Some("KVM"),
+            &probe(100, 5e5, 100),
+            Verdict::CannotBeTold,
+            "only the host of this virtual machine knows",
+        );
         expect(&on(virtio()), None, &slow, Verdict::CannotBeTold, "the virtual disk sda");
         expect(&on(through()), None, &probe(100, 8e6, 0), Verdict::CannotBeTold, "no volatile cache");
         // What others asked for is neither taken for ours, nor is it a proof that there are none.
         let busy = |flushes| Probe { counted: vec![count("sda", flushes, 500)], ..probe(100, 8e6, 0) };
         expect(&on(disk()), None, &busy(600), Verdict::Reach, "100 were counted");
-        expect(&on(disk()), None, &busy(200), Verdict::CannotBeTold, "counted only 0 that may be ours");
+        expect(&on(disk()), None, &busy(200), Verdict::CannotBeTold, "only 0 can be among those");
         expect(&on(disk()), None, &busy(0), Verdict::CannotBeReal, "none of 100");
         let uncounted = Probe { counted: vec![], ..probe(100, 8e6, 0) };
         expect(&on(disk()), None, &uncounted, Verdict::CannotBeTold, "does not count the flushes of sda");

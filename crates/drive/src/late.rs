@@ -85,19 +85,22 @@ fn held_up(totals: &Totals, late_ns: f64) -> (String, &'static str) {
     match paused_ns {
         Some(paused_ns) if accounts(paused_ns) && paused_ns >= others_ns(paused_ns) => (
             format!(
-                ", because the machine stood still for {} in all, and a worker waited {} for a processor",
+                ", because the machine paused for {} in total, and a worker waited {} for a processor",
                 time(paused_ns),
                 time(queued_ns)
             ),
-            "repeat it, or use a machine that has its processors to itself",
+            "repeat it, or use a machine without other load",
         ),
         _ if accounts(others_ns(paused_ns.unwrap_or(0))) => (
-            format!(", because a worker waited {} in all for a processor that others had{preempted}", time(queued_ns)),
+            format!(
+                ", because a worker waited {} in total for a processor that other threads used{preempted}",
+                time(queued_ns)
+            ),
             relief,
         ),
         Some(paused_ns) => (
             format!(
-                ", for which neither the machine (it stood still for {}) nor a queue for a processor ({}) accounts{preempted}",
+                ", which neither pauses of the machine ({}) nor waiting for a processor ({}) explain{preempted}",
                 time(paused_ns),
                 time(queued_ns)
             ),
@@ -105,7 +108,7 @@ fn held_up(totals: &Totals, late_ns: f64) -> (String, &'static str) {
         ),
         None => (
             format!(
-                ", for which a queue for a processor ({}) does not account{preempted}, and nobody watched the machine",
+                ", which waiting for a processor ({}) does not explain{preempted}, and pauses of the machine were not recorded",
                 time(queued_ns)
             ),
             relief,
@@ -190,23 +193,24 @@ mod tests {
         // One operation of a hundred was late: of ten seconds that is 100 ms.
         late.queued_ns = 180 * MS;
         let relief = "leave a processor to it, or lower the rate";
-        let queued = ", because a worker waited 180 ms in all for a processor that others had (preempted 131 times)";
+        let queued =
+            ", because a worker waited 180 ms in total for a processor that other threads used (preempted 131 times)";
         assert_eq!(said(&late), format!("{queued}; {relief}"));
         late.paused_ns = Some(80 * MS);
         assert_eq!(said(&late), format!("{queued}; {relief}"), "most of it was no pause");
         late.paused_ns = Some(120 * MS);
-        let machine = ", because the machine stood still for 120 ms in all, and a worker waited 180 ms for a processor";
-        assert_eq!(said(&late), format!("{machine}; repeat it, or use a machine that has its processors to itself"));
+        let machine = ", because the machine paused for 120 ms in total, and a worker waited 180 ms for a processor";
+        assert_eq!(said(&late), format!("{machine}; repeat it, or use a machine without other load"));
         (late.paused_ns, late.queued_ns) = (Some(7 * MS), 2 * MS);
-        let neither = ", for which neither the machine (it stood still for 7.0 ms) nor a queue for a processor (2.0 ms) \
-                       accounts (preempted 131 times)";
+        let neither = ", which neither pauses of the machine (7.0 ms) nor waiting for a processor (2.0 ms) \
+                       explain (preempted 131 times)";
         assert_eq!(said(&late), format!("{neither}; {relief}"));
         late.paused_ns = None;
-        let unseen = ", for which a queue for a processor (2.0 ms) does not account (preempted 131 times), and nobody \
-                      watched the machine";
+        let unseen = ", which waiting for a processor (2.0 ms) does not explain (preempted 131 times), and pauses of the \
+                      machine were not recorded";
         assert_eq!(said(&late), format!("{unseen}; {relief}"));
         let why = late_precisely(&totals(0.3, times(200, 400_000, 9 * MS), times(200, 600_000, 5 * MS))).unwrap();
-        assert!(why.contains("400 µs late at the median (operations took 600 µs), for which"), "{why}");
+        assert!(why.contains("400 µs late at the median (operations took 600 µs), which"), "{why}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Place {
 pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
     let seconds = waited_ns as f64 / 1e9;
     StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no session within {seconds} s")).next(
-        "check that the server is not overloaded and speaks this protocol; where it only needs longer, raise \
+        "check that the server is not overloaded and speaks this protocol; if it only needs longer, raise \
          setup_timeout",
     )
 }
@@ -105,7 +105,7 @@ pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
 pub(crate) fn unanswered(place: &str, waited_ns: u64) -> StoreError {
     let seconds = waited_ns as f64 / 1e9;
     StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no answer within {seconds} s"))
-        .next("see in the server's log why; where it only needs longer, raise op_timeout (of a load: load_timeout)")
+        .next("check the server's log; if it only needs longer, raise op_timeout (of a load: load_timeout)")
 }
 
 #[cfg(test)]

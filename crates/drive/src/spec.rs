@@ -161,7 +161,9 @@ impl DriveSpec {
             Sessions::Blocking(_) | Sessions::Instant(_) | Sessions::Async(_) => false,
         };
         if self.reconnect.is_some() && !has_one {
-            return fault("sessions with one connection each, one operation at a time, can be opened anew".to_owned());
+            return fault(
+                "only sessions with one connection each, one operation at a time, can be reopened".to_owned(),
+            );
         }
         if depth == 1 {
             return Ok(());
@@ -232,7 +234,7 @@ impl DriveSpec {
                 return fault("a phase may last no shorter than it is planned and undisturbed");
             }
             (Some(_), Limit::Ops(_) | Limit::Exhausted) => {
-                return fault("undisturbed time is wanted of a phase that has a length");
+                return fault("undisturbed time needs a phase that has a length");
             }
             _ => {}
         }

@@ -101,9 +101,8 @@ impl Wire {
                     return Ok(());
                 }
                 Err(error) if self.io == Io::IoUring => {
-                    return Err(StoreError::io("setting up io_uring", &error).next(
-                        "use epoll instead (io = \"epoll\"), or Linux 6.1 or later where nothing forbids io_uring",
-                    ));
+                    return Err(StoreError::io("setting up io_uring", &error)
+                        .next("use epoll instead (io = \"epoll\"), or Linux 6.1 or later with io_uring allowed"));
                 }
                 Err(error) => Some(error.to_string()),
             },
@@ -321,7 +320,7 @@ impl<R: Reactor> WireWorker<R> {
             // A kernel or a container without this call is found out about while sessions are opened: later calls
             // fail no more.
             let error = StoreError::io("waiting for sockets (epoll_pwait2 or io_uring_enter)", &errno.into());
-            self.first_error.get_or_insert(error.next("use Linux 5.11 or later, where nothing forbids this call"));
+            self.first_error.get_or_insert(error.next("use Linux 5.11 or later with this call allowed"));
         }
         if self.waited_ns.1 >= self.next_tick_ns {
             let now_ns = self.waited_ns.1;

@@ -170,8 +170,8 @@ impl Witness {
     /// Why pauses of the machine cannot be told apart here, in one sentence: real-time priority is refused, or a thread
     /// cannot be had.
     pub fn start(clock: &Clock) -> Result<Witness, String> {
-        let blind = |why: String| format!("pauses of the machine are not told apart here: {why}");
-        let unknown = |why| blind(format!("the system does not say which processors this process may use ({why})"));
+        let blind = |why: String| format!("pauses of the machine are not recorded here: {why}");
+        let unknown = |why| blind(format!("the processors that this process may use are not known ({why})"));
         let allowed = sched_getaffinity(None).map_err(unknown)?;
         let processors = (0..CpuSet::MAX_CPU).filter(|&number| allowed.is_set(number));
         let logs: Box<[WakeUpLog]> = processors.map(|number| WakeUpLog::new(number as u32)).collect();

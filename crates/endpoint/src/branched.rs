@@ -20,7 +20,7 @@ const TRIES_EACH: usize = 2;
 pub const READS: ParamSpec = ParamSpec::one_of(
     "reads",
     &["primary", "replicas", "any"],
-    "who answers reads: the primary, replicas in turn, or all of them; replicas may be behind",
+    "servers that answer reads: the primary, replicas in turn, or all of them; replicas may be behind",
 );
 
 /// Who answers what only reads.
@@ -52,7 +52,7 @@ impl Reads {
     pub fn must_have(self, replicas: usize, next: &str) -> Result<(), StoreError> {
         match (self, replicas) {
             (Reads::Replicas, 0) => {
-                Err(StoreError::usage("reads are to go to replicas (reads = replicas), and there is none").next(next))
+                Err(StoreError::usage("reads go to replicas (reads = replicas), but there is none").next(next))
             }
             _ => Ok(()),
         }
@@ -215,7 +215,7 @@ impl WireSession for Branched {
         let branch = match self.route {
             Route::Only => 0,
             Route::Key if self.kinds[usize::from(op.kind)].call == Call::Kv(KvCall::Scan) => {
-                let what = "keys that follow each other are on several instances, and cannot be scanned";
+                let what = "adjacent keys are on different instances, and cannot be scanned";
                 self.state = WireState::Failed(StoreError::usage(what).next("Leave `scan` out of the mix."));
                 return;
             }

@@ -160,7 +160,7 @@ impl Channel {
 
     fn wait(&mut self) -> Result<PollFlags, StoreError> {
         if self.waits.is_stopped() && self.stopped_at.get_or_insert_with(Instant::now).elapsed() >= self.waits.grace() {
-            return Err(waits::interrupted().detail(format!("while {} was waited for", self.place)));
+            return Err(waits::interrupted().detail(format!("while waiting for {}", self.place)));
         }
         let is_amid = self.is_amid();
         let may_work = self.works && self.has_spoken;
@@ -199,8 +199,8 @@ impl Channel {
         if since.elapsed() <= longest {
             return Ok(());
         }
-        let what = format!("{} has not come to the end of its answer within {} s", self.place, longest.as_secs_f64());
-        let next = format!("Look at the network; where it only needs longer, raise `{key}`.");
+        let what = format!("{} did not finish its answer within {} s", self.place, longest.as_secs_f64());
+        let next = format!("Check the network; if it only needs longer, raise `{key}`.");
         Err(self.unreachable(what).next(next))
     }
 
@@ -278,7 +278,7 @@ impl Channel {
         };
         let error = self.unreachable(what);
         match self.has_spoken {
-            true => error.next(format!("See in the server's log why; where it only needs longer, raise `{key}`.")),
+            true => error.next(format!("Check the server's log; if it only needs longer, raise `{key}`.")),
             false => error,
         }
     }
@@ -287,7 +287,7 @@ impl Channel {
     fn unreachable(&self, what: String) -> StoreError {
         let error = StoreError::new(StoreErrorKind::Unreachable, what);
         match self.has_spoken {
-            true => error.next("See in the server's log why."),
+            true => error.next("Check the server's log."),
             false => error.next(
                 "Check scheme, host and port: another program may listen there, or the same one with TLS where the URL has \
                  none, or without.",
@@ -300,7 +300,7 @@ fn nobody(error: &io::Error, place: &str) -> StoreError {
     let denied = error.kind() == io::ErrorKind::PermissionDenied;
     let kind = if denied { StoreErrorKind::Permission } else { StoreErrorKind::Unreachable };
     let next = match error.kind() {
-        io::ErrorKind::TimedOut => "; where it only needs longer, raise `setup_timeout`",
+        io::ErrorKind::TimedOut => "; if it only needs longer, raise `setup_timeout`",
         _ => "",
     };
     StoreError::new(kind, format!("cannot connect to {place}"))

@@ -64,10 +64,9 @@ impl Store for Instances {
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         if !layout.collections.is_empty() {
-            let what = "records are searched for as a whole, and instances have parts of them";
-            return Err(
-                StoreError::usage(what).next("Ask keys or SQL of them: kv, oltp, tpcb; or leave `instances` out.")
-            );
+            let what = "searches need all records, and each instance has a part of them";
+            return Err(StoreError::usage(what)
+                .next("Use a workload of keys or SQL: kv, oltp, tpcb; or leave `instances` out."));
         }
         self.has_keys = layout.statements.is_empty();
         self.each(|store| store.create(layout))
@@ -86,7 +85,7 @@ impl Store for Instances {
         let mut of_servers = Vec::with_capacity(servers);
         for store in &mut self.all {
             let Sessions::Wire(clients) = store.sessions(count, durability)? else {
-                return Err(StoreError::usage("sessions to instances are over a wire")
+                return Err(StoreError::usage("instances need sessions over a wire")
                     .next("Leave `instances` out, or `index = \"keyindex\"`."));
             };
             of_servers.push(clients.into_iter());

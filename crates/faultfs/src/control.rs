@@ -27,28 +27,28 @@ const POWER_ON_LIMIT: Duration = Duration::from_secs(300);
 /// The commands, for a person.
 pub const HELP: &str = "\
 arm now|flush N|write N            cut the power at the Nth flush or write from now
-freeze now|flush N|write N         the same, but what runs on the device does not notice: what it writes from then
-                                   on is gone after the power is on again
-halt now|flush N|write N           the same, but flushes fail from then on: nobody is promised anything more
-cut                                cut it now
-tell DIRECTORY                     have the device in this directory do what it is armed for as soon as the power of this
-                                   one goes; say it after both were armed; forgotten at clear
-wait MILLISECONDS                  wait for the cut; the answer is as that to status
-set ignore-flushes                 answer flushes, and make nothing durable
+freeze now|flush N|write N         as arm, but programs on the device do not notice: their writes from then on are
+                                   gone after the power is on again
+halt now|flush N|write N           as freeze, but flushes fail from then on, so nothing more is promised
+cut                                cut the power now
+tell DIRECTORY                     trigger the armed device in this directory as soon as this one's power is cut; send this
+                                   after both were armed; clear removes it
+wait MILLISECONDS                  wait for the cut; the reply is that of status
+set ignore-flushes                 acknowledge flushes without making anything durable
 set eio write|flush|read once|always|silent N
-                                   fail; silent: answer \"done\", and do nothing
+                                   fail; silent: report success, and do nothing
 set delay write|flush|read MEDIAN_US JITTER_US SEED
-                                   answer late, in microseconds
+                                   reply late, in microseconds
 set full                           fail writes with ENOSPC
 set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
-mend                               nothing is wrong any more; a cut stays armed
-clear                              nothing is wrong any more, and no cut is armed
-status                             power, counters, and what was at risk at the cut
-files                              of files: what is not synced, or was not at the cut, file by file
-sync                               of files: make everything durable, as sync(2) would that never arrives there,
+mend                               end all faults; a cut stays armed
+clear                              end all faults, and disarm the cut
+status                             show power, counters, and the writes at risk at the cut
+files                              of files: list the files with data that is not synced, or was not at the cut
+sync                               of files: make everything durable, which sync(2) cannot do there,
                                    unless flushes are ignored
 power-on none|all|random SEED SHARE [tear]|prefix WRITES [tear]
-                                   after a cut and with nothing mounted: keep these of the un-flushed writes
+                                   after a cut, with nothing mounted: keep these of the un-flushed writes
 ";
 
 /// The control of a device that runs, from any process of the same user.
@@ -248,7 +248,7 @@ impl Control {
     }
 
     fn strange(&self, answer: &str) -> FaultError {
-        let source = io::Error::new(io::ErrorKind::InvalidData, format!("it says {answer:?}"));
+        let source = io::Error::new(io::ErrorKind::InvalidData, format!("unexpected reply {answer:?}"));
         FaultError::Gone { directory: self.0.to_path_buf(), source }
     }
 }

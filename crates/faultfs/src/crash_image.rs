@@ -78,7 +78,7 @@ impl Replay {
     pub(crate) fn image(&mut self, point: &CrashPoint, image: &File) -> Result<u64, FaultError> {
         let Some(new) = self.entries.get(self.done..point.entries) else {
             let (path, there, wanted) = (self.path.display(), self.entries.len(), point.entries);
-            return Err(FaultError::Usage(format!("{path}: it has {there} records, and not {wanted}")));
+            return Err(FaultError::Usage(format!("{path}: the log has {there} records, not {wanted}")));
         };
         let made = new.iter().try_for_each(|entry| replay(*entry, &mut self.unflushed, &self.log, &self.durable));
         let made = made.and_then(|()| {

@@ -276,7 +276,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
             Some(answer) => said = answer.map_err(FaultError::Refused)?,
             None => {
                 let known = "arm, freeze, halt, cut, tell, wait, set, mend, clear, status or power-on, and of files sync or files";
-                return Err(FaultError::Usage(format!("{line:?}: this is {known}")));
+                return Err(FaultError::Usage(format!("{line:?} is unknown; known: {known}")));
             }
         },
     }
@@ -312,5 +312,5 @@ fn status<D: Device>(shared: &Shared<D>, file_system: FileSystem) -> String {
 }
 
 fn number(text: &str) -> Result<u64, FaultError> {
-    text.parse().map_err(|_| FaultError::Usage(format!("{text:?} is no whole number")))
+    text.parse().map_err(|_| FaultError::Usage(format!("{text:?} is not a whole number")))
 }

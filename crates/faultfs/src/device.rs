@@ -91,7 +91,7 @@ impl FaultDevice {
             });
         }
         if !spec.size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
-            return Err(FaultError::Usage(format!("{} bytes are no multiple of 4096", spec.size_bytes)));
+            return Err(FaultError::Usage(format!("{} bytes are not a multiple of 4096", spec.size_bytes)));
         }
         if spec.keep_log && spec.file_system == FileSystem::Files {
             return Err(FaultError::Usage("a log is kept of a device, and not of files".into()));

@@ -40,7 +40,7 @@ pub enum FaultError {
         package: &'static str,
     },
     /// The directory holds something.
-    #[error("{}: a fault device wants a directory of its own, and this is not empty; name one that is empty or does not exist", .0.display())]
+    #[error("{}: a fault device needs an empty directory; name one that is empty or does not exist", .0.display())]
     NotEmpty(PathBuf),
     /// Another fault device is there.
     #[error("{}: another fault device is in use there; name another directory, or end it", .0.display())]

@@ -74,5 +74,5 @@ pub(crate) fn file_system(image: &Path) -> Result<FileSystem, FaultError> {
         file.read_exact_at(&mut found, *at).is_ok() && found == *magic
     };
     let found = magic.into_iter().find(is_there).map(|(file_system, ..)| file_system);
-    found.ok_or_else(|| FaultError::Usage(format!("{}: this is no ext4, XFS or Btrfs", image.display())))
+    found.ok_or_else(|| FaultError::Usage(format!("{}: this is not ext4, XFS or Btrfs", image.display())))
 }

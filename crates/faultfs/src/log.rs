@@ -126,7 +126,7 @@ pub fn log_entries(log: &Path) -> Result<Vec<LogEntry>, FaultError> {
             0 => break,
             _ => {
                 return Err(FaultError::Usage(format!(
-                    "{}: byte {at}: this is no log of a fault device",
+                    "{}: byte {at}: this is not a log of a fault device",
                     log.display()
                 )));
             }

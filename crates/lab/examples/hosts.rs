@@ -1,6 +1,6 @@
-//! Two hosts with a slow link between them, until standard input ends. The tests run it as another user, and kill it.
+//! Two hosts with a slow link between them, until standard input ends. Tests run this as another user, and kill it.
 
-#![allow(clippy::print_stdout, reason = "whoever runs it reads what it says")]
+#![allow(clippy::print_stdout, reason = "tests read the output")]
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,12 +16,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     hosts[1].set_link(Link { delay: Duration::from_millis(20), ..Link::default() })?;
 
     let listener = {
-        let _there = hosts[1].enter()?;
+        let _guard = hosts[1].enter()?;
         TcpListener::bind((hosts[1].address(), 0))?
     };
     let address = listener.local_addr()?;
     let took = {
-        let _there = hosts[0].enter()?;
+        let _guard = hosts[0].enter()?;
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
         let (mut answering, _) = listener.accept()?;
         let since = Instant::now();
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         answering.read_exact(&mut [0])?;
         since.elapsed()
     };
-    // What a program that is started here may do, then the time, then the namespaces.
+    // Prints what its child processes may do, the time, and the namespaces.
     let own = fs::read_link("/proc/self/ns/user")?;
     let child = std::process::Command::new("grep").args(["CapAmb", "/proc/self/status"]).output()?;
     print!("{} {} {} µs", own.display(), String::from_utf8(child.stdout)?.trim(), took.as_micros());

@@ -1,4 +1,4 @@
-//! Servers of our own that run by a store's recipe: a cluster of one node or more, each in a place of its own, one
+//! Clusters: private servers of one node or more that run by a store's recipe, each in its own directory, with one
 //! supervisor for all.
 
 mod provisions;
@@ -17,36 +17,36 @@ use plimsoll_core::{
 
 use crate::disks::Disks;
 use crate::ending::Ending;
-use crate::hosts::{Entered, Host, Link, Network};
+use crate::hosts::{Host, Link, NamespaceGuard, Network};
 use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::proxy;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
 
-/// How long making a data directory may take, its sync on a slow disk included.
+/// Longest time for making a data directory, including its sync on a slow disk.
 const SET_UP_BOUND: Duration = Duration::from_secs(180);
-/// How long a start may take, recovery after a crash and loading the data included.
+/// Longest time for a start, including recovery after a crash and loading the data.
 const START_BOUND: Duration = Duration::from_secs(600);
-/// How long a stop may take: it writes all that is dirty in memory.
+/// Longest time for a stop: the server writes all dirty memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);
-/// How long a program may take that finds out what data a node has.
+/// Longest time for a program that finds out which data a node has.
 const RECOVER_BOUND: Duration = Duration::from_secs(120);
-/// Between two looks whether a node is ready.
+/// Time between two checks whether a node is ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// How long one look may take.
+/// Longest time for one check.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
-/// A running cluster. It ends, with all its files, when it is closed, dropped (its logs are kept then, for something
-/// failed), or Plimsoll dies. Everything that can be done to it meanwhile is said of [`Servers`].
+/// A running cluster. It ends, with all its files, when it is closed or dropped, or when Plimsoll dies. If it is
+/// dropped, its logs are kept, because something failed. [`Servers`] describes the operations on it.
 pub struct Cluster(ClusterHandle);
 
-/// Where servers may have their directories.
+/// Directories in which servers may have theirs.
 #[derive(Debug, Clone)]
 pub struct Bases {
-    /// Best first: the first is taken that the servers' user can get to.
+    /// Candidates, best first. The first one is taken that the servers' user can reach.
     pub places: Vec<PathBuf>,
-    /// Where their data are, if that is elsewhere: on disks that can lose power.
+    /// Disks that can lose power, if the data are on such disks.
     pub(crate) disks: Option<Arc<Disks>>,
 }
 
@@ -56,7 +56,7 @@ impl<T: AsRef<[PathBuf]> + ?Sized> From<&T> for Bases {
     }
 }
 
-/// What acts on the servers of a cluster, for any thread. It keeps nobody from ending them.
+/// Handle to the servers of a cluster, usable from any thread. It does not keep the cluster from ending.
 #[derive(Clone)]
 pub struct ClusterHandle(Arc<Running>);
 
@@ -70,39 +70,40 @@ struct Running {
     secret: String,
     network: Option<Arc<Network>>,
     limits: Limits,
-    members: RwLock<Vec<Made>>,
-    /// Numbers of nodes that are being started, since when.
+    members: RwLock<Vec<ClusterMember>>,
+    /// Numbers of nodes that are being started, with the times when that began.
     starting: Mutex<BTreeMap<usize, Instant>>,
     waits: Waits,
 }
 
 /// A node's server at one moment.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// How it ended that should run; `None` while it runs, or where it was stopped by somebody.
+pub struct ServerState {
+    /// Ending of a server that should run; `None` while it runs, or if a command stopped it.
     pub ended: Option<(Ending, StoreError)>,
-    /// The id of its process.
+    /// Id of the server's process.
     pub pid: Option<u32>,
 }
 
-/// One node and what it is made of.
+/// A node with its server, host and files.
 #[derive(Clone)]
-struct Made {
+struct ClusterMember {
     node: Arc<Node>,
     server: Arc<Mutex<PrivateServer>>,
-    /// What it is on, where that is not this machine's own network.
+    /// Host of the node; `None` if it is on this machine's own network.
     host: Option<Arc<Host>>,
     log: Arc<Path>,
     root: Arc<Path>,
 }
 
 impl Cluster {
-    /// Makes directories under the first of `bases` that the servers' user can get to, starts the nodes there and makes a
-    /// cluster of them. Logs are copied to `log_dir` if anything fails. `progress` is told what takes a while.
+    /// Makes directories under the first of `bases` that the servers' user can reach, starts the nodes there and makes
+    /// a cluster of them. Logs are copied to `log_dir` if anything fails. `progress` receives a line for each step that
+    /// takes a while.
     ///
     /// # Errors
-    /// `Missing` when a program is not installed; `Permission` when no base will do; `DiskFull`; `AddressTaken`; `Broken`
-    /// with the last words of a node that does not start.
+    /// `Missing` if a program is not installed; `Permission` if no base can be used; `DiskFull`; `AddressTaken`;
+    /// `Broken` with the last log lines of a node that does not start.
     pub fn start(
         recipe: Box<dyn Recipe>,
         bases: impl Into<Bases>,
@@ -113,7 +114,7 @@ impl Cluster {
         Self::start_under(Supervisor::start()?, Limits::default(), recipe, bases, log_dir, waits, progress)
     }
 
-    /// The same, with its nodes under a supervisor that runs already, and with limits for each of them.
+    /// Starts a cluster under a supervisor that runs already, with limits for each node.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -153,14 +154,14 @@ impl Cluster {
             running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
         }
         let cluster = Self(ClusterHandle(running));
-        let (running, nodes, _there) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
+        let (running, nodes, _guard) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
         running.bring_up(Nodes::All, true, progress)?;
         running.recipe.form(&nodes, waits)?;
         running.recipe.until_whole(&nodes, waits)?;
         Ok(cluster)
     }
 
-    /// What acts on the servers.
+    /// Returns a handle to the servers.
     pub fn handle(&self) -> ClusterHandle {
         self.0.clone()
     }
@@ -168,115 +169,118 @@ impl Cluster {
     /// Ends all nodes at once, removes their files, and waits until that is done.
     ///
     /// # Errors
-    /// `Broken` when something could not be removed; the next start tries again.
+    /// `Broken` if something could not be removed; the next start tries again.
     pub fn close(self) -> Result<(), StoreError> {
         self.0.0.members().iter().map(|member| locked(&member.server).end()).fold(Ok(()), Result::and)
     }
 }
 
 impl ClusterHandle {
-    /// The same, with nothing but what is done to servers.
+    /// Returns the handle reduced to operations on servers.
     pub fn servers(&self) -> Arc<dyn Servers> {
         Arc::clone(&self.0) as Arc<dyn Servers>
     }
 
-    /// What a node was to the cluster when it was made.
+    /// Returns the node's role in the cluster when it was made.
     pub fn role(&self, number: usize) -> &'static str {
         self.0.recipe.role(number)
     }
 
-    /// The number of the node that takes all writes just now.
+    /// Returns the number of the node that takes all writes now.
     ///
     /// # Errors
-    /// `Usage` where none does; when no node says so.
+    /// `Usage` if no node does; an error if no node answers.
     pub(crate) fn primary(&self) -> Result<usize, StoreError> {
-        let _there = self.0.enter()?;
+        let _guard = self.0.enter()?;
         self.0.recipe.primary(&self.0.nodes(), &self.0.waits)
     }
 
-    /// Which of the machines a node is in, each with a disk of its own; `None` where it keeps no data.
+    /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
     ///
     /// # Errors
-    /// `Usage` where there is no such node.
+    /// `Usage` if there is no such node.
     pub(crate) fn machine(&self, number: usize) -> Result<Option<usize>, StoreError> {
         self.0.find(number).map(|_| self.0.machine(number))
     }
 
-    /// Where a node's log is, and the directory that all its files are in.
+    /// Returns the path of a node's log, and the directory that contains all its files.
     ///
     /// # Errors
-    /// `Usage` where there is no such node.
+    /// `Usage` if there is no such node.
     pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
         let made = self.0.find(number)?;
         Ok((made.log.to_path_buf(), made.root.to_path_buf()))
     }
 
-    /// The host that operations are sent from, where the nodes have hosts of their own.
+    /// Returns the network that contains the load host, if the nodes have their own hosts.
     pub fn network(&self) -> Option<&Arc<Network>> {
         self.0.network.as_ref()
     }
 
-    /// Has this link between a node's host and all others from now on.
+    /// Sets the link between a node's host and all others.
     ///
     /// # Errors
-    /// `Usage` where there is no such node, it has no host of its own, or there can be no such link; as the kernel says.
+    /// `Usage` if there is no such node, it has no host of its own, or the link is not valid; otherwise an error of the
+    /// kernel.
     pub fn set_link(&self, number: usize, link: Link) -> Result<(), StoreError> {
         let host = self.0.find(number)?.host.ok_or_else(|| {
-            let what = format!("{} is on this machine's own network, which has no links", self.0.spec.name);
-            StoreError::usage(what).next("make a cluster of several: plimsoll list stores")
+            let what =
+                format!("the nodes of {} are on this machine's own network, which has no links", self.0.spec.name);
+            StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
         })?;
         host.set_link(link)
     }
 
-    /// What the link of a node's host does; plain where it is on this machine's own network.
+    /// Returns the link of a node's host; the default if the node is on this machine's own network.
     ///
     /// # Errors
-    /// `Usage` where there is no such node.
+    /// `Usage` if there is no such node.
     pub fn link(&self, number: usize) -> Result<Link, StoreError> {
         Ok(self.0.find(number)?.host.map(|host| host.link()).unwrap_or_default())
     }
 
-    /// A node's server as it is just now; `None` while something is being done to it.
+    /// Returns the current state of a node's server; `None` while an operation on it is in progress.
     ///
     /// # Errors
-    /// `Usage` where there is no such node.
-    pub fn seen(&self, number: usize) -> Result<Option<Seen>, StoreError> {
+    /// `Usage` if there is no such node.
+    pub fn server_state(&self, number: usize) -> Result<Option<ServerState>, StoreError> {
         let made = self.0.find(number)?;
         let mut server = match made.server.try_lock() {
             Ok(server) => server,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(Seen { ended: server.ended(), pid: server.pid() }))
+        Ok(Some(ServerState { ended: server.ended(), pid: server.pid() }))
     }
 
-    /// Numbers of nodes that are being started, since when.
+    /// Returns the numbers of nodes that are being started, with the times when that began.
     pub fn starting(&self) -> BTreeMap<usize, Instant> {
         self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a node says of what runs long on it; each of its answers may take `bound`.
+    /// Asks a node for its long-running operations. Each reply of the node may take `bound`.
     ///
     /// # Errors
-    /// `Usage` where there is no such node; when it does not answer.
+    /// `Usage` if there is no such node; an error if it does not answer.
     pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
-        let (nodes, _there) = (self.0.nodes(), self.0.enter()?);
+        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
         self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
     }
 
-    /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from until the value
-    /// is dropped; `None` where the nodes are on this machine's own network.
+    /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it
+    /// inherit the namespace. Dropping the guard moves the thread back. Returns `None` if the nodes are on this
+    /// machine's own network.
     ///
     /// # Errors
-    /// As the kernel says.
-    pub fn enter(&self) -> Result<Option<Entered>, StoreError> {
+    /// Errors of the kernel.
+    pub fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
         self.0.enter()
     }
 
-    /// The network namespace of a node's host; `None` where it is on this machine's own network.
+    /// Returns the path of the network namespace of a node's host; `None` if the node is on this machine's own network.
     ///
     /// # Errors
-    /// `Usage` where there is no such node.
+    /// `Usage` if there is no such node.
     pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
         Ok(self.0.find(number)?.host.map(|host| host.namespace()))
     }
@@ -300,7 +304,7 @@ impl Deref for ClusterHandle {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Somebody may have a handle still. Of one that was closed there is nothing left to end.
+        // Other handles may exist still. A cluster that was closed has nothing left to end.
         for member in self.0.0.members() {
             locked(&member.server).abandon();
             provisions::give_back(&member.node.ports);
@@ -313,25 +317,25 @@ fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
 }
 
 impl Running {
-    fn members(&self) -> Vec<Made> {
+    fn members(&self) -> Vec<ClusterMember> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Nodes of one host are in one machine.
+    /// Returns the machine that a node keeps its data in. Nodes on one host share a machine.
     fn machine(&self, number: usize) -> Option<usize> {
         self.recipe.keeps_data(number).then(|| self.recipe.host(number))
     }
 
-    fn enter(&self) -> Result<Option<Entered>, StoreError> {
+    fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
         self.network.as_ref().map(|network| network.enter()).transpose()
     }
 
-    fn find(&self, number: usize) -> Result<Made, StoreError> {
+    fn find(&self, number: usize) -> Result<ClusterMember, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
         found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
     }
 
-    /// Does something to the server of a node.
+    /// Calls `act` with the server of a node.
     fn on<T>(
         &self,
         number: usize,
@@ -340,7 +344,7 @@ impl Running {
         act(&mut locked(&self.find(number)?.server))
     }
 
-    /// Makes the place of a node, and a host if it is to have one.
+    /// Makes the directories of a node, and a host if it is to have one.
     fn add_member(&self, number: usize, free_ports: impl Iterator<Item = u16>) -> Result<(), StoreError> {
         let mut server = PrivateServer::new(
             &self.supervisor,
@@ -372,15 +376,15 @@ impl Running {
             limits: self.limits.clone(),
         };
         let (log, root) = (Arc::from(server.log()), Arc::from(server.root_dir()));
-        let member = Made { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host, log, root };
+        let member = ClusterMember { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host, log, root };
         self.members.write().unwrap_or_else(PoisonError::into_inner).push(member);
         Ok(())
     }
 
-    /// The host of a node: another's, where the recipe says so, or a new one.
+    /// Returns the host of a node: another node's if the recipe says so, or a new one.
     fn host_of(&self, number: usize, network: &Arc<Network>) -> Result<Arc<Host>, StoreError> {
         let host = self.recipe.host(number);
-        let shares = |member: &Made| self.recipe.host(member.node.number) == host;
+        let shares = |member: &ClusterMember| self.recipe.host(member.node.number) == host;
         match self.members().into_iter().find(shares).and_then(|member| member.host) {
             Some(host) => Ok(host),
             None => network.add_host().map(Arc::new),
@@ -395,7 +399,7 @@ impl Running {
         ended
     }
 
-    /// Does something to each of `nodes`, those that were started last first, and says when.
+    /// Calls `act` for the server of each of `nodes`, last started first, and returns when it began and ended.
     fn each(
         &self,
         nodes: Nodes,
@@ -406,7 +410,7 @@ impl Running {
         Ok(Span { from, until: Instant::now() })
     }
 
-    /// The numbers of `nodes` in the order in which they are started: each stage together.
+    /// Returns the numbers of `nodes` in start order, grouped by stage.
     fn stages(&self, meant: Nodes) -> Result<Vec<Vec<usize>>, StoreError> {
         let nodes = self.nodes();
         let mut stages: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -428,7 +432,7 @@ impl Running {
         Ok(Member { nodes, node, is_first })
     }
 
-    /// What a node needs before its first start.
+    /// Makes the files of a node and runs its set-up program, before its first start.
     fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
         self.on(node.number, |server| {
@@ -439,7 +443,7 @@ impl Running {
 
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
     fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
-        let (nodes, _there) = (self.nodes(), self.enter()?);
+        let (nodes, _guard) = (self.nodes(), self.enter()?);
         let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
         if meant == Nodes::All && !anew && running.is_empty() {
             let run = |node: &Node, launch: &Launch| self.on(node.number, |server| server.run(launch, RECOVER_BOUND));
@@ -450,7 +454,7 @@ impl Running {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
             }
             let is_first = place == 0 && meant == Nodes::All && running.is_empty();
-            // Of all nodes those are started that do not run.
+            // `Nodes::All` starts the nodes that do not run.
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
             self.note_start(&stage, true);
@@ -479,7 +483,7 @@ impl Running {
         stage.iter().try_for_each(|number| self.until_ready(*number, nodes))
     }
 
-    /// Notes that nodes are being started, or are no longer.
+    /// Notes that nodes are being started, or no longer are.
     fn note_start(&self, stage: &[usize], begins: bool) {
         let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         starting.retain(|number, _| !stage.contains(number));
@@ -491,7 +495,7 @@ impl Running {
         let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
         let node = self.member(nodes, number, false)?;
         loop {
-            // Not held while it is asked, so that somebody may end it meanwhile.
+            // Not locked during the request, so that another thread can end the server meanwhile.
             self.on(number, PrivateServer::check)?;
             let Err(error) = self.recipe.ready(&node, &waits) else { return Ok(()) };
             match error.kind {
@@ -500,7 +504,7 @@ impl Running {
                 _ => {
                     let is_late = error.kind == StoreErrorKind::Unreachable;
                     let after = if is_late { format!(" after {} s", bound.as_secs()) } else { String::new() };
-                    let what = format!("the private {} takes no connections{after}", self.spec.name);
+                    let what = format!("the private {} server accepts no connections{after}", self.spec.name);
                     let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
                     return self.on(number, |server| Err(server.give_up(why)));
                 }
@@ -539,7 +543,7 @@ impl Servers for Running {
         let from = Instant::now();
         self.bring_up(nodes, false, &mut |_| {})?;
         if nodes == Nodes::All {
-            let _there = self.enter()?;
+            let _guard = self.enter()?;
             self.recipe.until_whole(&self.nodes(), &self.waits)?;
         }
         Ok(Span { from, until: Instant::now() })
@@ -555,7 +559,7 @@ impl Servers for Running {
             return Err(StoreError::usage(what).next("restart it, which ends its sessions: plimsoll lab restart"));
         }
         let from = Instant::now();
-        let _there = self.enter()?;
+        let _guard = self.enter()?;
         for number in self.stages(nodes)?.into_iter().flatten() {
             self.on(number, |server| server.check())?;
             if !self.recipe.reload(&self.find(number)?.node, &self.waits)? {
@@ -575,7 +579,7 @@ impl Servers for Running {
         let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
         self.add_member(number, ports.into_iter())?;
         let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
-            let (nodes, _there) = (self.nodes(), self.enter()?);
+            let (nodes, _guard) = (self.nodes(), self.enter()?);
             self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
             self.recipe.until_whole(&nodes, &self.waits)
         });
@@ -586,7 +590,7 @@ impl Servers for Running {
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {
-        let (nodes, _there) = (self.nodes(), self.enter()?);
+        let (nodes, _guard) = (self.nodes(), self.enter()?);
         self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
         self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
         self.drop_member(number)?;

@@ -1,4 +1,4 @@
-//! A server that a user describes in a plan: commands of the shell, files, and how it is seen that it is ready.
+//! Servers described in a plan: shell commands, files, and a check for readiness.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Described, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 
-/// Between two looks whether a command has ended.
+/// Time between two checks whether a command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Bytes that are kept of what a command says.
+/// Bytes kept of a command's output.
 const SAID_BYTES_MAX: u64 = 2048;
 
-/// One, as a recipe.
+/// Recipe of a described server.
 pub struct DescribedServer(pub Described);
 
-/// `text` with a node's own in place of `{data}`, `{sockets}` and `{port}`.
+/// Returns `text` with the node's values in place of `{data}`, `{sockets}` and `{port}`.
 pub fn filled(text: &str, node: &Node) -> String {
     let path = |path: &PathBuf| path.display().to_string();
     text.replace("{data}", &path(&node.data_dir))
@@ -37,7 +37,7 @@ impl Recipe for DescribedServer {
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         for (name, text) in &self.0.files {
-            // Each directory before what is in it.
+            // Each directory before its contents.
             for (end, _) in name.match_indices('/') {
                 let directory = name[..=end].to_owned();
                 if !files.iter().any(|(name, _)| *name == directory) {
@@ -54,7 +54,7 @@ impl Recipe for DescribedServer {
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
-        // In the shell's place, so that signals are the server's.
+        // Replaces the shell, so that signals reach the server.
         Ok(shell("the server", &format!("exec {}", self.0.command), &node))
     }
 
@@ -70,12 +70,12 @@ impl Recipe for DescribedServer {
             return Ok(false);
         }
         let done = succeeds("reload", &filled(&self.0.reload, node), node, waits.answer());
-        // It is not asked again, as `ready` is.
+        // Not asked again, unlike `ready`.
         done.map(|()| true).map_err(|error| StoreError { kind: StoreErrorKind::Broken, ..error })
     }
 }
 
-/// Whether it takes connections where its URL says.
+/// Succeeds if the server accepts connections at its URL's address.
 fn listens(server: &Described, node: &Node) -> Result<(), StoreError> {
     let not_yet = |what: String| StoreError::new(StoreErrorKind::Unreachable, what);
     if server.url.contains("{port}") {
@@ -89,7 +89,7 @@ fn listens(server: &Described, node: &Node) -> Result<(), StoreError> {
         .ok_or_else(|| not_yet(format!("no socket in {} takes connections", node.socket_dir.display())))
 }
 
-/// Whether a command of the shell, which a plan calls `name`, ends well within `bound`.
+/// Succeeds if the shell command that a plan calls `name` exits with status 0 within `bound`.
 fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::io("/bin/sh", &error);
     let mut child = Command::new("/bin/sh")
@@ -109,10 +109,10 @@ fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(
         }
     };
     let Some(status) = ended else {
-        // It may have ended just now.
+        // The command may have ended just now.
         let _ = child.kill();
         let _ = child.wait();
-        let what = format!("`{name}` has not ended within {} s", bound.as_secs());
+        let what = format!("`{name}` did not end within {} s", bound.as_secs());
         return Err(StoreError::new(StoreErrorKind::Unreachable, what));
     };
     if status.success() {
@@ -120,11 +120,11 @@ fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(
     }
     let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
-        // What it has left running may hold the other end. What cannot be read was not said.
+        // Processes that the command left may hold the other end. Output that cannot be read is ignored.
         let _ = rustix::io::ioctl_fionbio(&stderr, true);
         let _ = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said).trim().to_owned();
-    let error = StoreError::new(StoreErrorKind::Unreachable, format!("`{name}` says no ({status})"));
+    let error = StoreError::new(StoreErrorKind::Unreachable, format!("`{name}` failed ({status})"));
     Err(if said.is_empty() { error } else { error.detail(said) })
 }

@@ -1,7 +1,7 @@
-//! The disks that a store of ours has its data on, one for each machine that its nodes are on, and whose power goes together.
+//! Disks of a private store that can lose power, one for each machine with nodes of the store.
 //!
-//! Nodes that share a host share its disk, as they share its power. The first disk that freezes has the others freeze: their daemons
-//! tell one another.
+//! Nodes that share a host share its disk and its power. Daemons of several disks inform each other: the first disk
+//! that freezes freezes the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,32 +17,32 @@ use plimsoll_faultfs as faultfs;
 
 use crate::cluster::ClusterHandle;
 use crate::file_system_errors::file_system_errors;
-use crate::power::{PowerCutSeen, PoweredDisk, remove_place, sync, told};
+use crate::power::{PowerCutState, PoweredDisk, remove_place, sync, told};
 use crate::user::ServerUser;
 
-/// What the directory of the first disk is called, in that of the store's data; those of others have their number behind it.
+/// Name of the first disk's directory in the store's data directory; the others have their number appended.
 const DISK: &str = "disk";
 
-/// The disks of one store, by the number of the machine that each is in.
+/// Disks of one store, by the number of their machine.
 #[derive(Debug)]
 pub(crate) struct Disks {
     disk: Disk,
-    /// The directory of the store's data.
+    /// Directory of the store's data.
     directory: PathBuf,
     made: Mutex<BTreeMap<usize, PoweredDisk>>,
-    /// Machines whose power is to go, or has gone; all where it is empty.
+    /// Machines whose power is to be cut, or was cut; all if empty.
     meant: Mutex<BTreeSet<usize>>,
-    /// Flushes take as long as they are to take, also of those made later.
+    /// True if flushes take the configured time, also on disks made later.
     is_slow: AtomicBool,
-    /// Those made later ignore flushes from the beginning.
+    /// True if disks made later ignore flushes from the beginning.
     ignores: AtomicBool,
 }
 
-/// Ends the disks when it is dropped: whoever still knows of them then has no use for them.
+/// Owner of the disks: they end when this value is dropped. Other references are of no use after that.
 pub(crate) struct OwnDisks(pub Arc<Disks>);
 
 impl OwnDisks {
-    /// Nothing is made yet.
+    /// Returns a value without disks; [`Disks::make`] makes them.
     pub(crate) fn new(disk: Disk, directory: &Path) -> Self {
         let directory = directory.to_owned();
         let (made, meant) = (Mutex::default(), Mutex::default());
@@ -53,13 +53,13 @@ impl OwnDisks {
 
 impl Drop for OwnDisks {
     fn drop(&mut self) {
-        // What is left is found by the next start.
+        // The next start removes what is left.
         let _ = self.0.close();
     }
 }
 
 impl Disks {
-    /// Makes those of `machines` that are not there, all at the same time, for servers that run as `user`.
+    /// Makes the missing disks of `machines`, all at the same time, for servers that run as `user`.
     pub(crate) fn make(
         &self,
         machines: impl IntoIterator<Item = usize>,
@@ -82,7 +82,7 @@ impl Disks {
                 missing.into_iter().map(|machine| (machine, scope.spawn(move || start(machine)))).collect();
             starting.into_iter().map(|(machine, disk)| (machine, joined(disk))).collect()
         });
-        // What was made is there to be ended, whatever became of the others.
+        // Disks that were made are kept, so that they are ended, even if others failed.
         let mut failed = Ok(());
         for (machine, disk) in started {
             match disk {
@@ -93,37 +93,37 @@ impl Disks {
         failed
     }
 
-    /// Where that of a machine is mounted, which is made if it is not there.
+    /// Returns the mount point of a machine's disk, which is made if needed.
     pub(crate) fn mount_point(&self, machine: usize, user: Option<&ServerUser>) -> Result<PathBuf, StoreError> {
         self.make([machine], user)?;
         let made = locked(&self.made);
         made.get(&machine)
             .map(PoweredDisk::mount_point)
-            .ok_or_else(|| StoreError::broken("a disk of ours is not there"))
+            .ok_or_else(|| StoreError::broken("the private server's disk is missing"))
     }
 
-    /// What they are, as settings of the store.
+    /// Returns the disks' properties as settings of the store.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         self.disk.settings()
     }
 
-    /// The file system on each.
+    /// Returns the file system on each disk.
     pub(crate) fn file_system(&self) -> plimsoll_core::FileSystem {
         self.disk.file_system
     }
 
-    /// Makes everything durable that is on them.
+    /// Syncs all disks.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         locked(&self.made).values().try_for_each(|disk| sync(&disk.mount_point()))
     }
 
-    /// Has flushes take as long as they are to take from now on.
+    /// Makes flushes take the configured time from now on.
     pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
         self.is_slow.store(true, Ordering::SeqCst);
         locked(&self.made).values().try_for_each(|disk| disk.slow_down(self.disk.flush_time))
     }
 
-    /// Removes them, all at the same time.
+    /// Removes all disks, at the same time.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let made = std::mem::take(&mut *locked(&self.made));
         thread::scope(|scope| {
@@ -132,12 +132,13 @@ impl Disks {
         })
     }
 
-    /// There are several: their servers listen to one another.
+    /// Returns true if there are several disks: their servers communicate, and could pass on data that one of them
+    /// lost.
     fn are_several(&self) -> bool {
         locked(&self.made).len() > 1
     }
 
-    /// Does something with each of those whose power is to go, or has gone.
+    /// Calls `act` for each disk whose power is to be cut, or was cut.
     fn of_meant<T>(&self, act: impl Fn(usize, &PoweredDisk) -> Result<T, StoreError>) -> Result<Vec<T>, StoreError> {
         let meant = locked(&self.meant).clone();
         let is_meant = |machine: &usize| meant.is_empty() || meant.contains(machine);
@@ -146,7 +147,7 @@ impl Disks {
     }
 }
 
-/// What takes the power from a store's disks, for any thread.
+/// Handle that cuts the power of a store's disks, from any thread.
 #[derive(Clone)]
 pub struct PowerSwitch {
     disks: Arc<Disks>,
@@ -158,27 +159,28 @@ impl PowerSwitch {
         Self { disks: Arc::clone(&disks.0), cluster }
     }
 
-    /// What was written before is durable, and from here on disks are as they were asked for: those that ignore flushes do.
+    /// Syncs the disks, and puts them in the state that was asked for: from now on they ignore flushes, if configured
+    /// so.
     ///
     /// # Errors
-    /// As the disks say.
+    /// Errors of the disks.
     pub fn drive(&self) -> Result<(), StoreError> {
         self.disks.sync()?;
         self.ignore_flushes()
     }
 
-    /// Has the disks do something wrong from now on.
+    /// Starts a fault on all disks.
     ///
     /// # Errors
-    /// As the disks say.
+    /// Errors of the disks.
     pub fn fault(&self, fault: Fault) -> Result<(), StoreError> {
         locked(&self.disks.made).values().try_for_each(|disk| disk.control().set(fault).map_err(told))
     }
 
-    /// Has nothing be wrong with the disks any more but what always is. A cut that is armed stays so.
+    /// Ends all faults that [`PowerSwitch::fault`] started. An armed cut stays armed.
     ///
     /// # Errors
-    /// As the disks say.
+    /// Errors of the disks.
     pub fn mend(&self) -> Result<(), StoreError> {
         locked(&self.disks.made).values().try_for_each(|disk| disk.control().mend().map_err(told))?;
         self.disks.slow_down()?;
@@ -193,28 +195,28 @@ impl PowerSwitch {
         locked(&self.disks.made).values().try_for_each(PoweredDisk::ignore_flushes)
     }
 
-    /// Errors that the file systems on the disks have found by themselves, where they count them.
+    /// Returns the number of errors that the file systems on the disks have found, if they count them.
     pub fn file_system_errors(&self) -> Option<u64> {
         locked(&self.disks.made).values().map(|disk| file_system_errors(&disk.mount_point())).sum()
     }
 
-    /// Bytes that have come to the disks; `None` where one does not answer.
+    /// Returns the number of bytes written to the disks; `None` if a disk does not answer.
     pub fn written_bytes(&self) -> Option<u64> {
         locked(&self.disks.made).values().map(|disk| Some(disk.control().counters().ok()?.bytes)).sum()
     }
 
-    /// Has the power of `node`, with all that is on the same host, go before this flush or write from now on becomes durable: of
-    /// several, that of whichever disk gets there first. What was written before is made durable first, and what is written from the cut
-    /// on is gone when the power is back. A store on one disk does not notice; of several, servers see flushes fail.
+    /// Arms a power cut of `node` and all nodes on the same host, before the given flush or write becomes durable. With
+    /// several disks, the first that gets there counts. Earlier writes are synced first; writes after the cut are gone
+    /// when power is restored. A store on one disk does not notice the cut; servers on several disks see flushes fail.
     ///
     /// # Errors
-    /// `Usage` of a node that there is not, or that keeps no data; as the disks say.
+    /// `Usage` if there is no such node, or it keeps no data; errors of the disks.
     pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
         self.drive()?;
         let others = self.disks.are_several();
         self.disks.of_meant(|_, disk| disk.freeze(at, others))?;
-        // When all are armed, so that none that is told has to be armed still.
+        // Only after all are armed, so that a disk that is informed is armed already.
         let told = |machine, disk: &PoweredDisk, made: &[(usize, faultfs::Control)]| {
             made.iter().filter(|(other, _)| *other != machine).try_for_each(|(_, other)| disk.tell(other))
         };
@@ -222,14 +224,14 @@ impl PowerSwitch {
         self.disks.of_meant(|machine, disk| told(machine, disk, &all)).map(drop)
     }
 
-    /// The machines whose power goes with `node`'s; none where that is all of them.
+    /// Returns the machines that lose power together with `node`; none means all.
     fn machines(&self, node: PowerNode) -> Result<BTreeSet<usize>, StoreError> {
         let number = match (node, &self.cluster) {
             (PowerNode::All, _) => return Ok(BTreeSet::new()),
             (PowerNode::Primary, Some(cluster)) => cluster.primary()?,
             (PowerNode::Number(number), Some(_)) => number as usize - 1,
             (_, None) => {
-                return Err(StoreError::usage("a store inside Plimsoll has no nodes").next("leave `power_node` out"));
+                return Err(StoreError::usage("an embedded store has no nodes").next("omit `power_node`"));
             }
         };
         let machine = self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.machine(number))?;
@@ -237,21 +239,21 @@ impl PowerSwitch {
         machine.map(|machine| BTreeSet::from([machine])).ok_or_else(without)
     }
 
-    /// What was so when the power went, of those disks that have none; `None` while all have power.
+    /// Returns the state at the power cut; `None` while all disks have power.
     ///
     /// # Errors
-    /// As the disks say.
-    pub fn cut(&self) -> Result<Option<PowerCutSeen>, StoreError> {
+    /// Errors of the disks.
+    pub fn cut(&self) -> Result<Option<PowerCutState>, StoreError> {
         let seen = self.disks.of_meant(|_, disk| disk.seen())?;
-        Ok(seen.into_iter().flatten().reduce(PowerCutSeen::and))
+        Ok(seen.into_iter().flatten().reduce(PowerCutState::and))
     }
 
-    /// The same, waiting for it until `limit` is over.
+    /// Waits up to `limit` for the power cut, and returns the state.
     ///
     /// # Errors
-    /// As the disks say.
-    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<PowerCutSeen>, StoreError> {
-        // One of them is told by whichever is first.
+    /// Errors of the disks.
+    pub fn wait_for_cut(&self, limit: Duration) -> Result<Option<PowerCutState>, StoreError> {
+        // Waiting for any one of them is enough: whichever freezes first informs it.
         let first = self.disks.of_meant(|_, disk| Ok(disk.control()))?.into_iter().next();
         if let Some(first) = first {
             first.wait_for_cut(limit).map_err(told)?;
@@ -259,22 +261,25 @@ impl PowerSwitch {
         self.cut()
     }
 
-    /// Has the power go that is to go, if it has not.
+    /// Cuts the power that is to be cut, unless that was done.
     ///
     /// # Errors
-    /// As the disks say.
-    pub(crate) fn cut_now(&self) -> Result<PowerCutSeen, StoreError> {
+    /// Errors of the disks.
+    pub(crate) fn cut_now(&self) -> Result<PowerCutState, StoreError> {
         let others = self.disks.are_several();
         let seen = self.disks.of_meant(|_, disk| disk.cut(others))?;
-        seen.into_iter().reduce(PowerCutSeen::and).ok_or_else(|| StoreError::broken("no disk of ours is there"))
+        seen.into_iter()
+            .reduce(PowerCutState::and)
+            .ok_or_else(|| StoreError::broken("the private server's disks are missing"))
     }
 
-    /// Kills the servers, where there are some, that have no power any more.
+    /// Kills the servers, if any, whose disks have no power.
     ///
     /// # Errors
-    /// When one does not die.
+    /// Fails if a server does not end.
     pub fn kill_servers(&self) -> Result<(), StoreError> {
-        // A server that was killed before its disk froze would be a program that crashed. A disk that does not answer is gone.
+        // Killing a server before its disk froze would be a crash of the program only. A disk that does not answer is
+        // gone.
         let _ = self.cut_now();
         let Some(cluster) = self.cluster.as_ref().filter(|cluster| !cluster.pids().is_empty()) else { return Ok(()) };
         let meant = locked(&self.disks.meant).clone();
@@ -290,18 +295,18 @@ impl PowerSwitch {
         Ok(())
     }
 
-    /// The power is back, of those that had lost it, at the same time: what `survivors` says is there, and the file
-    /// systems are mounted again.
+    /// Restores power of the disks that lost it, at the same time, with the writes that `survivors` selects, and mounts
+    /// their file systems.
     ///
     /// # Errors
-    /// Whether it is a file system that cannot be mounted any more, and what went wrong.
+    /// The flag is true if a file system cannot be mounted; the error says what went wrong.
     pub(crate) fn power_on(&self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
         let meant = std::mem::take(&mut *locked(&self.disks.meant));
         let mut made = locked(&self.disks.made);
         let lost = made.iter_mut().filter(|(machine, _)| meant.is_empty() || meant.contains(machine));
         thread::scope(|scope| {
             let cycle = |(machine, disk): (&usize, &'_ mut PoweredDisk)| {
-                // Each draws for itself.
+                // Each disk draws its own numbers.
                 disk.power_on(match survivors {
                     Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
                     other => other,
@@ -310,7 +315,7 @@ impl PowerSwitch {
             };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();
-            // That a file system is damaged is an answer, and says nothing where something else went wrong, too.
+            // A damaged file system is a result only if nothing else failed.
             let errors = || done.iter().filter_map(|one| one.as_ref().err());
             let worst = errors().find(|(is_damaged, _)| !is_damaged).or_else(|| errors().next());
             worst.map_or(Ok(()), |error| Err(error.clone()))
@@ -318,7 +323,7 @@ impl PowerSwitch {
     }
 }
 
-/// Removes what a killed run's disks left in `directory`, that of a store's data.
+/// Removes disks that a killed run left in `directory`, the data directory of a store.
 pub fn sweep_disks(directory: &Path) {
     faultfs::sweep_orphans();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -326,7 +331,7 @@ pub fn sweep_disks(directory: &Path) {
             name == DISK || name.strip_prefix("disk-").is_some_and(|number| number.parse::<usize>().is_ok())
         });
         if is_disk {
-            // What is still there is said by whoever removes the run's directory.
+            // If something remains, removing the run's directory reports it.
             let _ = remove_place(&entry.path());
         }
     }
@@ -340,7 +345,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a thread came to; its panic goes on here.
+/// Joins a thread, and resumes its panic.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,4 +1,4 @@
-//! How a server's process ended, and what that means.
+//! Endings of servers' processes, and the errors they become.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,24 +8,24 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 
 /// Bytes of a log's end that go into an error.
 const TAIL_BYTES: u64 = 2048;
-/// Bytes of a log's beginning in which it is looked whether the disk was full: an installer says so before all advice.
+/// Bytes of a log's beginning that are searched for a full disk: an installer reports that before all advice.
 const BEGIN_BYTES: u64 = 64 << 10;
-/// A disk with less room than this is full: a server gives back what it could write of the last operation.
+/// Disks with less room than this count as full: a server frees the space of a write that failed half-way.
 const ROOM_BYTES: u64 = 256 << 10;
 /// Lines of a log's end that go into an error.
 const TAIL_LINES: usize = 8;
 
-/// How a process ended, as a shell tells it.
+/// Exit status of a process, as a shell reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending(pub(crate) i32);
 
 impl Ending {
-    /// True when it ended by itself and content.
+    /// Returns true if the process exited with status 0.
     pub fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// The signal that ended it.
+    /// Returns the signal that ended the process.
     pub fn signal(self) -> Option<i32> {
         (self.0 > 128).then_some(self.0 - 128)
     }
@@ -40,24 +40,24 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// The error that `name`, which should be running or have ended well, has ended so; `log` is what it said, and its data
-/// are below `root`.
+/// Returns the error that `name`, which should be running or have succeeded, ended as `ending` says. `log` is its
+/// output; its data are below `root`.
 pub(crate) fn error_of(name: &str, ending: Ending, log: &Log, root: &Path) -> StoreError {
     let kind = match kind_of(&log.tail) {
-        // A server that could write a part of what it wanted is told no reason.
+        // A server that could write only a part gets no reason from the kernel.
         StoreErrorKind::Broken if log.says_full || is_full(root) => StoreErrorKind::DiskFull,
         kind => kind,
     };
     let error = StoreError::new(kind, format!("{name} {ending}"));
-    if log.tail.is_empty() { error.detail("it said nothing") } else { error.detail(log.tail.clone()) }
+    if log.tail.is_empty() { error.detail("the program printed nothing") } else { error.detail(log.tail.clone()) }
 }
 
-/// Whether the file system of `path` has so little room left that whoever died for want of it died for that.
+/// Returns true if the file system of `path` is so full that a lack of room may have ended the server.
 fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|device| device.f_bavail * device.f_frsize < ROOM_BYTES)
 }
 
-/// The class of trouble, by the operating system's words, which servers print behind their own.
+/// Returns the kind of error, by the operating system's messages, which servers append to their own.
 fn kind_of(tail: &str) -> StoreErrorKind {
     const WORDS: [(&str, StoreErrorKind); 5] = [
         ("No space left on device", StoreErrorKind::DiskFull),
@@ -69,16 +69,16 @@ fn kind_of(tail: &str) -> StoreErrorKind {
     WORDS.iter().find(|(words, _)| tail.contains(words)).map_or(StoreErrorKind::Broken, |(_, kind)| *kind)
 }
 
-/// What a program said in its log.
+/// Output of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Its last lines.
+    /// Last lines.
     pub(crate) tail: String,
-    /// That a disk was full stands in its beginning.
+    /// True if the beginning reports a full disk.
     pub(crate) says_full: bool,
 }
 
-/// The log at `path`, without what is from before `start`.
+/// Reads the log at `path` from offset `start`.
 pub(crate) fn log_of(path: &Path, start: u64) -> Log {
     let begin = File::open(path).and_then(|mut file| {
         file.seek(SeekFrom::Start(start))?;
@@ -91,7 +91,7 @@ pub(crate) fn log_of(path: &Path, start: u64) -> Log {
     Log { tail: tail_of(path, start).unwrap_or_else(|error| error.to_string()), says_full }
 }
 
-/// The last lines of the log at `path`, none of them from before `start`.
+/// Returns the last lines of the log at `path` after offset `start`.
 fn tail_of(path: &Path, start: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -102,7 +102,7 @@ fn tail_of(path: &Path, start: u64) -> io::Result<String> {
     let text = String::from_utf8_lossy(&bytes);
     let mut lines: Vec<&str> = text.lines().collect();
     if from > start && lines.len() > 1 {
-        // Most likely the end of a longer line.
+        // The first line most likely is the end of a longer one.
         lines.remove(0);
     }
     Ok(lines.split_off(lines.len().saturating_sub(TAIL_LINES)).join("\n").trim().to_owned())

@@ -1,15 +1,15 @@
-//! How many errors a mounted file system has found by itself, as the kernel counts them.
+//! Number of errors that a mounted file system has found, as counted by the kernel.
 
 use std::fs;
 use std::path::Path;
 
-/// Errors of the file system that is mounted at `mount_point`: of ext4, damaged metadata that it met (`errors_count`); of Btrfs, blocks
-/// whose checksum or generation was not the expected one (`error_stats`). XFS counts none.
+/// Returns the errors of the file system that is mounted at `mount_point`: for ext4, damaged metadata (`errors_count`);
+/// for Btrfs, blocks with a wrong checksum or generation (`error_stats`). XFS counts none.
 pub(crate) fn file_system_errors(mount_point: &Path) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (kind, device) = mounts.lines().rev().find_map(|line| {
         let (place, source) = line.split_once(" - ")?;
-        // A blank in a path stands there as its octal number.
+        // A space in a path is written as its octal number there.
         let is_it = place.split(' ').nth(4).is_some_and(|at| Path::new(&at.replace("\\040", " ")) == mount_point);
         let mut source = source.split(' ').filter(|_| is_it);
         Some((source.next()?, source.next()?.strip_prefix("/dev/")?))

@@ -1,4 +1,4 @@
-//! Who holds a port, a device or a directory that is wanted: processes, mounts, swap, and devices made of others.
+//! Holders of a port, device or directory: processes, mounts, swap, and devices built on others.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -14,7 +14,7 @@ struct Process {
 }
 
 impl Process {
-    /// All whose files we may see.
+    /// Returns all processes whose files this user may see.
     fn all() -> impl Iterator<Item = Process> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         entries.filter_map(|entry| {
@@ -24,7 +24,7 @@ impl Process {
         })
     }
 
-    /// What its open files are.
+    /// Returns the targets of the process's open files.
     fn open(&self) -> impl Iterator<Item = PathBuf> {
         let links = fs::read_dir(&self.fds).into_iter().flatten().flatten();
         links.filter_map(|link| fs::read_link(link.path()).ok())
@@ -35,7 +35,7 @@ impl Process {
     }
 }
 
-/// Who listens on a TCP port of this machine's own network, one line each.
+/// Returns a line for each listener on a TCP port of this machine's own network.
 pub fn of_port(port: u16) -> Vec<String> {
     let sockets: Vec<(String, String)> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -50,12 +50,14 @@ pub fn of_port(port: u16) -> Vec<String> {
         }
     }
     if held.is_empty() && !sockets.is_empty() {
-        held.push(format!("a process of another user, or of another container, listens on port {port}: look as root"));
+        held.push(format!(
+            "a process of another user, or of another container, listens on port {port}: run as root to see it"
+        ));
     }
     held
 }
 
-/// The inodes of sockets that listen on `port`, of a table as proc_net(5) has it.
+/// Returns the inodes of sockets that listen on `port`, from a table in the format of proc_net(5).
 fn listeners(table: &str, port: u16) -> Vec<String> {
     let listens = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -66,10 +68,10 @@ fn listeners(table: &str, port: u16) -> Vec<String> {
     table.lines().skip(1).filter_map(listens).collect()
 }
 
-/// Who holds a device, file or directory, one line each.
+/// Returns a line for each holder of a device, file or directory.
 ///
 /// # Errors
-/// `Usage` where there is none.
+/// `Usage` if the path does not exist.
 pub fn of_path(path: &Path) -> Result<Vec<String>, StoreError> {
     let found = path.canonicalize().and_then(|path| Ok((path.metadata()?, path)));
     let (metadata, path) = found.map_err(|error| StoreError::usage(format!("{}: {error}", path.display())))?;
@@ -123,7 +125,7 @@ fn numbered(device: u64) -> String {
     format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// Devices that are made of this one: RAID (md), volumes (dm), and those made of its partitions.
+/// Returns devices that are built on this one: RAID (md), volumes (dm), and those built on its partitions.
 fn holders_of(device: u64) -> Vec<String> {
     let block = PathBuf::from(format!("/sys/dev/block/{}", numbered(device)));
     let names = |directory: &Path| -> Vec<String> {
@@ -147,7 +149,7 @@ fn holders_of(device: u64) -> Vec<String> {
     held
 }
 
-/// Loop devices, and the files they are made of.
+/// Returns loop devices with their files.
 fn loops() -> Vec<(String, PathBuf)> {
     let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let file = |device: fs::DirEntry| {

@@ -7,9 +7,9 @@
 //!         └────────── bridge ───────────┘             a namespace that has no address at all
 //! ```
 //!
-//! There is no route out, so nothing that runs there reaches anything but other hosts. No name is given to any
-//! namespace and nothing is mounted: each lives as long as a file of this process is open on it or a process is in it, and its
-//! interfaces go with it. So nothing is left however this process dies.
+//! No route leads out, so programs there reach only other hosts. No namespace has a name and nothing is mounted: each
+//! lives as long as this process has a file open on it or a process is in it, and its interfaces end with it. Nothing
+//! is left, however this process dies.
 
 mod cable;
 mod namespace;
@@ -25,32 +25,32 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 
 use cable::Cable;
 pub use cable::Link;
-pub use namespace::Entered;
 use namespace::Namespace;
+pub use namespace::NamespaceGuard;
 pub(crate) use namespace::go_into;
 use netlink::Netlink;
 pub use owner::{become_owner, join_owner};
 
-/// The network of all hosts, and the length of its prefix.
+/// Network of all hosts, and the length of its prefix.
 const NETWORK: [u8; 2] = [10, 77];
 const PREFIX_BITS: u8 = 16;
-/// Where operations are sent from.
+/// Address of the load host, from which operations are sent.
 const LOAD: Ipv4Addr = Ipv4Addr::new(NETWORK[0], NETWORK[1], 255, 254);
-/// Most hosts that one process makes, before numbers are used again.
+/// Most hosts that one process makes, before numbers are reused.
 const HOSTS_MAX: u16 = 60_000;
-/// The name of a host's interface.
+/// Name of a host's interface.
 const INTERFACE: &str = "eth0";
-/// The name of the bridge.
+/// Name of the bridge.
 const BRIDGE: &str = "bridge";
-/// How many frames an interface takes as one, as the kernel has it where nobody said otherwise (`GSO_MAX_SEGS`).
+/// Number of segments that an interface accepts as one frame, the kernel's default (`GSO_MAX_SEGS`).
 const SEGMENTS_MAX: u32 = 65_535;
 
-/// The one of this process, while anybody needs it.
+/// Network of this process, while it is in use.
 static SHARED: Mutex<Weak<Network>> = Mutex::new(Weak::new());
 
-/// A bridge, and the host that operations are sent from.
+/// A bridge, and the load host.
 pub struct Network {
-    /// Speaks to the kernel about the bridge's namespace.
+    /// Configures interfaces in the bridge's namespace.
     switch: Mutex<Netlink>,
     bridge: Namespace,
     load: Namespace,
@@ -58,10 +58,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of this process: all clusters of it are on the same one.
+    /// Returns the network of this process, which all its clusters share.
     ///
     /// # Errors
-    /// `Permission` or `Missing`, with what has to be there, where hosts cannot be made.
+    /// `Permission` or `Missing`, with the requirements, if hosts cannot be made.
     pub fn shared() -> Result<Arc<Network>, StoreError> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(network) = shared.upgrade() {
@@ -77,7 +77,7 @@ impl Network {
             let mut switch = Netlink::open()?;
             switch.add_bridge(BRIDGE)?;
             for packets in ["iptables", "ip6tables", "arptables"] {
-                // Frames would pass filters that have no rules, which takes time. Not every kernel has them.
+                // Otherwise frames pass netfilter hooks without rules, which takes time. Not every kernel has them.
                 let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{packets}"), "0");
             }
             Ok(switch)
@@ -88,10 +88,10 @@ impl Network {
         Ok(Network { switch, bridge, load, next: AtomicU16::new(0) })
     }
 
-    /// Connects one more host.
+    /// Adds a host.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Errors of the kernel.
     pub fn add_host(self: &Arc<Self>) -> Result<Host, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed) % HOSTS_MAX;
         let [high, low] = (number / 250, number % 250 + 1).into();
@@ -102,22 +102,22 @@ impl Network {
         Ok(Host { address, namespace, port, link, network: Arc::clone(self) })
     }
 
-    /// The address of the host that operations are sent from.
+    /// Returns the address of the load host.
     pub fn address(&self) -> Ipv4Addr {
         LOAD
     }
 
-    /// Where another process of this user opens that host's network namespace.
+    /// Returns the path under which another process of this user can open the load host's network namespace.
     pub fn namespace(&self) -> PathBuf {
         self.load.path()
     }
 
-    /// Has the calling thread, with what it starts meanwhile, in the network of the host that operations are sent
-    /// from, until the value is dropped.
+    /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it
+    /// inherit the namespace. Dropping the guard moves the thread back.
     ///
     /// # Errors
-    /// As the kernel says.
-    pub fn enter(&self) -> Result<Entered, StoreError> {
+    /// Errors of the kernel.
+    pub fn enter(&self) -> Result<NamespaceGuard, StoreError> {
         self.load.enter().map_err(|error| StoreError::io("the network of the load host", &error))
     }
 }
@@ -126,46 +126,47 @@ impl Network {
 pub struct Host {
     address: Ipv4Addr,
     namespace: Namespace,
-    /// The other end of its interface, where the bridge is.
+    /// Other end of its interface, in the bridge's namespace.
     port: String,
     link: Mutex<Connection>,
     network: Arc<Network>,
 }
 
-/// What is between a host and the bridge.
+/// Connection between a host and the bridge.
 struct Connection {
-    /// Speaks to the kernel about the host's namespace.
+    /// Configures interfaces in the host's namespace.
     own: Netlink,
-    /// Nothing where the host's port is one of the bridge.
+    /// `None` if the host's port is a port of the bridge.
     cable: Option<Cable>,
-    /// What it does.
+    /// Current link.
     link: Link,
 }
 
 impl Host {
-    /// Its address.
+    /// Returns the host's address.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Where another process of this user opens its network namespace.
+    /// Returns the path under which another process of this user can open the host's network namespace.
     pub fn namespace(&self) -> PathBuf {
         self.namespace.path()
     }
 
-    /// Has the calling thread, with what it starts meanwhile, in its network until the value is dropped.
+    /// Moves the calling thread into the host's network namespace. Threads and processes started from it inherit the
+    /// namespace. Dropping the guard moves the thread back.
     ///
     /// # Errors
-    /// As the kernel says.
-    pub fn enter(&self) -> Result<Entered, StoreError> {
+    /// Errors of the kernel.
+    pub fn enter(&self) -> Result<NamespaceGuard, StoreError> {
         self.namespace.enter().map_err(|error| StoreError::io(format_args!("the network of {}", self.address), &error))
     }
 
-    /// Has this link between the host and the bridge from now on, in both directions: between two hosts a frame takes the
-    /// delays of both. Connections live on. Frames that are underway arrive, unless the link becomes the default one.
+    /// Sets the link between the host and the bridge, in both directions: between two hosts a frame takes the delays of
+    /// both. Connections survive. Frames in transit arrive, unless the link becomes the default one.
     ///
     /// # Errors
-    /// `Usage` where there can be no such link; otherwise as the kernel says.
+    /// `Usage` if the link is not valid; otherwise errors of the kernel.
     pub fn set_link(&self, link: Link) -> Result<(), StoreError> {
         link.check()?;
         let mut connection = self.link.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,17 +183,17 @@ impl Host {
         done.map_err(|error| StoreError::io(format_args!("the link of {}", self.address), &error))
     }
 
-    /// What its link does.
+    /// Returns the host's link.
     pub fn link(&self) -> Link {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
-    /// Has a cable between the host's port and the bridge.
+    /// Puts a cable between the host's port and the bridge.
     fn lay_cable(&self, connection: &mut Connection, link: Link) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
         switch.add_veth(&far, &near, self.network.bridge.file())?;
-        // Frames are lost and take their time one by one.
+        // Makes the interface pass frames one by one, so that each has its own loss and delay.
         switch.set_segments_max(&near, 1)?;
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
@@ -203,7 +204,7 @@ impl Host {
         Ok(())
     }
 
-    /// Has the host's port be one of the bridge, without a cable.
+    /// Makes the host's port a port of the bridge, without a cable.
     fn plug_in(&self, connection: &mut Connection) -> std::io::Result<()> {
         connection.cable = None;
         let [near, _] = self.cable_ends();
@@ -221,17 +222,17 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // A cable's interfaces are in the namespace of the bridge, which stays.
+        // The interfaces of a cable are in the bridge's namespace, which outlives this host.
         let _ = self.set_link(Link::default());
     }
 }
 
-/// Has the calling thread, with what it starts meanwhile, in the network namespace at `path` until the value is dropped.
-pub(crate) fn enter_at(path: &Path) -> std::io::Result<Entered> {
+/// Moves the calling thread into the network namespace at `path` until the guard is dropped.
+pub(crate) fn enter_at(path: &Path) -> std::io::Result<NamespaceGuard> {
     Namespace::open(path)?.enter()
 }
 
-/// A namespace with `address`, connected to the bridge at a port called `port`.
+/// Makes a namespace with `address`, connected to the bridge at a port called `port`.
 fn connected(
     switch: &Mutex<Netlink>,
     bridge: &Namespace,
@@ -252,20 +253,20 @@ fn connected(
     Ok((namespace, link))
 }
 
-/// Why hosts cannot be made.
+/// Returns the error for hosts that cannot be made.
 fn refused(error: &std::io::Error) -> StoreError {
     let (kind, next) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => (
             StoreErrorKind::Permission,
-            "run as root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN, or where users have namespaces: \
+            "run as root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN, or allow user namespaces: \
              sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0",
         ),
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS) => {
             (StoreErrorKind::Missing, "the kernel needs network namespaces, bridge and veth: modprobe bridge veth")
         }
-        _ => (StoreErrorKind::Broken, "plimsoll doctor says what is missing"),
+        _ => (StoreErrorKind::Broken, "see what is missing: plimsoll doctor"),
     };
-    StoreError::new(kind, "hosts of their own cannot be made for servers here").detail(error.to_string()).next(next)
+    StoreError::new(kind, "cannot make hosts for servers on this machine").detail(error.to_string()).next(next)
 }
 
 #[cfg(test)]
@@ -278,7 +279,7 @@ mod tests {
         let lacks = said(libc::EOPNOTSUPP);
         assert_eq!(lacks.kind, StoreErrorKind::Missing);
         assert!(lacks.next.unwrap().contains("modprobe bridge veth"));
-        assert!(lacks.what.contains("hosts of their own cannot be made"));
+        assert!(lacks.what.contains("cannot make hosts for servers"));
         assert_eq!(said(libc::EPERM).kind, StoreErrorKind::Permission);
         assert!(said(libc::EPERM).next.unwrap().contains("run as root"));
     }

@@ -1,31 +1,35 @@
-//! Where servers under test live: private ones on this machine, started, guarded and removed.
+//! Private servers on this machine: starts, guards and removes them.
 //!
-//! What is made here is removed here: when it is closed, when Plimsoll dies however it may, and, if whoever
-//! should have removed it was killed as well, by the next start. What was not made here is never touched.
+//! Everything made here is removed here: on close, when Plimsoll dies for any reason, or, if the supervisor was killed
+//! as well, by the next start. Nothing else is ever touched.
 //!
-//! Knows no server by name: which programs one consists of and how it is told to be ready stands in the
-//! recipe in its store's folder.
+//! This crate knows no server by name. The recipe in a store's folder says which programs a server consists of and how
+//! it reports that it is ready.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
-//! | [`holders`] | who holds a port, a device or a directory that is wanted |
+//! | [`holders`] | processes, mounts and devices that hold a port, a device or a directory |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
-//! | `limits` | what a server may have of the machine, by control groups |
-//! | `open_store` | [`OpenStore`]: a store with the servers that it is on: restarting it and making it cold, whichever it is |
-//! | [`standing`] | [`Lab`](standing::Lab): a cluster that stands until somebody ends it; `hold`, the process that has it |
+//! | `limits` | limits of a server's processors, memory and I/O, by control groups |
+//! | `open_store` | [`OpenStore`]: a store with the servers that it runs on; restarts it and makes it cold |
+//! | [`standing`] | [`Lab`](standing::Lab): a cluster that runs until it is ended by a command; `hold`, the process
+//! that owns it |
 //! | [`private_server`] | [`PrivateServer`]: directories, a supervisor that guards them, a program that runs in them |
-//! | [`supervisor`] | [`Supervisor`]: this program executed again, what it is asked for; `process`, what runs in it |
-//! | `disks` | [`PowerSwitch`]: the disks that a store has its data on, one for each of its machines, and whose power goes |
-//! | `power` | one such disk, and its power |
+//! | [`supervisor`] | [`Supervisor`]: this program executed again, and the requests to it; `process`, the code that
+//! runs in it |
+//! | `disks` | [`PowerSwitch`]: the disks that can lose power, one for each machine of a store |
+//! | `power` | one such disk |
 //! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
-//! | `place` | where those directories may be, and how they are recognised |
-//! | [`orphans`] | [`sweep_orphans`]: what a killed supervisor left; [`before_removing`]: what a store has to say to it |
-//! | [`user`] | [`ServerUser`]: whom a server runs as |
-//! | [`packages`] | [`Program`]: where a server's program is, or which package it comes in |
-//! | [`ending`] | [`Ending`]: how a program ended, and which class of trouble that is |
-//! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, counts what stayed |
+//! | `place` | directories of a private server: where they may be, and how they are recognised |
+//! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`before_removing`]: a store's own cleaning
+//! up before that |
+//! | [`user`] | [`ServerUser`]: the user that a server runs as |
+//! | [`packages`] | [`Program`]: the path of a server's program, or the package that contains it |
+//! | [`ending`] | [`Ending`]: how a program ended, and the kind of error that this is |
+//! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, and counts what stayed
+//! |
 
 pub mod cluster;
 pub mod described;
@@ -56,7 +60,7 @@ pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
-pub use power::{PowerCutSeen, PowerOn};
+pub use power::{PowerCutState, PowerRecovery};
 pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};

@@ -1,7 +1,8 @@
-//! What a server may have of the machine, by control groups (cgroups(7)), version 1 or 2.
+//! Limits of a server's resources, by control groups (cgroups(7)), version 1 or 2.
 //!
-//! A server's groups are called as its place is, below our own group in each hierarchy. A control group has a name and outlives its
-//! processes, so each is written down in the place (`groups`) before it is made; whoever removes the place removes them.
+//! A server's groups have the name of its directory, below this process's own group in each hierarchy. A control group
+//! outlives its processes, so its path is written to the file `groups` before it is made; it is removed together with
+//! the directory.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,29 +12,29 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Limits, StoreError, StoreErrorKind};
 
-/// The file in a place that names its groups, one a line.
+/// File in a server's directory that names its groups, one a line.
 const GROUPS_FILE: &str = "groups";
-/// Over so many microseconds a processor's time is shared out.
+/// Period of the processor quota, in microseconds.
 const PERIOD_US: u64 = 100_000;
-/// Less memory is too little for any server.
+/// Least memory that a server can be given.
 const MEMORY_BYTES_MIN: u64 = 4 << 20;
-/// Less of a processor is too little for any server.
+/// Least share of a processor that a server can be given.
 const CPUS_MIN: f64 = 0.01;
-/// How long a group may be in use still whose processes have been killed.
+/// Longest time for a group to become empty after its processes were killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 
-/// A controller, and what is written into which of its files: of version 1, and of version 2.
+/// A controller with the files and values that set the limit, for version 1 and for version 2.
 struct Limit {
     controller: &'static str,
     first: Vec<(&'static str, String)>,
     second: Vec<(&'static str, String)>,
 }
 
-/// Makes groups with these limits for the server that has its files in the place `root`.
+/// Makes groups with these limits for the server with the directory `root`.
 ///
 /// # Errors
-/// `Usage` of what no server could live with, or this machine has not; `Missing` where the kernel has no such controller;
-/// `Permission` where groups may not be made.
+/// `Usage` if a limit is too low for any server, or more than the machine has; `Missing` if the kernel lacks a
+/// controller; `Permission` if groups may not be made.
 pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
     check(limits)?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -44,12 +45,12 @@ pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
 fn check(limits: &Limits) -> Result<(), StoreError> {
     let there = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     if let Some(cpus) = limits.cpus.filter(|wanted| !(CPUS_MIN..=there).contains(wanted)) {
-        let what = format!("cpus = {cpus}: a server cannot have so many processors");
-        return Err(StoreError::usage(what).next(format!("from {CPUS_MIN} to {there} can be had here")));
+        let what = format!("cpus = {cpus}: not possible on this machine");
+        return Err(StoreError::usage(what).next(format!("use {CPUS_MIN} to {there}")));
     }
     if let Some(bytes) = limits.memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
-        let what = format!("memory = {bytes}B: a server cannot live with so little");
-        return Err(StoreError::usage(what).next("give it 4MiB at least"));
+        let what = format!("memory = {bytes}B: too little for a server");
+        return Err(StoreError::usage(what).next("use at least 4MiB"));
     }
     Ok(())
 }
@@ -95,7 +96,7 @@ fn wanted(limits: &Limits, root: &Path) -> Result<Vec<Limit>, StoreError> {
     Ok(wanted)
 }
 
-/// The disk that has the file system of `root`, as `major:minor`: limits are a disk's, not a partition's.
+/// Returns the disk with the file system of `root`, as `major:minor`: limits apply to disks, not to partitions.
 fn disk_of(root: &Path) -> Result<String, StoreError> {
     let device = fs::metadata(root).map_err(|error| StoreError::io(root.display(), &error))?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -103,27 +104,30 @@ fn disk_of(root: &Path) -> Result<String, StoreError> {
     let of_disk = if block.join("partition").exists() { block.join("../dev") } else { block.join("dev") };
     match fs::read_to_string(of_disk) {
         Ok(disk) => Ok(disk.trim().to_owned()),
-        Err(_) => Err(StoreError::usage(format!("{} is on no disk that could be limited", root.display()))
-            .detail(format!("its file system is on device {major}:{minor}"))
-            .next("have its files on a disk: --dir DIRECTORY, or leave the limits of reads and writes out")),
+        Err(_) => Err(StoreError::usage(format!(
+            "the file system of {} is on no disk that limits can apply to",
+            root.display()
+        ))
+        .detail(format!("its file system is on device {major}:{minor}"))
+        .next("keep its files on a disk (--dir DIRECTORY), or omit the limits of reads and writes")),
     }
 }
 
-/// Makes the group of one controller, or finds it made for another, and sets its limits.
+/// Makes the group of one controller, or takes the one made for another, and sets its limits.
 fn set(limit: &Limit, root: &Path, mounts: &str, own: &str) -> Result<(), StoreError> {
     let controller = limit.controller;
     let Some(parent) = parent_of(controller, mounts, own) else {
         let what = format!("this machine has no control groups for `{controller}`");
         return Err(StoreError::new(StoreErrorKind::Missing, what)
             .detail("looked for version 1 and 2 in /proc/self/mountinfo")
-            .next(format!("leave this limit out, or mount /sys/fs/cgroup/{controller}")));
+            .next(format!("omit this limit, or mount /sys/fs/cgroup/{controller}")));
     };
     let name = root.file_name().unwrap_or_default();
     let (group, settings) = match &parent {
         Parent::First(parent) => (parent.join(name), &limit.first),
         Parent::Second(parent) => {
             let controller = if controller == "blkio" { "io" } else { controller };
-            // Where it is given to children already there is nothing to do; where it cannot be, the next write says so.
+            // Nothing to do if children have the controller already; if they cannot get it, the next write fails.
             let _ = fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"));
             (parent.join(name), &limit.second)
         }
@@ -143,32 +147,30 @@ fn set(limit: &Limit, root: &Path, mounts: &str, own: &str) -> Result<(), StoreE
 fn refused(controller: &str, what: &str, error: &io::Error) -> StoreError {
     let (kind, next) = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            (StoreErrorKind::Permission, "run as root, or where control groups are delegated to you; or leave it out")
+            (StoreErrorKind::Permission, "run as root, or in a delegated control group, or omit the limit")
         }
-        _ => (StoreErrorKind::Usage, "change this limit, or leave it out"),
+        _ => (StoreErrorKind::Usage, "change this limit, or omit it"),
     };
-    StoreError::new(kind, format!("a limit of `{controller}` cannot be set"))
-        .detail(format!("{what}: {error}"))
-        .next(next)
+    StoreError::new(kind, format!("cannot set a limit of `{controller}`")).detail(format!("{what}: {error}")).next(next)
 }
 
-/// Where groups of a controller are made.
+/// Group below which groups of a controller are made.
 #[derive(Debug, PartialEq, Eq)]
 enum Parent {
-    /// In a hierarchy of version 1, which is the controller's own.
+    /// Group in the controller's own hierarchy, version 1.
     First(PathBuf),
-    /// In that of version 2.
+    /// Group in the hierarchy of version 2.
     Second(PathBuf),
 }
 
-/// Our own group of `controller`, by `mounts` (proc_pid_mountinfo(5)) and `own` (cgroups(7)).
+/// Returns this process's group for `controller`, from `mounts` (proc_pid_mountinfo(5)) and `own` (cgroups(7)).
 fn parent_of(controller: &str, mounts: &str, own: &str) -> Option<Parent> {
     let path_of = |is_it: &dyn Fn(&str) -> bool| {
         let mut lines = own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         lines.find(|(controllers, _)| is_it(controllers)).map(|(_, path)| path.trim_start_matches('/').to_owned())
     };
     let has = |options: &str| options.split(',').any(|option| option == controller);
-    // A container may have its own group mounted as the root.
+    // In a container its own group may be mounted as the root.
     let below = |mount: PathBuf, path: String| Some(mount.join(path)).filter(|path| path.is_dir());
     let first = mounted(mounts, "cgroup").find(|(_, options)| has(options));
     if let Some((mount, _)) = first {
@@ -180,13 +182,13 @@ fn parent_of(controller: &str, mounts: &str, own: &str) -> Option<Parent> {
         let path = path_of(&|controllers| controllers.is_empty()).unwrap_or_default();
         let own = below(mount.clone(), path).unwrap_or_else(|| mount.clone());
         let controllers = |group: &Path| fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
-        // A group with processes in it gives nothing to children: its parent does, where that may be written.
+        // A group that contains processes gives no controllers to children; its parent does, if it is writable.
         let parent = if own == mount { own } else { own.parent().map_or(mount, Path::to_owned) };
         controllers(&parent).split_whitespace().any(|one| one == controller).then_some(Parent::Second(parent))
     })
 }
 
-/// Where hierarchies of a kind are mounted, each with its options.
+/// Returns the mount points of hierarchies of a kind, each with its options.
 fn mounted<'m>(mounts: &'m str, kind: &str) -> impl Iterator<Item = (PathBuf, &'m str)> {
     mounts.lines().filter_map(move |line| {
         let (before, after) = line.split_once(" - ")?;
@@ -202,15 +204,15 @@ fn note(root: &Path, group: &Path) -> io::Result<()> {
     writeln!(file, "{}", group.display())
 }
 
-/// This process is in the groups of a place, and what it starts with it, until the value is dropped.
-pub(crate) struct Joined(Vec<PathBuf>);
+/// Guard that keeps this process in a server's control groups. Programs started meanwhile inherit them.
+pub(crate) struct CgroupGuard(Vec<PathBuf>);
 
-impl Joined {
-    /// Goes into the groups of the place `root`, where it has any.
+impl CgroupGuard {
+    /// Enters the groups of the server with the directory `root`, if it has any.
     ///
     /// # Errors
-    /// As the kernel says; the process is where it was then.
-    pub(crate) fn go(root: &Path) -> io::Result<Self> {
+    /// Errors of the kernel; the process then stays in its groups.
+    pub(crate) fn enter(root: &Path) -> io::Result<Self> {
         let noted = fs::read_to_string(root.join(GROUPS_FILE)).unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_owned();
@@ -218,7 +220,7 @@ impl Joined {
         for group in noted.lines().map(Path::new) {
             let Some(parent) = group.parent() else { continue };
             let is_second = group.join("cgroup.controllers").exists();
-            // Of version 1 a place's group is below our own, of version 2 beside it.
+            // In version 1 a server's group is below this process's, in version 2 beside it.
             let back = Path::new(&own).file_name().filter(|_| is_second).map(|name| parent.join(name));
             fs::write(group.join("cgroup.procs"), "0")?;
             joined.0.push(back.unwrap_or_else(|| parent.to_owned()));
@@ -227,28 +229,28 @@ impl Joined {
     }
 }
 
-impl Drop for Joined {
+impl Drop for CgroupGuard {
     fn drop(&mut self) {
         for group in &self.0 {
-            // Who could leave it may come back.
+            // Cannot fail for lack of privilege: the process had it when it entered.
             let _ = fs::write(group.join("cgroup.procs"), "0");
         }
     }
 }
 
-/// What of their limits the programs of a place have met so far.
+/// Effects of the limits on a server's programs so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Met {
-    /// The most memory that they may have, in bytes, where that is limited.
+pub(crate) struct LimitUsage {
+    /// Limit of memory, in bytes, if there is one.
     pub(crate) memory_bytes: Option<u64>,
-    /// How many the kernel has killed for more.
+    /// Number of programs that the kernel killed for exceeding it.
     pub(crate) memory_kills: u64,
-    /// For how long they had to wait for a processor that was there, in seconds.
+    /// Time that programs waited although a processor was free, in seconds.
     pub(crate) throttled_s: f64,
 }
 
-impl Met {
-    /// In the groups of the place `root`; nothing where it has none.
+impl LimitUsage {
+    /// Reads the effects from the groups of the server with the directory `root`; zero if it has none.
     pub(crate) fn of(root: &Path) -> Self {
         let mut met = Self::default();
         for group in fs::read_to_string(root.join(GROUPS_FILE)).unwrap_or_default().lines().map(Path::new) {
@@ -270,24 +272,24 @@ impl Met {
         met
     }
 
-    /// The error of a program that the kernel killed, where it did so for memory.
+    /// Returns `error` as one of memory if the kernel killed the program for that.
     pub(crate) fn explain(&self, error: StoreError, killed_before: u64) -> StoreError {
         match self.memory_bytes {
             Some(bytes) if self.memory_kills > killed_before => {
-                let why = format!("it wanted more memory than the {} MiB that it may have", bytes >> 20);
+                let why = format!("the server exceeded its memory limit of {} MiB", bytes >> 20);
                 let detail = error.detail.map_or_else(|| why.clone(), |said| format!("{why}; {said}"));
-                StoreError::new(StoreErrorKind::Exhausted, error.what).detail(detail).next("raise its limit: memory")
+                StoreError::new(StoreErrorKind::Exhausted, error.what).detail(detail).next("raise the limit: memory")
             }
             _ => error,
         }
     }
 }
 
-/// Removes the groups of the place `root`, in which nothing runs any more.
+/// Removes the groups of the server with the directory `root`, in which no process runs any more.
 pub(crate) fn remove_groups(root: &Path) -> io::Result<()> {
     let name = root.file_name().unwrap_or_default();
     let noted = fs::read_to_string(root.join(GROUPS_FILE)).unwrap_or_default();
-    // What bears another name is not ours, whatever stands in the file.
+    // Groups with another name are not removed, even if the file names them.
     let groups = noted
         .lines()
         .map(Path::new)

@@ -13,10 +13,10 @@ use plimsoll_core::{
 use crate::cluster::{Bases, Cluster};
 use crate::described::{self, DescribedServer};
 use crate::disks::{OwnDisks, PowerSwitch};
-use crate::hosts::Entered;
+use crate::hosts::NamespaceGuard;
 use crate::page_cache::{PageCache, drop_files};
 use crate::place::FALLBACK_BASES;
-use crate::power::PowerOn;
+use crate::power::PowerRecovery;
 use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
 
@@ -43,13 +43,13 @@ enum Place {
     Cluster {
         cluster: Cluster,
         /// This thread, with what it starts, reaches its hosts.
-        _there: Option<Entered>,
+        _guard: Option<NamespaceGuard>,
     },
     /// On those of a lab, which stays.
     Lab {
         servers: Arc<dyn Servers>,
         /// As above.
-        _there: Option<Entered>,
+        _guard: Option<NamespaceGuard>,
     },
     /// Inside this process, with its files here.
     Embedded(PathBuf),
@@ -82,7 +82,7 @@ pub fn open(
                 let cluster =
                     Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
                 options.target = Target::Servers(cluster.handle().servers());
-                Place::Cluster { _there: cluster.handle().enter()?, cluster }
+                Place::Cluster { _guard: cluster.handle().enter()?, cluster }
             }
             None => {
                 if let Some(disks) = &disks {
@@ -101,7 +101,7 @@ pub fn open(
             let cluster = Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
             let url = described::filled(&server.url, &cluster.first());
             options.target = Target::Attach { url, password: None };
-            Place::Cluster { _there: None, cluster }
+            Place::Cluster { _guard: None, cluster }
         }
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
@@ -119,7 +119,7 @@ pub fn open(
                 Some(url) => Target::Attach { url, password: None },
                 None => Target::Servers(Arc::clone(&servers)),
             };
-            Place::Lab { servers, _there: there }
+            Place::Lab { servers, _guard: there }
         }
         _ => Place::Attached,
     };
@@ -238,7 +238,7 @@ impl OpenStore {
     ///
     /// # Errors
     /// `Usage` where the disk is none of ours; what the disk fails with.
-    pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerOn, StoreError> {
+    pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerRecovery, StoreError> {
         let Some(switch) = self.power_switch() else {
             return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
         };
@@ -263,7 +263,7 @@ impl OpenStore {
         });
         let came_back = started.and_then(|()| self.store.reconnect());
         self.is_dead = came_back.is_err();
-        Ok(PowerOn { cut, recovery: back.elapsed(), came_back })
+        Ok(PowerRecovery { cut, recovery: back.elapsed(), came_back })
     }
 
     /// Stops and starts it, or closes and opens an embedded one.

@@ -1,4 +1,4 @@
-//! Removing what a Plimsoll left whose supervisor was killed with it.
+//! Removal of private servers whose Plimsoll process and supervisor were both killed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,31 +15,31 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::limits;
 use crate::place::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
 
-/// How long processes that were sent SIGKILL may take to be gone.
+/// Longest time for processes to end after SIGKILL.
 const KILL_BOUND: Duration = Duration::from_secs(5);
 /// Longest mark that is read.
 const MARK_BYTES_MAX: u64 = 8192;
 
-/// Removes what a server that was killed has left outside of its directories, of which it is given that of the data.
-pub type RemoveLeft = fn(&Path) -> io::Result<()>;
+/// Removes files that a killed server left outside of its directories. The argument is its data directory.
+pub type CleanUp = fn(&Path) -> io::Result<()>;
 
-static LEFT: Mutex<Vec<RemoveLeft>> = Mutex::new(Vec::new());
+static LEFT: Mutex<Vec<CleanUp>> = Mutex::new(Vec::new());
 
-/// Has `remove` called before the directories of any server are. A store says so before `main`, and with a priority: a
-/// supervisor has no other part of the program that it is, and begins before `main` without one.
-pub fn before_removing(remove: RemoveLeft) {
+/// Registers `remove`, which is called before the directories of any server are removed. A store registers before
+/// `main`, with a priority: a supervisor begins before `main` without one, and runs no other part of its program.
+pub fn before_removing(remove: CleanUp) {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(remove);
 }
 
-/// Ends and removes private servers directly under `base` which nobody guards any more, and returns their directories.
+/// Ends and removes private servers directly under `base` that no process guards any more, and returns their
+/// directories.
 ///
-/// A directory is one of those when its name, its owner, and the mark in it say that this user's Plimsoll
-/// made it, and the mark's lock is free: that lock is held by Plimsoll and by the supervisor, whichever lives
-/// longer, so a server in use is never taken for an orphan, be it another container's. Nothing else is touched.
-/// What cannot be removed is left for the next time.
+/// Such a directory has a name, an owner and a mark that prove that this user's Plimsoll made it, and the mark's lock
+/// is free. Plimsoll and its supervisor hold that lock, so a server in use is never taken for an orphan, not even one
+/// of another container. Nothing else is touched. The next sweep tries again to remove what could not be removed.
 ///
 /// # Errors
-/// When `base` cannot be listed; a base that is not there has no orphans.
+/// Fails if `base` cannot be listed. A base that does not exist has no orphans.
 pub fn sweep_orphans(base: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(base) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -60,7 +60,7 @@ pub fn sweep_orphans(base: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(removed)
 }
 
-/// The lock of a marked directory that nobody holds, ours from now on, and the socket directory that the mark names.
+/// Locks the mark of an orphan, and returns the lock with the socket directory that the mark names.
 fn lock_orphan(root: &Path) -> Option<(File, Option<PathBuf>)> {
     if !is_own_directory(&root.symlink_metadata().ok()?) {
         return None;
@@ -78,7 +78,7 @@ fn lock_orphan(root: &Path) -> Option<(File, Option<PathBuf>)> {
     Some((mark, sockets))
 }
 
-/// Removes the place at `root`, where everything has ended, if the process `owner` made it.
+/// Removes the directories at `root`, where all processes have ended, if the process `owner` made them.
 pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
     if !root.symlink_metadata().is_ok_and(|metadata| is_own_directory(&metadata)) {
         return Ok(());
@@ -89,7 +89,8 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
         text => text?,
     };
     if text.is_empty() {
-        // Its owner was killed before it could mark it, and has made nothing else there. What holds anything is not ours.
+        // The owner was killed before it marked the directory, and made nothing else there. A directory with other
+        // files is not removed.
         let _ = fs::remove_file(mark);
         let _ = fs::remove_dir(root);
         return Ok(());
@@ -101,7 +102,7 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends all processes that work under `root`, then removes it, what ran there has left elsewhere, and `sockets`.
+/// Ends all processes that work under `root`, then removes it, `sockets`, and files that the server left elsewhere.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
     while !signal_those_in(root, Signal::KILL)?.is_empty() {
@@ -117,7 +118,7 @@ fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     limits::remove_groups(root)?;
     let data = root.join("data");
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(&data))?;
-    // The mark goes with the last of them: by it a sweep finds what is left where whoever does this is killed.
+    // The root with its mark goes last: if this process is killed meanwhile, the next sweep finds the rest by it.
     for directory in sockets.into_iter().chain([&*data, root]) {
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -127,19 +128,19 @@ fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops every process that works under `root`, or lets it go on; returns when it does.
+/// Stops every process that works under `root`, or lets it continue; returns when all do.
 pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
     let (started, signal) = (Instant::now(), if stands { Signal::STOP } else { Signal::CONT });
     let mut before = Vec::new();
     loop {
         let found = signal_those_in(root, signal)?;
         let heard = found.iter().all(|pid| stands_still(*pid, &found) == stands || !works_in(*pid, root));
-        // One may have started another before it stood.
+        // A process may have started another before it stopped.
         if heard && (!stands || found == before) {
             return Ok(());
         }
         if started.elapsed() > KILL_BOUND {
-            let what = format!("a process there {}", if stands { "goes on" } else { "stands still" });
+            let what = format!("a process there {}", if stands { "still runs" } else { "stays stopped" });
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
         before = found;
@@ -147,8 +148,8 @@ pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
     }
 }
 
-/// Whether a process stands still by a signal (`T` in its state), or until a child that does so has executed a program:
-/// after vfork(2) a parent waits for that without hearing signals (`D`).
+/// Returns true if a process is stopped by a signal (state `T`), or waits for a stopped child to execute a program:
+/// after vfork(2) a parent waits for that without handling signals (state `D`).
 fn stands_still(pid: Pid, among: &[Pid]) -> bool {
     match state_and_parent(pid) {
         Some(('T', _)) => true,
@@ -157,21 +158,21 @@ fn stands_still(pid: Pid, among: &[Pid]) -> bool {
     }
 }
 
-/// The state of a process, and the number of its parent (proc_pid_stat(5)).
+/// Returns the state of a process, and the number of its parent (proc_pid_stat(5)).
 fn state_and_parent(pid: Pid) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before the last bracket may hold anything.
+    // The name before the last bracket may contain any character.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Sends a signal to every process whose working directory is under `root`; which there were.
+/// Sends a signal to every process whose working directory is under `root`, and returns these processes.
 fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
         let Some(pid) = pid.filter(|pid| works_in(*pid, root)) else { continue };
-        // Held by a descriptor, looked at again, then signalled: the number may have been given to another meanwhile.
+        // Opened, checked again, and then signalled: another process may have received the number meanwhile.
         if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             && works_in(pid, root)
         {
@@ -182,12 +183,12 @@ fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Whether the process has its working directory under `root`.
+/// Returns true if the process has its working directory under `root`.
 pub(crate) fn works_in(pid: Pid, root: &Path) -> bool {
     fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok_and(|cwd| cwd.starts_with(root))
 }
 
-/// The socket directory that a mark names if it is one of its own (not below the root); `None` when this is no mark.
+/// Returns the socket directory that a mark names if that is not below the root; `None` if this is no mark.
 pub(crate) fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
     let mut lines = text.split(|byte| *byte == b'\n');
     if lines.next() != Some(MARK.as_bytes()) {

@@ -1,30 +1,30 @@
-//! Programs that servers consist of, and the Debian packages they come in.
+//! Programs that servers consist of, and the Debian packages that contain them.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
-/// Where programs are looked for; also the `PATH` of everything started here.
+/// Directories in which programs are looked for; also the `PATH` of everything started here.
 pub const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A program that a server needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Its file name.
+    /// File name.
     pub name: &'static str,
-    /// Directories it may be in, besides those of [`SYSTEM_PATH`], which come last. A component `*` stands for
-    /// any name there; of several the one with the highest numbers comes first.
+    /// Directories searched before those of [`SYSTEM_PATH`]. A component `*` stands for any name; the one with the
+    /// highest numbers is tried first.
     pub directories: &'static [&'static str],
-    /// The Debian package it comes in.
+    /// Debian package that contains the program.
     pub package: &'static str,
 }
 
 impl Program {
-    /// Where it is.
+    /// Returns the program's path.
     ///
     /// # Errors
-    /// `Missing`, with the line that installs it.
+    /// `Missing`, with the command that installs it.
     pub fn find(&self) -> Result<PathBuf, StoreError> {
         let own = self.directories.iter().flat_map(|directory| expand(Path::new(directory)));
         own.chain(SYSTEM_PATH.split(':').map(PathBuf::from))
@@ -39,7 +39,7 @@ impl Program {
     }
 }
 
-/// All directories that `pattern` stands for, those with the highest numbers first.
+/// Returns all directories that match `pattern`, those with the highest numbers first.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {
@@ -54,7 +54,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The numbers in a path, in order, so that 15 comes after 9 and 9.6 after 9.5.
+/// Returns the numbers in a path, in order, so that 15 sorts after 9 and 9.6 after 9.5.
 fn numbers(path: &Path) -> Vec<u64> {
     let text = path.to_string_lossy();
     text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()

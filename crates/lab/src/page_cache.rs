@@ -1,4 +1,4 @@
-//! Making a store's own files cold, and saying how cold they are.
+//! Dropping a store's own files from the page cache, and counting their resident pages.
 //!
 //! Only the files of one directory tree are dropped from the page cache, never the system's.
 
@@ -11,15 +11,15 @@ use std::time::Duration;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Bytes of a file that are mapped and asked about at a time; a multiple of every page size.
+/// Bytes of a file that are mapped and checked at a time; a multiple of every page size.
 const WINDOW_BYTES: u64 = 1 << 30;
 
-/// How much of a directory tree's files stands in the page cache.
+/// Share of a directory tree's files that is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PageCache {
-    /// Bytes of the files, by their lengths.
+    /// Total length of the files.
     pub file_bytes: u64,
-    /// Bytes of them that stand in the page cache, in whole pages.
+    /// Bytes of the files that are in the page cache, in whole pages.
     pub resident_bytes: u64,
 }
 
@@ -32,15 +32,14 @@ impl PageCache {
 
 /// Writes every regular file under `root` to its device, drops it from the page cache, and counts what stayed.
 ///
-/// What stays is what somebody holds mapped, what was written again meanwhile, or a file system that lives
-/// in the page cache (tmpfs): the figure shows it. Symbolic links are not followed; files that disappear
-/// meanwhile are left out.
+/// Pages stay if a process has them mapped, if they were written again meanwhile, or if the file system is in the page
+/// cache (tmpfs): the figure shows this. Symbolic links are not followed; files that disappear meanwhile are left out.
 ///
 /// # Errors
-/// The first directory that cannot be listed, or file that cannot be read, synced or mapped, with its path.
+/// The path of the first directory that cannot be listed, or file that cannot be read, synced or mapped.
 pub fn drop_files(root: &Path) -> io::Result<PageCache> {
     let mut found = PageCache::default();
-    // The kernel keeps a page that anybody looks at in that moment: those of its own threads are gone soon.
+    // The kernel keeps a page that is in use at that moment; its own threads release theirs soon.
     let mut further_tries = 20;
     for_each_file(root, &mut |file| {
         rustix::fs::fdatasync(file)?;
@@ -61,7 +60,7 @@ pub fn drop_files(root: &Path) -> io::Result<PageCache> {
 
 /// Counts, without changing anything, how much of the regular files under `root` stands in the page cache.
 ///
-/// The kernel tells this of files which the caller owns or may write, and calls all pages of others resident.
+/// The kernel reports this for files that the caller owns or may write, and counts all pages of others as resident.
 ///
 /// # Errors
 /// As [`drop_files`].
@@ -101,7 +100,7 @@ fn for_each_file(path: &Path, visit: &mut dyn FnMut(&File) -> io::Result<()>) ->
     }
 }
 
-/// The length of `file` and its resident bytes.
+/// Returns the length of `file` and its resident bytes.
 fn count(file: &File) -> io::Result<PageCache> {
     let page_bytes = rustix::param::page_size() as u64;
     let file_bytes = file.metadata()?.len();
@@ -120,8 +119,8 @@ fn count(file: &File) -> io::Result<PageCache> {
 
 /// Sets the lowest bit of each of `pages` for the resident pages of a part of `file`.
 fn ask_pages(file: impl AsFd, offset: u64, length: usize, pages: &mut [u8]) -> io::Result<()> {
-    // SAFETY: a new mapping at an address of the kernel's choice; it is never read (the file may shrink,
-    // a read would then kill us), only asked about, and unmapped below.
+    // SAFETY: a new mapping at an address of the kernel's choice; it is never read (the file may shrink, and a read
+    // would then kill this process), only queried, and unmapped below.
     let start =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)? };
     // SAFETY: start and length are those of the mapping above, and `pages` has one byte for each of its pages.

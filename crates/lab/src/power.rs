@@ -1,4 +1,4 @@
-//! A disk of ours, on which a store or a node of one has its data, and its power: what goes with it, and what is left.
+//! A disk that can lose power, for the data of a store or of one of its nodes.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -13,33 +13,34 @@ use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultE
 use crate::place::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
-/// What the name of one elsewhere ends with.
+/// Last part of the name of a disk's directory in `/var/tmp`.
 const ENDING: &str = "disk";
 
-/// How long a disk may take until it is gone whose program was killed.
+/// Longest time until a disk is gone whose daemon was killed.
 const GOING: Duration = Duration::from_secs(10);
 
-/// A disk of ours, mounted.
+/// A mounted disk that can lose power.
 #[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    /// Dropped last, when nothing is in the directory any more.
+    /// Dropped last, when the directory is empty.
     _place: DiskPlace,
 }
 
-/// The directory of a disk, or a link to it, if that is elsewhere.
+/// Directory of a disk, or a link to it if it is elsewhere.
 #[derive(Debug)]
 struct DiskPlace(PathBuf);
 
 impl Drop for DiskPlace {
     fn drop(&mut self) {
-        // What is left is found by the next start.
+        // The next start removes what is left.
         let _ = remove_place(&self.0);
     }
 }
 
 impl PoweredDisk {
-    /// Makes it in `directory`, which is made too; where `user` cannot get there, that is a link to one in `/var/tmp`.
+    /// Makes the disk in `directory`, which is created too. If `user` cannot reach that, `directory` is a link to one
+    /// in `/var/tmp`.
     pub(crate) fn start(disk: &Disk, directory: &Path, user: Option<&ServerUser>) -> Result<Self, StoreError> {
         wait_until_gone(directory);
         let failed = |error: &io::Error| StoreError::io(directory.display(), error);
@@ -48,12 +49,15 @@ impl PoweredDisk {
             Some(user) if !user.can_traverse(above)? => {
                 if !user.can_traverse(Path::new(FALLBACK_BASES[0]))? {
                     let what = format!(
-                        "neither {} nor {} can be entered by {}",
+                        "user {2} can enter neither {0} nor {1}",
                         above.display(),
                         FALLBACK_BASES[0],
                         user.name
                     );
-                    let next = format!("let {} in (chmod o+x), or keep runs elsewhere (XDG_STATE_HOME)", user.name);
+                    let next = format!(
+                        "allow user {} to enter it (chmod o+x), or keep runs elsewhere (XDG_STATE_HOME)",
+                        user.name
+                    );
                     return Err(StoreError::new(StoreErrorKind::Permission, what).next(next));
                 }
                 Some(directory.to_owned())
@@ -68,7 +72,7 @@ impl PoweredDisk {
             }
             None => directory.to_owned(),
         };
-        // From here on it goes again, whatever fails.
+        // Removed from here on if anything fails.
         let place = DiskPlace(link.unwrap_or_else(|| elsewhere.clone()));
         DirBuilder::new()
             .mode(0o711)
@@ -90,25 +94,25 @@ impl PoweredDisk {
         self.device.mount_point().to_owned()
     }
 
-    /// Has a flush take this time at least from now on.
+    /// Sets the least time that a flush takes.
     pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
         if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
     }
 
-    /// Has flushes be ignored from now on, and answered at once.
+    /// From now on the disk acknowledges flushes immediately and does not perform them.
     pub(crate) fn ignore_flushes(&self) -> Result<(), StoreError> {
         let control = self.control();
         control.set(slow(Duration::ZERO)).and_then(|()| control.set(Fault::IgnoreFlushes)).map_err(told)
     }
 
-    /// Has the power go before this flush or write from now on becomes durable; what runs on the disk does not notice.
-    /// Servers that `others` hear are told that flushes fail from then on: they had promised them what is not on their disks.
+    /// Freezes the disk before the given flush or write becomes durable; programs on the disk do not notice. If
+    /// `others` is set, later flushes fail: servers on other disks may rely on data that this disk no longer keeps.
     pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
         let control = self.control();
         if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
 
-    /// Has another disk freeze as soon as this one does, which is armed.
+    /// Freezes another, armed disk as soon as this one freezes.
     pub(crate) fn tell(&self, other: &Control) -> Result<(), StoreError> {
         self.control().tell(other).map_err(told)
     }
@@ -117,31 +121,31 @@ impl PoweredDisk {
         self.device.control()
     }
 
-    /// The power goes now, if it has not gone.
-    pub(crate) fn cut(&self, others: bool) -> Result<PowerCutSeen, StoreError> {
+    /// Cuts power now, unless it was cut before.
+    pub(crate) fn cut(&self, others: bool) -> Result<PowerCutState, StoreError> {
         if self.seen()?.is_none() {
-            // One that has frozen meanwhile refuses.
+            // A disk that has frozen meanwhile refuses the command.
             let frozen = self.freeze(CutAt::Now, others);
             return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
         self.seen()?.ok_or_else(no_cut)
     }
 
-    /// What was so when its power went; `None` while it has not.
-    pub(crate) fn seen(&self) -> Result<Option<PowerCutSeen>, StoreError> {
-        Ok(self.control().cut().map_err(told)?.map(PowerCutSeen::of))
+    /// Returns the state at the power cut; `None` before it.
+    pub(crate) fn seen(&self) -> Result<Option<PowerCutState>, StoreError> {
+        Ok(self.control().cut().map_err(told)?.map(PowerCutState::of))
     }
 
-    /// The power is back: what `survivors` says is there, and the file system is mounted again.
+    /// Restores power with the writes that `survivors` selects, and mounts the file system again.
     ///
     /// # Errors
-    /// Whether it is the file system that cannot be mounted any more, and what went wrong.
+    /// The flag is true if the file system cannot be mounted; the error says what went wrong.
     pub(crate) fn power_on(&mut self, survivors: Survivors) -> Result<(), (bool, StoreError)> {
-        // With what was wrong nothing could be mounted.
+        // A disk with a fault could not be mounted.
         let mended = self.device.control().mend();
         mended.map_err(|error| (false, told(error)))?;
         let mut cycled = self.device.power_cycle(&survivors);
-        // Processes that were killed may take a while to be gone on a busy machine.
+        // On a busy machine killed processes may take a while to end.
         for _ in 0..2 {
             if matches!(cycled, Err(FaultError::Busy { .. })) {
                 cycled = self.device.power_cycle(&survivors);
@@ -156,7 +160,7 @@ impl PoweredDisk {
     }
 }
 
-/// Waits for the disk of a run that was killed a moment ago, which is about to be removed from where a new one is to be.
+/// Waits until the disk of a run that was just killed is gone from `directory`, where a new one is to be made.
 fn wait_until_gone(directory: &Path) {
     let until = Instant::now() + GOING;
     while directory.symlink_metadata().is_ok() && Instant::now() < until {
@@ -167,17 +171,17 @@ fn wait_until_gone(directory: &Path) {
     }
 }
 
-/// Makes everything durable that is on a mounted disk.
+/// Syncs the file system that is mounted at `mount_point`.
 pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
     faultfs::sync(mount_point).map_err(told)
 }
 
-/// Flushes that are answered after this time.
+/// Returns the fault that delays each flush by `flush_time`.
 fn slow(flush_time: Duration) -> Fault {
     Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
-/// Removes a directory of ours that is empty, or a link to one and that.
+/// Removes an empty disk directory, or a link together with the empty directory that it points to.
 pub(crate) fn remove_place(place: &Path) -> io::Result<()> {
     let Ok(elsewhere) = fs::read_link(place) else { return fs::remove_dir(place) };
     let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
@@ -188,36 +192,36 @@ pub(crate) fn remove_place(place: &Path) -> io::Result<()> {
     fs::remove_file(place)
 }
 
-/// Lets a server's user through `directory`, whatever the file mode creation mask is.
+/// Makes `directory` passable for a server's user, whatever the file mode creation mask is.
 fn let_through(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o711))
 }
 
-/// What was so when a disk lost power, or several at one moment.
+/// State of one disk, or of several together, at a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PowerCutSeen {
-    /// When, on CLOCK_MONOTONIC: the first of them.
+pub struct PowerCutState {
+    /// Time of the first cut, on CLOCK_MONOTONIC.
     pub at_monotonic_ns: u64,
-    /// How long after it the last of them did.
+    /// Time between the first and the last cut.
     pub apart_ns: u64,
-    /// Writes that had come to the first since the cut was armed.
+    /// Writes that reached the first disk after the cut was armed.
     pub writes: u64,
-    /// Flushes that had.
+    /// Flushes that reached the first disk after the cut was armed.
     pub flushes: u64,
-    /// Writes that no flush had made durable, on all of them.
+    /// Writes that no flush had made durable, on all disks.
     pub at_risk_writes: u64,
-    /// Bytes of them.
+    /// Bytes of these writes.
     pub at_risk_bytes: u64,
 }
 
-/// How a store came back.
+/// Result of restoring power to a store.
 #[derive(Debug)]
-pub struct PowerOn {
-    /// What was so when the power went.
-    pub cut: PowerCutSeen,
-    /// How long file system and store took until sessions were taken again, or the store until it was given up.
+pub struct PowerRecovery {
+    /// State at the power cut.
+    pub cut: PowerCutState,
+    /// Time until the store accepted sessions again, or until Plimsoll gave it up.
     pub recovery: Duration,
-    /// Why it did not come back, where it did not.
+    /// Error that kept the store from coming back.
     pub came_back: Result<(), StoreError>,
 }
 
@@ -225,8 +229,8 @@ fn no_cut() -> StoreError {
     StoreError::broken("the disk has power although it was cut")
 }
 
-impl PowerCutSeen {
-    /// The same of this and another disk.
+impl PowerCutState {
+    /// Combines the states of this and another disk.
     pub(crate) fn and(self, other: Self) -> Self {
         let (first, last) = if self.at_monotonic_ns <= other.at_monotonic_ns { (self, other) } else { (other, self) };
         let until_ns = (first.at_monotonic_ns + first.apart_ns).max(last.at_monotonic_ns + last.apart_ns);

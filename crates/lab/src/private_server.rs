@@ -1,4 +1,4 @@
-//! One server of our own on this machine, and what guards it.
+//! Starts, stops and removes a private server on this machine, under a supervisor.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,13 +11,13 @@ use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::ending::{self, Ending};
-use crate::limits::Met;
+use crate::limits::LimitUsage;
 use crate::orphans;
 use crate::place::{self, NAME_PREFIX, Place};
 use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
 use crate::user::ServerUser;
 
-/// How long it may take to clean up below an ended program; it gives up by itself after 10 s.
+/// Longest time for cleaning up below an ended program; the supervisor itself gives up after 10 s.
 const END_BOUND: Duration = Duration::from_secs(15);
 
 fn number_of(signal: StopSignal) -> Signal {
@@ -28,52 +28,51 @@ fn number_of(signal: StopSignal) -> Signal {
     }
 }
 
-/// The program that runs now.
+/// Program that runs now.
 struct Running {
     name: &'static str,
     pid: u32,
     handle: OwnedFd,
-    /// Where its part of the log begins.
+    /// Offset in the log where the output of this program begins.
     log_start: u64,
-    /// How many the kernel had killed for their memory before.
+    /// Number of memory kills by the kernel before this start.
     memory_kills: u64,
 }
 
 /// The directories of a private server, the supervisor that guards them, and at most one program running in them.
 ///
-/// A program started here runs in a session of its own, as the server's user, with nothing of Plimsoll's
-/// environment but a fixed `PATH` and `LC_ALL=C`, in the data directory.
+/// Programs started here run in their own session, as the server's user, in the data directory. Their environment is a
+/// fixed `PATH` and `LC_ALL=C`.
 ///
 /// [`PrivateServer::close`] ends the program with all its descendants and removes the directories. Dropping does the
-/// same and keeps the log, because who does not close has failed. So does Plimsoll's death, however it came, without
-/// the log. When the supervisor is killed too, the kernel ends the program, and the next [`PrivateServer::new`]
-/// removes the rest.
+/// same and keeps the log, because a value that was not closed has failed. If Plimsoll dies, the supervisor does the
+/// same without keeping the log. If the supervisor is killed too, the kernel ends the program, and the next
+/// [`PrivateServer::new`] removes the rest.
 pub struct PrivateServer {
     spec: ServerSpec,
     place: Place,
     user: ServerUser,
     log_dir: PathBuf,
-    /// The network namespace of its host, where it has one of its own.
+    /// Network namespace of the server's own host, if it has one.
     network: Option<PathBuf>,
     supervisor: Supervisor,
-    /// Its directories were removed, or that was tried.
+    /// True after removing the directories was tried.
     is_closed: bool,
     running: Option<Running>,
-    /// How the program ended that should be running.
+    /// Ending of a program that should be running.
     ended: Option<(Ending, StoreError)>,
     waits: Waits,
 }
 
 impl PrivateServer {
-    /// Makes the directories under the first of `bases` which `user` can get to, after removing what dead
-    /// Plimsolls left in any of them; nothing runs there yet.
+    /// Makes the directories under the first of `bases` that `user` can reach, after removing files of dead Plimsoll
+    /// processes in all of them. Nothing runs there yet.
     ///
-    /// Of `spec` it takes the name for its kept log, and [`ServerSpec::leave`]. `log_dir` is where
-    /// [`PrivateServer::keep_log`] copies to. When the user wants an end, which `waits` tell, no program is waited for any
-    /// longer.
+    /// `spec` gives the name of the kept log, and [`ServerSpec::leave`]. [`PrivateServer::keep_log`] copies to
+    /// `log_dir`. If `waits` report an interrupt, waiting for a program ends.
     ///
     /// # Errors
-    /// `Permission` when no base will do, with the reason for each; `DiskFull` and others as the operating system says.
+    /// `Permission` if no base can be used, with the reason for each; `DiskFull`; other errors of the operating system.
     pub fn new(
         supervisor: &Supervisor,
         spec: ServerSpec,
@@ -83,7 +82,7 @@ impl PrivateServer {
         waits: &Waits,
     ) -> Result<Self, StoreError> {
         for base in bases {
-            // A base that cannot be listed is either refused below, or has nothing that we could remove.
+            // A base that cannot be listed is either refused below, or contains nothing that could be removed.
             let _ = orphans::sweep_orphans(base);
         }
         let guard = |root: &Path| supervisor.ask(root, &["guard".as_ref(), root.as_ref()], ANSWER_BOUND).map(drop);
@@ -102,10 +101,10 @@ impl PrivateServer {
         })
     }
 
-    /// Has its data in a directory below `base` instead, which its user can get to. Nothing is there yet.
+    /// Moves the data directory below `base`, which the user can reach. Must be called before data are written.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// Errors of the operating system.
     pub fn keep_data_in(&mut self, base: &Path) -> Result<(), StoreError> {
         let data = base.join(self.place.root.file_name().unwrap_or_default());
         place::make_directory(&data, &self.user).map_err(|error| StoreError::io(data.display(), &error))?;
@@ -113,32 +112,32 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Has what is started from now on in this network namespace.
+    /// Sets the network namespace of programs that are started from now on.
     pub fn live_on(&mut self, network: PathBuf) {
         self.network = Some(network);
     }
 
-    /// The directory for the server's data: its user's, 0700, empty at first.
+    /// Returns the data directory: owned by the server's user, mode 0700, empty at first.
     pub fn data_dir(&self) -> &Path {
         &self.place.data
     }
 
-    /// The directory for the server's sockets: its user's, 0700, at most 60 bytes long.
+    /// Returns the directory for sockets: owned by the server's user, mode 0700, with a path of at most 60 bytes.
     pub fn socket_dir(&self) -> &Path {
         &self.place.sockets
     }
 
-    /// The directory that holds the data and, mostly, the sockets.
+    /// Returns the directory that contains the data and, usually, the sockets.
     pub fn root_dir(&self) -> &Path {
         &self.place.root
     }
 
-    /// What it says, over all of its starts.
+    /// Returns the path of the log, which contains the output of all starts.
     pub fn log(&self) -> &Path {
         &self.place.log
     }
 
-    /// The id of the running program.
+    /// Returns the id of the running program.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.pid)
     }
@@ -146,7 +145,7 @@ impl PrivateServer {
     /// Starts a program and leaves it running.
     ///
     /// # Errors
-    /// `Usage` when something runs already, or an argument has a zero byte; others when it cannot be executed.
+    /// `Usage` if a program runs already, or an argument has a zero byte; otherwise the error of executing it.
     pub fn start(&mut self, launch: &Launch) -> Result<u32, StoreError> {
         if let Some(running) = &self.running {
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
@@ -159,14 +158,14 @@ impl PrivateServer {
         let words: Vec<&OsStr> = fixed.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect();
         let log_start = fs::metadata(&self.place.log).map_or(0, |metadata| metadata.len());
         let pid = self.supervisor.ask(program, &words, ANSWER_BOUND)?;
-        // Not yet reaped, so the number is still this program's.
+        // The program is not yet reaped, so the number is still its own.
         let handle = Pid::from_raw(pid)
             .ok_or(rustix::io::Errno::INVAL)
             .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
             .map_err(|error| StoreError::io(format_args!("process {pid}"), &error.into()))?;
         let pid = pid.unsigned_abs();
         self.ended = None;
-        let memory_kills = Met::of(&self.place.root).memory_kills;
+        let memory_kills = LimitUsage::of(&self.place.root).memory_kills;
         self.running = Some(Running { name: launch.name, pid, handle, log_start, memory_kills });
         Ok(pid)
     }
@@ -174,8 +173,8 @@ impl PrivateServer {
     /// Runs a program to its end.
     ///
     /// # Errors
-    /// As [`PrivateServer::start`]; when it does not end well, by the words it said last; `Broken` when it is
-    /// not done within `bound`, and killed; `Interrupted`, and killed too.
+    /// The errors of [`PrivateServer::start`]; an error with the last log lines if the program fails; `Broken` if it
+    /// takes longer than `bound`, or `Interrupted`, both after killing it.
     pub fn run(&mut self, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
         self.start(launch)?;
         if !self.wait_or_kill(bound)? {
@@ -186,11 +185,10 @@ impl PrivateServer {
         if ending.is_success() { Ok(()) } else { Err(error) }
     }
 
-    /// Whether the program still runs.
+    /// Returns an error unless the program still runs.
     ///
     /// # Errors
-    /// When it has ended, which it should not: how, and the last lines of its log, which is kept. The same however
-    /// often it is asked.
+    /// The ending of the program, with the last lines of its log, which is kept. Repeated calls return the same error.
     pub fn check(&mut self) -> Result<(), StoreError> {
         if self.running.is_none() {
             let stopped = || StoreError::new(StoreErrorKind::Unreachable, "the server is stopped");
@@ -204,16 +202,16 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// How the program ended that should be running, if it has.
+    /// Returns the ending of a program that should be running, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<(Ending, StoreError)> {
         let _ = self.check();
         self.ended.clone()
     }
 
-    /// Asks the program to end by `signal`, waits for it, and ends what it left running. No error when none runs.
+    /// Sends `signal` to the program, waits for its end, and ends the processes it left. Succeeds if none runs.
     ///
     /// # Errors
-    /// `Broken` when it does not end within `bound`, or `Interrupted`; it is killed then.
+    /// `Broken` if the program does not end within `bound`, or `Interrupted`; it is killed then.
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
         self.ended = None;
         let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
@@ -231,7 +229,7 @@ impl PrivateServer {
     /// Sends the program SIGHUP.
     ///
     /// # Errors
-    /// As [`PrivateServer::check`]; as the operating system says.
+    /// The errors of [`PrivateServer::check`] and of the operating system.
     pub(crate) fn reload(&mut self) -> Result<(), StoreError> {
         self.check()?;
         let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
@@ -239,20 +237,20 @@ impl PrivateServer {
         sent.map_err(|error| StoreError::io(name, &error.into()))
     }
 
-    /// Kills the program and all its descendants at once, as a crash would. No error when none runs.
+    /// Kills the program and all its descendants at once, as a crash would. Succeeds if none runs.
     ///
     /// # Errors
-    /// When the supervisor does not do its part.
+    /// Fails if the supervisor does not reply.
     pub fn kill(&mut self) -> Result<(), StoreError> {
         self.ended = None;
         if self.running.is_none() { Ok(()) } else { self.forget() }
     }
 
-    /// Copies the server's log, as far as it got, into the log directory, over an earlier copy of it; returns
-    /// the copy's path, which begins with the server's name.
+    /// Copies the server's log to the log directory, over an earlier copy. Returns the copy's path, which begins with
+    /// the server's name.
     ///
     /// # Errors
-    /// As copying says.
+    /// Errors of copying.
     pub fn keep_log(&self) -> io::Result<PathBuf> {
         fs::create_dir_all(&self.log_dir)?;
         let root_name = self.place.root.file_name().unwrap_or_default().to_string_lossy();
@@ -265,12 +263,12 @@ impl PrivateServer {
     /// Ends everything, removes the directories, and waits until that is done.
     ///
     /// # Errors
-    /// `Broken` when something could not be ended or removed; the next start tries again.
+    /// `Broken` if something could not be ended or removed; the next start tries again.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.end()
     }
 
-    /// The same; a second time there is nothing to do.
+    /// Ends everything as [`PrivateServer::close`] does; a second call does nothing.
     pub(crate) fn end(&mut self) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
@@ -284,7 +282,7 @@ impl PrivateServer {
             .map_err(|error| StoreError::io(self.place.root.display(), &error).next("remove it by hand"))
     }
 
-    /// Waits until the program has ended; false when it has not within `bound`.
+    /// Waits until the program has ended; returns false after `bound`.
     fn wait(&self, bound: Duration) -> Result<bool, StoreError> {
         let Some(running) = &self.running else { return Ok(true) };
         let until = Instant::now() + bound;
@@ -299,7 +297,7 @@ impl PrivateServer {
         }
     }
 
-    /// The same, and kills it unless it has ended.
+    /// Waits as [`PrivateServer::wait`] does, and kills the program after `bound`.
     fn wait_or_kill(&mut self, bound: Duration) -> Result<bool, StoreError> {
         let waited = self.wait(bound);
         if !matches!(waited, Ok(true)) {
@@ -314,7 +312,7 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// How the program, which has ended, ended, and the error that says so.
+    /// Returns the ending of the ended program, and the error that reports it.
     fn reap(&mut self) -> Result<(Ending, StoreError), StoreError> {
         let ending = self.end_program()?;
         let Some(running) = self.running.take() else {
@@ -322,7 +320,7 @@ impl PrivateServer {
         };
         let log = ending::log_of(&self.place.log, running.log_start);
         let error = ending::error_of(running.name, ending, &log, &self.place.root);
-        let error = Met::of(&self.place.root).explain(error, running.memory_kills);
+        let error = LimitUsage::of(&self.place.root).explain(error, running.memory_kills);
         let error = match (ending.is_success(), error.kind) {
             (true, _) => error,
             (_, StoreErrorKind::DiskFull) => {
@@ -333,16 +331,16 @@ impl PrivateServer {
         Ok((ending, error))
     }
 
-    /// Closes it, unless that was done, and keeps its log: something failed, here or with whoever used it.
+    /// Ends the server, unless that was done, and keeps its log, because something failed.
     pub(crate) fn abandon(&mut self) {
         if !self.is_closed && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
             let _ = self.keep_log();
         }
-        // There is nobody to tell; what is left is found by the next start.
+        // No caller can handle an error here; the next start removes what is left.
         let _ = self.end();
     }
 
-    /// The error that a program which runs is of no use, `why`, with what it said last; it is killed.
+    /// Kills a running program that is of no use, and returns the error `why` with its last log lines.
     pub(crate) fn give_up(&mut self, why: StoreError) -> StoreError {
         let start = self.running.as_ref().map_or(0, |running| running.log_start);
         let said = ending::log_of(&self.place.log, start).tail;
@@ -353,16 +351,16 @@ impl PrivateServer {
         error
     }
 
-    /// Has all that runs there stand still, or go on; returns when it does.
+    /// Stops all processes of the server, or lets them continue; returns when they do.
     ///
     /// # Errors
-    /// `Broken` when a process does not; as the operating system says.
+    /// `Broken` if a process does not; errors of the operating system.
     pub fn pause(&self, stands: bool) -> Result<(), StoreError> {
         orphans::pause_those_in(&self.place.root, stands)
             .map_err(|error| StoreError::io(self.place.root.display(), &error))
     }
 
-    /// Makes a file for the server's user below its data directory; a directory, where `name` ends with `/`.
+    /// Makes a file for the server's user below its data directory; a directory if `name` ends with `/`.
     ///
     /// # Errors
     /// `Usage` if `name` leads out of the data directory.
@@ -379,7 +377,7 @@ impl PrivateServer {
         made.map_err(|error| StoreError::io(path.display(), &error))
     }
 
-    /// Removes the sockets that a server left which was killed: some do not listen where one stands.
+    /// Removes sockets that a killed server left: some servers do not listen at a path that exists.
     pub(crate) fn clear_sockets(&self) {
         for entry in fs::read_dir(&self.place.sockets).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
@@ -397,13 +395,13 @@ impl PrivateServer {
         }
     }
 
-    /// Kills the program, unless it has ended, with what it has left; how it ended.
+    /// Kills the program, unless it has ended, and its remaining processes; returns its ending.
     fn end_program(&self) -> Result<Ending, StoreError> {
         let root = &self.place.root;
         self.supervisor.ask(root, &["end".as_ref(), root.as_os_str()], END_BOUND).map(Ending)
     }
 
-    /// What the supervisor is told: numbers of the signal and of the user, `-` where that is the caller.
+    /// Returns the words for the supervisor: numbers of the signal and of the user, `-` if that is the caller.
     fn leave_and_ids(&self) -> [String; 3] {
         let leave = number_of(self.spec.leave).as_raw().to_string();
         match self.user.is_switched {

@@ -1,9 +1,9 @@
-//! A proxy in front of a cluster: HAProxy on a host of its own, which hands connections on to the nodes behind it.
+//! A proxy in front of a cluster: HAProxy on its own host, which distributes connections to the nodes behind it.
 //!
-//! It is put around a store's recipe, which knows nothing of it: the proxy is the node behind all others, starts last, and
-//! is left out of what the recipe is handed. It passes bytes on (`mode tcp`), looks at each node every half a second, and
-//! ends the connections of one that is gone. Nodes that would come or leave later are refused: it was told of those that there
-//! were.
+//! The proxy wraps a store's recipe, which does not know of it. It is the last node, starts last, and is left out of
+//! the nodes that the recipe sees. It passes bytes on (`mode tcp`), checks each node every half a second, and closes
+//! the connections of a failed one. Adding and removing nodes is refused, because HAProxy's configuration lists the
+//! nodes of the start.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -14,27 +14,27 @@ use plimsoll_core::{Launch, Member, Node, ParamSpec, Recipe, ServerSpec, Setting
 
 use crate::packages::Program;
 
-/// HAProxy.
+/// Program of the proxy.
 const HAPROXY: Program = Program { name: "haproxy", directories: &[], package: "haproxy" };
-/// Its configuration.
+/// Configuration file of HAProxy.
 const FILE: &str = "haproxy.cfg";
-/// Where it listens: for [`Proxied::doors`], in their order.
+/// Ports on which HAProxy listens, in the order of [`Proxied::doors`].
 const PORTS: [u16; 2] = [8000, 8001];
-/// Behind all stages of what it is in front of.
+/// Start stage of the proxy, after all stages of the nodes behind it.
 const STAGE: usize = 100;
-/// How long it may take to accept a connection.
+/// Longest time for accepting a connection.
 const LOOK_BOUND: Duration = Duration::from_secs(1);
 
-/// The parameter of stores that can have one.
+/// Parameter of stores that can have a proxy.
 pub const PROXY: ParamSpec =
     ParamSpec::flag("haproxy", "sessions go to private servers through an HAProxy, on a host of its own").of_private();
 
-/// A port of the proxy's.
+/// A listening port of the proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Door {
-    /// Numbers of the nodes that connections are handed on to, in turn.
+    /// Numbers of the nodes that receive connections, in turn.
     pub to: Vec<usize>,
-    /// Lines of configuration that say how it is found out whether a node will do, besides taking connections.
+    /// Lines of configuration for health checks beyond accepting connections.
     pub check: Vec<String>,
 }
 
@@ -46,14 +46,15 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    /// A proxy in front of `inner`, whose nodes have hosts of their own, with one or two `doors`.
+    /// Puts a proxy with one or two `doors` in front of `inner`, whose nodes have their own hosts.
     ///
     /// # Errors
-    /// `Missing`, with the line that installs it; `Usage` where there is but one node without a host.
+    /// `Missing`, with the command that installs it; `Usage` if there is only one node without a host.
     pub fn new(inner: Box<dyn Recipe>, doors: Vec<Door>) -> Result<Self, StoreError> {
         if inner.spec().hosts == 0 {
-            let what = format!("an HAProxy is to be in front of one {}", inner.spec().name);
-            return Err(StoreError::usage(what).next("Ask for more nodes: nodes = 3"));
+            let what =
+                format!("HAProxy needs a cluster, and this {} has one node without its own host", inner.spec().name);
+            return Err(StoreError::usage(what).next("Use more nodes: nodes = 3"));
         }
         Ok(Self { inner, doors, program: HAPROXY.find()? })
     }
@@ -66,12 +67,12 @@ impl Proxied {
         number == self.number()
     }
 
-    /// All but the proxy.
+    /// Returns all nodes but the proxy.
     fn behind(&self, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
         nodes.iter().filter(|node| !self.is_it(node.number)).cloned().collect()
     }
 
-    /// Asks the recipe behind of one of its own nodes.
+    /// Calls the inner recipe for one of its own nodes.
     fn of<T>(&self, node: Member<'_>, ask: impl FnOnce(&dyn Recipe, Member<'_>) -> T) -> T {
         ask(&*self.inner, Member { nodes: &self.behind(node.nodes), ..node })
     }
@@ -93,14 +94,14 @@ impl Proxied {
     }
 }
 
-/// What a report says of sessions to nodes with these roles, where one of them is a proxy.
+/// Returns the report's setting for sessions through a proxy, if one of these roles is a proxy.
 pub(crate) fn setting<'r>(roles: impl Iterator<Item = &'r str>) -> Option<Setting> {
     let (proxies, nodes): (Vec<&str>, Vec<&str>) = roles.partition(|role| *role == HAPROXY.name);
-    let value = format!("through HAProxy to {} nodes: which of them answered is not known", nodes.len());
+    let value = format!("through HAProxy to {} nodes; replies are not told apart by node", nodes.len());
     (!proxies.is_empty()).then(|| Setting::ours("sessions", value, "direct"))
 }
 
-/// The node with the proxy of a cluster of so many others, where it has one.
+/// Returns the proxy's node of a cluster with `behind` nodes behind it, if it has one.
 pub fn proxy_of(nodes: &[Arc<Node>], behind: usize) -> Option<&Arc<Node>> {
     nodes.iter().find(|node| node.number == behind)
 }
@@ -192,12 +193,12 @@ impl Recipe for Proxied {
     }
 
     fn takes_more(&self) -> Result<(), StoreError> {
-        Err(StoreError::usage("HAProxy hands connections on to the nodes that it was told of")
-            .next("make it anew with more: --nodes N"))
+        Err(StoreError::usage("HAProxy only knows the nodes that it was started with")
+            .next("start a new cluster with more nodes: --nodes N"))
     }
 
     fn part(&self, _: Member<'_>, _: &Waits) -> Result<(), StoreError> {
-        Err(StoreError::usage("HAProxy hands connections on to all nodes that it was told of")
-            .next("stop the node instead (lab stop), or make it anew with fewer: --nodes N"))
+        Err(StoreError::usage("HAProxy needs all nodes that it was started with")
+            .next("stop the node instead (lab stop), or start a new cluster with fewer nodes: --nodes N"))
     }
 }

@@ -1,7 +1,7 @@
-//! Labs: clusters that stand until somebody ends them, whoever made them.
+//! Labs: clusters that run until a command ends them.
 //!
-//! A lab is held by a process of ours ([`hold`]) that owns the cluster and answers on a socket; whoever wants something
-//! of it asks there ([`Lab`]). It is found by its name:
+//! A separate process ([`hold`]) owns the cluster and answers requests on a socket ([`Lab`]). A lab is found by its
+//! name:
 //!
 //! ```text
 //! DIRECTORY/NAME/          its user's, 0700
@@ -9,7 +9,7 @@
 //!     socket               where that answers
 //! ```
 //!
-//! One request a connection: a line of JSON, and one of JSON as the answer.
+//! Each connection carries one request, a line of JSON, and one reply, another line.
 
 mod hold;
 mod long;
@@ -29,28 +29,28 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
 use rustix::fs::FlockOperation;
 
-use crate::hosts::{Entered, Link};
+use crate::hosts::{Link, NamespaceGuard};
 use crate::proxy;
 use crate::supervisor::Supervisor;
-pub use hold::{About, Restart, hold};
+pub use hold::{LabDescription, Restart, hold};
 pub use publish::{Published, publish};
 use request::{Act, Answer, Request};
-pub use request::{HostStatus, InProgress, LabStatus, NodeState, NodeStatus};
+pub use request::{HostStatus, LabStatus, NodeState, NodeStatus, OperationStatus};
 
-/// The files in a lab's directory.
+/// Files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
 const SOCKET: &str = "socket";
-/// Most letters of a lab's name.
+/// Most characters of a lab's name.
 const NAME_LETTERS_MAX: usize = 32;
-/// How often it is tried to take a name, and how long after one another.
+/// Number of attempts to take a name, and the time between two of them.
 const TRIES_MAX: u32 = 10;
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
-/// How long what is answered at once may take.
+/// Time-out of requests that need no waiting.
 const ANSWER_BOUND: Duration = Duration::from_secs(15);
-/// How long anything else may take: a node that joins copies all data.
+/// Time-out of all other requests: a node that joins copies all data.
 const WORK_BOUND: Duration = Duration::from_secs(900);
 
-/// A lab that stands, as its clients see it.
+/// Client of a lab.
 pub struct Lab {
     name: String,
     directory: PathBuf,
@@ -58,27 +58,26 @@ pub struct Lab {
     namespace: Option<PathBuf>,
 }
 
-/// Where a lab that is being made has its lock and its socket.
-pub struct Entry {
+/// Directory, lock and socket of a lab that is being made.
+pub struct LabDirectory {
     name: String,
     directory: PathBuf,
     listener: UnixListener,
     _lock: File,
 }
 
-impl Entry {
-    /// Takes a name in `labs`, which is made if it is not there. `supervisor` removes what is made, however this process
-    /// ends.
+impl LabDirectory {
+    /// Takes a name in `labs`, which is created if needed. `supervisor` removes the files, however this process ends.
     ///
     /// # Errors
-    /// `Usage` when the name cannot be one, or is taken; as the operating system says.
+    /// `Usage` if the name is not valid or taken; otherwise an error of the operating system.
     pub fn take(labs: &Path, name: &str, supervisor: &Supervisor) -> Result<Self, StoreError> {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         if !name.starts_with(|first: char| first.is_ascii_alphanumeric())
             || !name.chars().all(is_plain)
             || name.len() > NAME_LETTERS_MAX
         {
-            let what = format!("`{}` is no name for a lab", plimsoll_core::shown::clean(name));
+            let what = format!("`{}` is not a valid name of a lab", plimsoll_core::shown::clean(name));
             return Err(StoreError::usage(what).next(format!(
                 "give --name a letter or digit, then letters, digits, `-`, `_` and `.`, {NAME_LETTERS_MAX} at most"
             )));
@@ -92,7 +91,7 @@ impl Entry {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(at)?;
             let mut options = OpenOptions::new();
             let lock = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK));
-            // Whoever lists labs at this moment holds the lock for a moment, and may remove what nobody holds yet.
+            // A process that lists labs holds the lock briefly, and may remove a file that no process has locked yet.
             let is_there = |lock: &File| {
                 let named = directory.join(LOCK).metadata();
                 lock.metadata().is_ok_and(|own| named.is_ok_and(|named| named.ino() == own.ino()))
@@ -118,41 +117,41 @@ impl Entry {
         Ok(Self { name: name.to_owned(), directory, listener, _lock: lock })
     }
 
-    /// The lab's name.
+    /// Returns the lab's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its own directory.
+    /// Returns the lab's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 }
 
-impl Drop for Entry {
+impl Drop for LabDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// The directory of all labs of a user whose runs are kept in `runs_dir`.
+/// Returns the directory of all labs of a user whose runs are kept in `runs_dir`.
 pub fn beside(runs_dir: &Path) -> PathBuf {
     runs_dir.with_file_name("labs")
 }
 
-/// Has the calling thread, with what it starts meanwhile, in the network of a host until the value is dropped; `namespace`
-/// is what [`HostStatus`] and [`NodeStatus`] say.
+/// Moves the calling thread into a host's network namespace, as [`HostStatus`] and [`NodeStatus`] name it. Threads and
+/// processes started from it inherit the namespace. Dropping the guard moves the thread back.
 ///
 /// # Errors
-/// As the kernel says.
-pub fn enter(namespace: &Path) -> Result<Entered, StoreError> {
+/// Errors of the kernel.
+pub fn enter(namespace: &Path) -> Result<NamespaceGuard, StoreError> {
     crate::hosts::enter_at(namespace).map_err(|error| StoreError::io(namespace.display(), &error))
 }
 
-/// The names of labs that stand. What one left whose process was killed is removed.
+/// Returns the names of running labs, and removes files of labs whose process was killed.
 ///
 /// # Errors
-/// When `labs` cannot be listed; one that is not there has none.
+/// Fails if `labs` cannot be listed. A directory that does not exist contains no labs.
 pub fn names(labs: &Path) -> Result<Vec<String>, StoreError> {
     let entries = match fs::read_dir(labs) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -177,29 +176,29 @@ pub fn names(labs: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// Whether a process that lives holds the lab in `directory`.
+/// Returns true if a living process holds the lab in `directory`.
 fn is_held(directory: &Path) -> bool {
     File::open(directory.join(LOCK))
         .is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// Calls `act` with a path of the socket in `directory` that is short enough, however long that of the directory is.
+/// Calls `act` with a short path of the socket in `directory`, however long the directory's own path is.
 fn by_short_path<T>(directory: &Path, act: impl FnOnce(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
     let held = File::open(directory)?;
     act(Path::new(&format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd())))
 }
 
 impl Lab {
-    /// The lab with this name.
+    /// Returns the lab with this name.
     ///
     /// # Errors
-    /// `Usage` when there is none, with the names of those that there are; `Broken` when it does not answer.
+    /// `Usage` if there is none, with the names of the running labs; `Broken` if it does not answer.
     pub fn open(labs: &Path, name: &str) -> Result<Self, StoreError> {
         let all = names(labs)?;
         if !all.iter().any(|known| known == name) {
             let next = match &all[..] {
                 [] => "make one: plimsoll lab up STORE --keep".to_owned(),
-                all => format!("labs that stand: {}", all.join(", ")),
+                all => format!("running labs: {}", all.join(", ")),
             };
             let what = format!("there is no lab `{}`", plimsoll_core::shown::clean(name));
             return Err(StoreError::usage(what).next(next));
@@ -210,12 +209,12 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Its name.
+    /// Returns the lab's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks again where its servers are.
+    /// Asks the lab again for its nodes.
     fn look(&mut self) -> Result<(), StoreError> {
         match self.ask(&Request::Nodes, ANSWER_BOUND)? {
             Answer::Nodes { nodes, namespace } => {
@@ -226,10 +225,10 @@ impl Lab {
         }
     }
 
-    /// What it says of itself.
+    /// Returns the lab's status.
     ///
     /// # Errors
-    /// `Broken` when it does not answer.
+    /// `Broken` if it does not answer.
     pub fn status(&self) -> Result<LabStatus, StoreError> {
         match self.ask(&Request::Status, ANSWER_BOUND)? {
             Answer::Status(status) => Ok(*status),
@@ -237,19 +236,20 @@ impl Lab {
         }
     }
 
-    /// Has the calling thread, with what it starts meanwhile, on the host that operations are sent from; `None` where the
-    /// lab is on this machine's own network.
+    /// Moves the calling thread into the network namespace of the load host, as
+    /// [`ClusterHandle::enter`](crate::ClusterHandle::enter) does. Returns `None` if the lab is on this machine's own
+    /// network.
     ///
     /// # Errors
-    /// As the kernel says.
-    pub fn enter(&self) -> Result<Option<Entered>, StoreError> {
+    /// Errors of the kernel.
+    pub fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
         self.namespace.as_deref().map(enter).transpose()
     }
 
-    /// Has this link between a node's host, or each, and all others from now on.
+    /// Sets the link between a node's host, or each, and all others.
     ///
     /// # Errors
-    /// As [`ClusterHandle::set_link`](crate::ClusterHandle::set_link).
+    /// The errors of [`ClusterHandle::set_link`](crate::ClusterHandle::set_link).
     pub fn set_link(&self, nodes: Nodes, link: Link) -> Result<(), StoreError> {
         let node = match nodes {
             Nodes::All => None,
@@ -258,10 +258,10 @@ impl Lab {
         self.done(&Request::Link { node, link })
     }
 
-    /// Ends it and removes all that it made; returns when that is done.
+    /// Ends the lab and removes all its files; returns when that is done.
     ///
     /// # Errors
-    /// What could not be removed.
+    /// Errors of removing.
     pub fn down(self) -> Result<(), StoreError> {
         self.done(&Request::Down)?;
         let until = Instant::now() + ANSWER_BOUND;
@@ -311,7 +311,7 @@ impl Lab {
     }
 
     fn garbled(&self) -> StoreError {
-        StoreError::broken(format!("lab `{}` answered with what is no answer", self.name))
+        StoreError::broken(format!("lab `{}` sent a malformed reply", self.name))
     }
 }
 
@@ -327,7 +327,7 @@ impl Servers for Lab {
 
     fn settings(&self) -> Vec<Setting> {
         let mut settings = self.first().limits.settings();
-        // One that does not answer says so when it is used.
+        // A lab that does not answer reports an error on its next use.
         let nodes = self.status().map(|status| status.nodes).unwrap_or_default();
         settings.extend(proxy::setting(nodes.iter().map(|node| node.role.as_str())));
         for node in nodes {

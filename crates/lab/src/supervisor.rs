@@ -1,18 +1,21 @@
-//! The process that guards private servers: this program, executed again.
+//! Supervisor of private servers: this program, executed again.
 //!
-//! It starts and reaps their programs, and removes them with their directories when it is told to, or when its owner
-//! ends, however that came: the end of the socket between them is all that it needs to see. It reads one packet after
-//! the other, words with a zero byte between them, and answers each with a number, an error's below zero:
+//! The supervisor starts and reaps servers' programs. It removes them with their directories on request, or when its
+//! owner ends for any reason: it notices the end of the socket between them. Each packet is a request of words with a
+//! zero byte between them. The reply is a number; a negative one is an error.
 //!
-//! | request | what it does | answer |
+//! | request | effect | reply |
 //! |---|---|---|
-//! | `guard ROOT` | removes the place at ROOT at the end, if its owner has made it by then | 0 |
-//! | `start ROOT LEAVE UID GID NETWORK PROGRAM ARG…` | runs a program there; LEAVE is the signal on which it ends soonest, NETWORK a file of the network namespace that it is in | its process id |
-//! | `end ROOT` | kills it, unless it has ended, and what it left running | its exit status, as a shell tells it |
-//! | `remove ROOT` | ends what runs there and removes the place | 0 |
-//! | `also DIRECTORY` | removes that directory and the files directly in it at the end, unless another process has its file `lock` locked | 0 |
+//! | `guard ROOT` | removes the directories at ROOT at the end, if its owner has made them by then | 0 |
+//! | `start ROOT LEAVE UID GID NETWORK PROGRAM ARG…` | runs a program there; LEAVE is the signal on which the program
+//! ends soonest, NETWORK the file of its network namespace | process id |
+//! | `end ROOT` | kills the program, unless it has ended, and the processes that it left | its exit status, as a shell
+//! reports it |
+//! | `remove ROOT` | ends the processes there and removes the directories | 0 |
+//! | `also DIRECTORY` | removes this directory and the files directly in it at the end, unless another process holds a
+//! lock on its file `lock` | 0 |
 //!
-//! At the end it removes everything in this order: programs, all together; then places, the last one first.
+//! At the end the supervisor ends all programs together, and then removes directories, the last one first.
 
 mod process;
 
@@ -31,37 +34,37 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long it may take to end and remove everything.
+/// Longest time for ending and removing everything.
 pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
-/// How long it may take for what it does at once.
+/// Longest time for a request that needs no waiting.
 pub(crate) const ANSWER_BOUND: Duration = Duration::from_secs(10);
-/// Longest request: less than what the kernel takes by default at once.
+/// Length of the longest request: less than the kernel accepts at once by default.
 const REQUEST_BYTES_MAX: usize = 128 << 10;
-/// Between two looks whether it has.
+/// Time between two checks whether the supervisor has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A supervisor of private servers: of one, or of all nodes of a cluster. It ends with the last copy of this value.
+/// A supervisor of one private server, or of all nodes of a cluster. It ends with the last copy of this value.
 #[derive(Debug, Clone)]
 pub struct Supervisor(Arc<Process>);
 
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Held for a request with its answer.
+    /// Locked from a request to its reply.
     control: Mutex<OwnedFd>,
 }
 
 impl Supervisor {
-    /// Starts one, which guards nothing yet.
+    /// Starts a supervisor, which guards nothing yet.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// Errors of the operating system.
     pub fn start() -> Result<Self, StoreError> {
         Self::execute().map_err(|error| StoreError::io("/proc/self/exe", &error))
     }
 
     fn execute() -> io::Result<Self> {
-        // Without a mention the linker might leave it out.
+        // Without this reference the linker might leave it out.
         std::hint::black_box(&process::BEFORE_MAIN);
         let (control, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -75,21 +78,21 @@ impl Supervisor {
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // So that Ctrl-C in a terminal does not reach it.
+            // So that Ctrl-C in a terminal does not reach the supervisor.
             .process_group(0)
             .spawn()?;
         Ok(Self(Arc::new(Process { child, control: Mutex::new(control) })))
     }
 
-    /// Has it remove the directory of a lab at the end, unless it is another process's by then.
+    /// Makes the supervisor remove the lab's directory on exit, unless another process holds the lab's lock by then.
     ///
     /// # Errors
-    /// When it does not do its part.
+    /// Fails if the supervisor does not reply.
     pub(crate) fn remove_at_end(&self, directory: &Path) -> Result<(), StoreError> {
         self.ask(directory, &["also".as_ref(), directory.as_os_str()], ANSWER_BOUND).map(drop)
     }
 
-    /// Its answer to a request of these words; an error of its is one of `about`.
+    /// Sends a request of these words and returns the reply; an error is reported for `about`.
     pub(crate) fn ask(&self, about: &Path, words: &[&OsStr], bound: Duration) -> Result<i32, StoreError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         if let Some(word) = words.iter().find(|word| word.contains(&0)) {
@@ -98,7 +101,7 @@ impl Supervisor {
         }
         let request = words.join(&0);
         if request.len() > REQUEST_BYTES_MAX {
-            let what = format!("a server's command line has {} bytes, and may have {REQUEST_BYTES_MAX}", request.len());
+            let what = format!("a server's command line has {} bytes; the limit is {REQUEST_BYTES_MAX}", request.len());
             return Err(StoreError::new(StoreErrorKind::Usage, what));
         }
         let control = self.0.control.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,12 +109,13 @@ impl Supervisor {
             Ok(number @ 0..) => Ok(number),
             Ok(number) => Err(StoreError::io(about.display(), &io::Error::from_raw_os_error(-number))),
             Err(_) => {
-                // A late answer would be taken for that to the next request, and who is stopped ends nothing. Servers end with it.
+                // A late reply would be taken for that to the next request, and a stopped supervisor ends nothing. The
+                // servers end with it.
                 let _ = rustix::net::shutdown(&*control, Shutdown::Both);
                 let _ = kill_process(Pid::from_child(&self.0.child), Signal::KILL);
-                let what = "the supervisor of the private server was killed or does not answer";
+                let what = "the supervisor of the private server was killed or does not reply";
                 Err(StoreError::new(StoreErrorKind::Broken, what)
-                    .next("run again; what it left is removed at the next start"))
+                    .next("run again; the next start removes what it left"))
             }
         }
     }
@@ -128,7 +132,7 @@ impl Drop for Process {
     }
 }
 
-/// Sends a request and waits for its answer.
+/// Sends a request and waits for the reply.
 fn exchange(control: &OwnedFd, request: &[u8], bound: Duration) -> io::Result<i32> {
     rustix::net::send(control, request, SendFlags::NOSIGNAL)?;
     let mut answer = [0; 4];
@@ -141,7 +145,7 @@ fn exchange(control: &OwnedFd, request: &[u8], bound: Duration) -> io::Result<i3
     }
 }
 
-/// Waits until `file` can be read, or `bound` is over.
+/// Waits until `file` is readable; returns false after `bound`.
 pub(crate) fn readable(file: &impl AsFd, bound: Duration) -> io::Result<bool> {
     let until = Instant::now() + bound;
     loop {

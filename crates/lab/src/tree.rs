@@ -1,4 +1,4 @@
-//! Directory trees: how much one holds, and removing one.
+//! Directory trees: their size and their removal.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use plimsoll_core::StoreError;
 
-/// Removes a file, or a directory with all that is in it, unless it is not there.
+/// Removes a file, or a directory with its contents. A missing path is not an error.
 ///
 /// # Errors
-/// As the operating system says.
+/// Errors of the operating system.
 pub fn remove_tree(path: &Path) -> Result<(), StoreError> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
@@ -18,12 +18,12 @@ pub fn remove_tree(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Bytes of all files of a tree, `of` each; `None` where it cannot be read.
+/// Sums `of` over all files of a tree; `None` if the tree cannot be read.
 pub fn tree_bytes(dir: &Path, of: fn(&Metadata) -> u64) -> Option<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir).ok()? {
         let entry = entry.ok()?;
-        // A file that the server removes meanwhile counts nothing.
+        // A file that the server removes meanwhile does not count.
         let Ok(metadata) = entry.metadata() else { continue };
         bytes += if metadata.is_dir() { tree_bytes(&entry.path(), of)? } else { of(&metadata) };
     }

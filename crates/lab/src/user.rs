@@ -8,26 +8,26 @@ use std::process::Command;
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::fs::Access;
 
-/// The user that a server runs as: the caller, or, when that is root, a user of the server's own.
+/// User that a server runs as: the caller or, if that is root, a user made for the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUser {
-    /// Its name, or its number where it has none.
+    /// Name, or the number if the user has no name.
     pub name: String,
-    /// Its id.
+    /// User id.
     pub uid: u32,
-    /// The id of its group.
+    /// Group id.
     pub gid: u32,
-    /// Servers run as another user than this process.
+    /// True if servers run as another user than this process.
     pub is_switched: bool,
 }
 
 impl ServerUser {
-    /// The caller, unless that is root; then `name`, whom `package` makes.
+    /// Returns the caller unless that is root; otherwise the user `name`, which `package` makes.
     ///
-    /// Looks into `/etc/passwd`, where Debian's packages put their users, and not into directories.
+    /// Reads `/etc/passwd`, where Debian's packages put their users, and no directory service.
     ///
     /// # Errors
-    /// `Missing` when there is no such user.
+    /// `Missing` if there is no such user.
     pub fn caller_or(name: &str, package: &str) -> Result<Self, StoreError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::caller());
@@ -42,7 +42,7 @@ impl ServerUser {
         })
     }
 
-    /// The user that this process runs as.
+    /// Returns the user that this process runs as.
     pub fn caller() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -67,18 +67,18 @@ impl ServerUser {
         Some(Self { name: name.to_owned(), uid, gid, is_switched: true })
     }
 
-    /// Whether this user gets to what is in `directory`: through all directories on the way, and into it.
+    /// Returns true if this user can enter `directory` and all directories on the way to it.
     ///
-    /// Asked of the kernel as that user, so that access lists and mounts count too.
+    /// The kernel decides this as that user, so access lists and mounts count too.
     pub(crate) fn can_traverse(&self, directory: &Path) -> Result<bool, StoreError> {
         if !self.is_switched {
             return Ok(directory.is_dir() && rustix::fs::access(directory, Access::EXEC_OK).is_ok());
         }
-        // The system goes there as that user before it executes anything.
+        // The system changes the directory as that user before it executes anything.
         let gone = Command::new("/bin/true").env_clear().current_dir(directory).uid(self.uid).gid(self.gid).status();
         match gone {
             Ok(_) => Ok(true),
-            // That this process may not become that user is another matter.
+            // An error of becoming that user is not an answer.
             Err(error) if [Some(libc::EACCES), Some(libc::ENOTDIR)].contains(&error.raw_os_error()) => Ok(false),
             Err(error) => Err(StoreError::io(format_args!("trying {} as {}", directory.display(), self.name), &error)),
         }

@@ -17,7 +17,7 @@ pub enum RecordError {
     #[error("no space left on the device that holds {}: free some; what was recorded before is kept", .0.display())]
     DiskFull(PathBuf),
     /// The file has come to the largest size that this process may give one. What was recorded before can be read.
-    #[error("{} has come to the largest size that a file may have here: raise it (ulimit -f); what was recorded before is kept",
+    #[error("{} has reached the largest size that a file may have here: raise it (ulimit -f); what was recorded before is kept",
         .0.display())]
     FileLimit(PathBuf),
     /// Not permitted there.
@@ -61,7 +61,7 @@ pub enum RecordError {
         candidates: Vec<String>,
     },
     /// The file is something else.
-    #[error("{} is no recording of Plimsoll", .0.display())]
+    #[error("{} is not a recording of Plimsoll", .0.display())]
     NotARecording(PathBuf),
     /// A version of Plimsoll wrote it that kept recordings otherwise.
     #[error("{} has format {found}{}, and this Plimsoll, {}, reads format {FORMAT}: read it with {}",

@@ -134,7 +134,7 @@ impl Recording {
         match numbers.map_err(|error| RecordError::reading(&path, &error))? {
             (_, id, _) if id != APPLICATION_ID => Err(RecordError::NotARecording(path)),
             (_, _, found) if found < 1 => {
-                Err(RecordError::Damaged { path, what: format!("no Plimsoll wrote a format {found}") })
+                Err(RecordError::Damaged { path, what: format!("no version of Plimsoll wrote format {found}") })
             }
             (connection, _, found) if found != FORMAT => {
                 // Its tables are others, but every version has something to say its own by.
@@ -188,13 +188,13 @@ fn count(row: &Row<'_>, position: usize) -> Read<u64> {
 fn optional_count(row: &Row<'_>, position: usize) -> Read<Option<u64>> {
     match row.get::<_, Option<i64>>(position)? {
         None => Ok(None),
-        Some(value) => u64::try_from(value).map(Some).map_err(|_| Fault::Content(format!("{value} is no count"))),
+        Some(value) => u64::try_from(value).map(Some).map_err(|_| Fault::Content(format!("{value} is not a count"))),
     }
 }
 
 /// What `word` names.
 fn named<T>(word: &str, named: impl Fn(&str) -> Option<T>) -> Read<T> {
-    named(word).ok_or_else(|| Fault::Content(format!("{word:?} names nothing")))
+    named(word).ok_or_else(|| Fault::Content(format!("{word:?} is unknown")))
 }
 
 /// The document in the column at `position`, if there is one.
@@ -219,7 +219,7 @@ fn read_run(connection: &Connection) -> Read<Run> {
         }
     }
     if let Some(((trial, phase), _)) = phases.first_key_value() {
-        return Err(Fault::Content(format!("phase {phase} belongs to trial {trial}, and there is none")));
+        return Err(Fault::Content(format!("phase {phase} belongs to trial {trial}, which does not exist")));
     }
     all(connection, "SELECT trial, found FROM answers ORDER BY trial, phase, found ->> 'op'", |row| {
         find_trial(&mut trials, row.get(0)?)?.answers.push(document(row, 1)?);
@@ -311,7 +311,7 @@ fn read_trials(connection: &Connection) -> Read<Vec<Trial>> {
 
 fn find_trial(trials: &mut [Trial], ordinal: u32) -> Read<&mut Trial> {
     let found = trials.iter_mut().find(|trial| trial.header.ordinal == ordinal);
-    found.ok_or_else(|| Fault::Content(format!("a row belongs to trial {ordinal}, and there is none")))
+    found.ok_or_else(|| Fault::Content(format!("a row belongs to trial {ordinal}, which does not exist")))
 }
 
 type Phases = BTreeMap<(u32, u32), Phase>;
@@ -386,14 +386,14 @@ fn slice_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Slice<Dis
     let slices = &mut phase_of(phases, row)?.slices;
     let position = slices.binary_search_by_key(&ordinal, |slice| slice.ordinal);
     let slice = position.ok().and_then(|position| slices.get_mut(position));
-    slice.ok_or_else(|| Fault::Content(format!("a row belongs to slice {ordinal}, and there is none")))
+    slice.ok_or_else(|| Fault::Content(format!("a row belongs to slice {ordinal}, which does not exist")))
 }
 
 /// What a witness saw of `slice`.
 fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Watched<Distribution>> {
     let ordinal = slice.ordinal;
     let watched = slice.watched.as_mut();
-    watched.ok_or_else(|| Fault::Content(format!("slice {ordinal} was disturbed, and nobody watched")))
+    watched.ok_or_else(|| Fault::Content(format!("slice {ordinal} was disturbed, but its phase did not record pauses")))
 }
 
 fn read_histograms(connection: &Connection, phases: &mut Phases) -> Read<()> {

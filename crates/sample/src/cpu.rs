@@ -57,7 +57,7 @@ impl Cpu {
         let mut any = false;
         parse(&text, |_, _| any = true);
         let cpu = Self { stat, before: BTreeMap::new() };
-        if any { Ok(cpu) } else { Err(Unavailable("/proc/stat tells of no cores".into())) }
+        if any { Ok(cpu) } else { Err(Unavailable("/proc/stat lists no cores".into())) }
     }
 }
 

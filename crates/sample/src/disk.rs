@@ -105,7 +105,7 @@ impl Disk {
             }
         });
         if before.is_empty() {
-            return Err(Unavailable("/proc/diskstats tells of no block device".into()));
+            return Err(Unavailable("/proc/diskstats lists no block device".into()));
         }
         Ok(Self { diskstats, before })
     }

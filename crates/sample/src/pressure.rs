@@ -34,7 +34,7 @@ impl Pressure {
             }
         }
         if files.is_empty() {
-            let why = "this kernel tells no pressure: it needs CONFIG_PSI, and psi=1 on its command line";
+            let why = "this kernel does not report pressure: it needs CONFIG_PSI, and psi=1 on its command line";
             return Err(Unavailable(why.into()));
         }
         Ok(Self { files })

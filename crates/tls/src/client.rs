@@ -105,11 +105,9 @@ impl TlsClient {
                 let key = private_key(&own.key)?;
                 config.with_client_auth_cert(certificates(&own.certificate)?, key).map_err(|error| {
                     let (certificate, key) = (own.certificate.display(), own.key.display());
-                    StoreError::usage(format!(
-                        "the client certificate {certificate} and the key {key} do not go together"
-                    ))
-                    .detail(error.to_string())
-                    .next("Name the key that the certificate was made with.")
+                    StoreError::usage(format!("the client certificate {certificate} and the key {key} do not match"))
+                        .detail(error.to_string())
+                        .next("Name the key that the certificate was made with.")
                 })?
             }
         };
@@ -128,7 +126,7 @@ impl TlsClient {
             // An address is told to nobody, and here nobody asks which host it is.
             Err(_) if self.verify != Verify::Full => ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()),
             Err(_) => {
-                return Err(StoreError::usage(format!("`{host}` is no host name that a certificate could be for"))
+                return Err(StoreError::usage(format!("`{host}` is not a host name that a certificate can be for"))
                     .next("Name the host by its DNS name or its address."));
             }
         };
@@ -161,7 +159,7 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
         Roots::File(path) => {
             for root in roots {
                 store.add(root.clone()).map_err(|error| {
-                    StoreError::usage(format!("{} holds what is no root certificate", path.display()))
+                    StoreError::usage(format!("{} holds something other than root certificates", path.display()))
                         .detail(error.to_string())
                 })?;
             }

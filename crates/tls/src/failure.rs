@@ -63,9 +63,9 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
                 untrusted(format!("the certificate of {place} is an authority's own and not trusted by {roots}"))
                     .next("Name that certificate's file as the root certificate.")
             }
-            _ => untrusted(format!("the certificate of {place} will not do")).detail(error.to_string()),
+            _ => untrusted(format!("the certificate of {place} is not accepted")).detail(error.to_string()),
         },
-        other => untrusted(format!("the certificate of {place} will not do")).detail(other.to_string()),
+        other => untrusted(format!("the certificate of {place} is not accepted")).detail(other.to_string()),
     }
 }
 

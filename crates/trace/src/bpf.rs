@@ -45,7 +45,7 @@ impl Attached {
     pub(crate) fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
         let program = sys::program(instructions).map_err(|(error, said)| match said.trim() {
             "" => TraceError::of("bpf(2), to load a program")(error),
-            said => TraceError::Kernel { what: format!("it refuses a program ({error})\n{said}") },
+            said => TraceError::Kernel { what: format!("the kernel refuses a program ({error})\n{said}") },
         })?;
         self.programs.push(program);
         Ok(self.programs.len() - 1)
@@ -83,7 +83,7 @@ pub(crate) fn in_first_pid_namespace() -> Result<(), TraceError> {
     // PROC_PID_INIT_INO of include/linux/proc_ns.h.
     match std::fs::read_link("/proc/self/ns/pid") {
         Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::Kernel {
-            what: "in a PID namespace (a container's) programs are told other process numbers".to_owned(),
+            what: "in a PID namespace (of a container) programs in the kernel see other process numbers".to_owned(),
         }),
         _ => Ok(()),
     }

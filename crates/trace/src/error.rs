@@ -15,7 +15,7 @@ pub enum TraceError {
         pid: u32,
     },
     /// None was named.
-    #[error("no process was named that is to be traced")]
+    #[error("no process to trace was named")]
     Nothing,
     /// The kernel does not let this user.
     #[error("{what}: {source}")]
@@ -69,7 +69,7 @@ impl TraceError {
             Self::Kernel { .. } => "try --way perf or --way proc",
             Self::Io { .. } => "try --way perf or --way proc",
             Self::Directory { .. } => {
-                "name a directory that can be read; where there are very many in it, raise fs.inotify.max_user_watches"
+                "name a directory that can be read; if it contains very many, raise fs.inotify.max_user_watches"
             }
         }
     }

@@ -74,7 +74,10 @@ pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError
 /// Both sides, with their stores in `places`.
 fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &context.plan.trials[..] else {
-        return Err(TrialError::usage(format!("{} trials are not two sides", context.plan.trials.len())));
+        return Err(TrialError::usage(format!(
+            "a comparison in turn needs two sides, and the plan has {} trials",
+            context.plan.trials.len()
+        )));
     };
     let mut sides = Vec::new();
     for (letter, trial) in SIDES.into_iter().zip([a, b]) {

@@ -31,8 +31,8 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
         match recipe(&trial.store, catalogue)? {
             Some(recipe) => recipe.takes_more()?,
             None => {
-                let what = format!("phase {name}: nothing can be done to the servers of {}", trial.store.label);
-                return Err(TrialError::usage(what).next("leave `action` out, or name a cluster that is started here"));
+                let what = format!("phase {name}: Plimsoll cannot act on the servers of {}", trial.store.label);
+                return Err(TrialError::usage(what).next("leave `action` out, or name a cluster that Plimsoll starts"));
             }
         }
     }
@@ -86,7 +86,7 @@ impl Acting<'_> {
         for action in actions {
             let wait = Duration::from_nanos(action.at_ns).saturating_sub(began.elapsed());
             if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-                let text = format!("the phase ended before it was time for this action: {}", action.what);
+                let text = format!("the phase ended before the time of this action: {}", action.what);
                 acted.failed = self.tell(Level::Warning, self.sinks.clock.now_ns(), text).err();
                 break;
             }
@@ -104,7 +104,7 @@ impl Acting<'_> {
     }
 
     fn disk(&self) -> Result<&PowerSwitch, TrialError> {
-        self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot be told to fail"))
+        self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot have faults"))
     }
 
     fn fault(&self, fault: Fault, acted: &mut Acted) -> Result<(), TrialError> {
@@ -122,20 +122,16 @@ impl Acting<'_> {
     }
 
     fn add(&self, acted: &mut Acted) -> Result<(), TrialError> {
-        let no_servers = || TrialError::usage("this store has no servers that could be joined");
+        let no_servers = || TrialError::usage("nodes cannot be added to this store");
         let servers = self.servers.as_ref().ok_or_else(no_servers)?;
-        self.sinks.show(&Told::Note(format!("{}: a node joins", self.label)));
+        self.sinks.show(&Told::Note(format!("{}: adding a node", self.label)));
         let (from_ns, since) = (self.sinks.clock.now_ns(), Instant::now());
         let added = servers.add();
         let seconds = since.elapsed().as_secs_f64();
         let number = match added {
             Ok(number) => number,
             Err(error) => {
-                self.tell(
-                    Level::Error,
-                    from_ns,
-                    format!("a node was to join, and failed after {seconds:.2} s: {error}"),
-                )?;
+                self.tell(Level::Error, from_ns, format!("adding a node failed after {seconds:.2} s: {error}"))?;
                 return Err(error.into());
             }
         };
@@ -143,11 +139,7 @@ impl Acting<'_> {
         acted.join_s = Some(acted.join_s.unwrap_or(0.0).max(seconds));
         self.processes.set(servers.pids());
         pin::server(&servers.pids(), self.server_pin)?;
-        self.tell(
-            Level::Warning,
-            from_ns,
-            format!("node {} joined: it was a part of the cluster after {seconds:.2} s", number + 1),
-        )
+        self.tell(Level::Warning, from_ns, format!("node {} joined the cluster after {seconds:.2} s", number + 1))
     }
 
     /// Records an event from then until now.
@@ -177,7 +169,7 @@ impl Acting<'_> {
             match servers.remove(*number) {
                 Ok(()) => self.tell(Level::Info, from_ns, format!("node {} left", number + 1))?,
                 Err(error) => {
-                    self.tell(Level::Warning, from_ns, format!("node {} does not leave: {error}", number + 1))?;
+                    self.tell(Level::Warning, from_ns, format!("node {} could not be removed: {error}", number + 1))?;
                 }
             }
         }

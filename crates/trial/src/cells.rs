@@ -65,7 +65,7 @@ pub(crate) fn goes_on_ns(run: &Run) -> u64 {
 pub(crate) fn goes_on_words(run: &Run) -> String {
     let (kept, of) = (kept(run).len() as u64, u64::from(run.header.outline.trials));
     format!(
-        "the run {} goes on: {} of {} are there",
+        "resuming run {}: {} of {} are recorded",
         run.header.id,
         number::count(kept),
         number::plural(of, "cut", "cuts")
@@ -261,8 +261,8 @@ impl<'b> Board<'b> {
                 let left = (before - state.waiting.len()) as u64;
                 let goes = match left {
                     0 => String::new(),
-                    1 => "; 1 more cut of it is not tried".to_owned(),
-                    left => format!("; {} more cuts of it are not tried", number::count(left)),
+                    1 => "; its 1 other cut is skipped".to_owned(),
+                    left => format!("; its {} other cuts are skipped", number::count(left)),
                 };
                 let text = format!("{}: {error}{goes}", self.name(trial));
                 // Of the only one the error itself says it.

@@ -47,7 +47,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             }
         };
     } else {
-        end.remarks.push((About::Ledger, "there is nothing to hold records against".to_owned()));
+        end.remarks.push((About::Ledger, "there is no ledger to check the records with".to_owned()));
     }
     let integrity = trial.store.check_integrity();
     trial.push_file_system_errors(end);
@@ -124,7 +124,7 @@ fn read_copies(
             return Err(error);
         }
         check.complete = false;
-        check.sentence.push_str(&format!(" What {who} has by itself is not known: {error}."));
+        check.sentence.push_str(&format!(" The data of {who} could not be compared: {error}."));
         Ok(())
     };
     let copies = match trial.store.copies() {
@@ -259,7 +259,7 @@ fn once(trial: &mut TrialRun<'_, '_>, ordinal: u32, stream: &Arc<dyn Stream>) ->
     if !trial.context.is_stopped() {
         trial.must_have_succeeded("reading back", &result)?;
         if result.ops == 0 {
-            return Err(TrialError::new(StoreErrorKind::Store, "reading back: the store was asked and nothing came"));
+            return Err(TrialError::new(StoreErrorKind::Store, "reading back: the store returned nothing"));
         }
     }
     Ok(heard.try_iter().last().unwrap_or_default())
@@ -272,12 +272,12 @@ impl TrialRun<'_, '_> {
         ledger.drain();
         let (sinks, trial) = (self.context.sinks, self.trial.ordinal);
         if let Some(gap) = ledger.gap() {
-            let text = format!("no answer was held against the truth: {gap}");
+            let text = format!("answers were not checked: {gap}");
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
         if ledger.skipped() > 0 {
             let text = format!(
-                "{} answers came faster than the ledger could judge them and were not held against the truth; every \
+                "{} answers came faster than the ledger could judge them and were not checked; every \
                  acknowledged write was looked for all the same",
                 ledger.skipped()
             );

@@ -10,12 +10,12 @@ pub(crate) fn add(check: &mut LedgerCheck, name: &str, copy: LedgerCheck) -> boo
     if !is_whole {
         let lost = match copy.lost {
             0 => None,
-            1 => Some("1 acknowledged write is not there".to_owned()),
-            lost => Some(format!("{} acknowledged writes are not there", number::count(lost))),
+            1 => Some("1 acknowledged write is missing".to_owned()),
+            lost => Some(format!("{} acknowledged writes are missing", number::count(lost))),
         };
         let wrong =
             copy.wrong.iter().map(|(what, count)| format!("{} {}", number::count(*count), what.replace('_', " ")));
-        let gap = (!copy.complete).then(|| "what it has is not known".to_owned());
+        let gap = (!copy.complete).then(|| "its data could not be compared".to_owned());
         let all: Vec<String> = lost.into_iter().chain(wrong).chain(gap).collect();
         check.sentence.push_str(&format!(" {}: {}.", capitalised(name), number::list(&all)));
         check.examples.extend(copy.examples.into_iter().map(|example| format!("{name}: {example}")));

@@ -49,7 +49,7 @@ pub fn found(
     if loads || writes::asked(trial, workload).iter().any(|(_, kind)| kind.writes()) {
         let label = &trial.store.label;
         let text = format!(
-            "{label}: its settings are not `{}` and are taken as they are (as-configured). {}",
+            "{label}: the server's settings provide less than `{}` and are used unchanged (as-configured). {}",
             short.name(),
             store.promise()?
         );

@@ -30,7 +30,7 @@ pub fn fitted(
     workload: &Arc<dyn Workload>,
 ) -> Result<Option<Trial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
-    context.sinks.show(&Told::Note(format!("looking how large the data on {} are", trial.store.label)));
+    context.sinks.show(&Told::Note(format!("reading the size of the data on {}", trial.store.label)));
     let durability = trial.drives().next().map_or(Durability::AsConfigured, |(_, drive)| drive.durability);
     let mut asking = Asking { context, store, workload, extent: &extent, durability };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
@@ -41,7 +41,7 @@ pub fn fitted(
     let there = number::plural(found, one, many);
     let assumed = trial.workload.params.int(name).unsigned_abs();
     if found == 0 {
-        return Err(TrialError::usage(format!("{place} holds no {many}: there is nothing to work on"))
+        return Err(TrialError::usage(format!("{place} holds no {many}, which the workload needs"))
             .next("leave --no-load (start = \"as-is\") out, or name a database that holds the data"));
     }
     let is_given = trial.workload.given.iter().any(|given| given == name);
@@ -148,7 +148,7 @@ impl Asking<'_, '_> {
         }
         // What was stopped has no answer, and nobody looks at what there is.
         if let Some(error) = result.errors.first().filter(|_| !self.context.is_stopped()) {
-            let what = format!("how large the data are could not be asked ({})", self.extent.of[1]);
+            let what = format!("the size of the data could not be read ({})", self.extent.of[1]);
             return Err(
                 TrialError::new(StoreErrorKind::Store, what).detail(format!("{} {}", error.code, error.message))
             );

@@ -72,7 +72,7 @@ pub fn search(
             Next::Rung(rung) => rung.clone(),
             Next::Done(result) if search.rungs().is_empty() => {
                 return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
-                    .next("give the search a longer --budget or a higher --from, or its goals lower percentiles"));
+                    .next("use a longer --budget, a higher --from, or goals of lower percentiles"));
             }
             Next::Done(result) => {
                 say_result(context, result);

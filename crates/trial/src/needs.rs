@@ -117,7 +117,7 @@ impl Needs {
         for (needed, (limit, what, shown)) in self.0.iter().zip(sorts) {
             let Some(limit) = limit.as_ref().filter(|limit| needed.total() > limit.left) else { continue };
             let text = format!(
-                "{} takes about {} {what}, and there are {} (by {})",
+                "{} needs about {} {what}, and {} are available (by {})",
                 needed.place,
                 shown(needed.total()),
                 shown(limit.left),

@@ -40,7 +40,7 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
 pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     let starts_empty = trial.store.is_private() && store.keeps_data;
     if starts_empty && plan.start == Start::AsIs && !trial.loads() {
-        let what = format!("nothing is loaded, and a {} of this run's own starts empty", trial.store.label);
+        let what = format!("nothing is loaded, and a new {} starts empty", trial.store.label);
         return Err(TrialError::usage(what).next(
             "leave `--no-load` (or `start = \"as-is\"`) out, add a phase with do = \"load\", or name the URL of a store \
              that holds the data",
@@ -49,13 +49,13 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
     power(trial, store)?;
     for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
         if store.sessions.shape != SessionShape::Wire {
-            let what = format!("phase {name}: {} has no connections that could be opened anew", store.name);
+            let what = format!("phase {name}: {} has no connections to reopen", store.name);
             return Err(TrialError::usage(what).next("leave out `reconnect`"));
         }
     }
     for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
         if drive.reconnect.is_some() {
-            let what = format!("phase {name}: a connection with a depth of {} is not opened anew", drive.depth);
+            let what = format!("phase {name}: connections with a depth of {} cannot be reopened", drive.depth);
             return Err(TrialError::usage(what).next("use a depth of 1, or leave out `reconnect`"));
         }
         if has_steps(drive, workload) {
@@ -65,7 +65,7 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
                 drive.depth
             );
             return Err(TrialError::usage(what)
-                .next("use a depth of 1 and more clients; a script has \\startpipeline of its own"));
+                .next("use a depth of 1 and more clients; scripts pipeline with \\startpipeline"));
         }
     }
     Ok(())
@@ -83,14 +83,15 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
     for (at, phase) in trial.phases.iter().enumerate().filter(|(_, phase)| ends_by_cut(phase)) {
         if !is_power(trial.phases.get(at + 1)) {
             let what = format!("phase {}: after its power cut the store has no power", phase.name);
-            return Err(TrialError::usage(what).next("put a phase with do = \"power\" directly behind it"));
+            return Err(TrialError::usage(what).next("put a phase with do = \"power\" directly after it"));
         }
     }
     let mut was_cut = false;
     for phase in &trial.phases {
         let is_cut = matches!(phase.step, Step::Power { .. });
         if is_cut && was_cut {
-            let what = format!("phase {}: what the power cut before it left would not have been looked at", phase.name);
+            let what =
+                format!("phase {}: the result of the power cut before it would not have been checked", phase.name);
             return Err(TrialError::usage(what).next("put a phase with do = \"check\" between them"));
         }
         was_cut = is_cut || (was_cut && !matches!(phase.step, Step::Check));
@@ -104,7 +105,9 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
     }
     if disk.is_some_and(|disk| disk.flush_time > DELAY_MAX) {
         let what = format!("disk_flush_time of {}: more than {} s", trial.store.label, DELAY_MAX.as_secs());
-        return Err(TrialError::usage(what).next("write less: nothing can end what waits for a disk"));
+        return Err(
+            TrialError::usage(what).next("use a shorter time: operations that wait for a disk cannot be interrupted")
+        );
     }
     let Some(phase) = trial.phases.iter().find(|phase| is_cut(phase)) else { return Ok(()) };
     if disk.is_some() {
@@ -156,7 +159,8 @@ fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let ours = sched_getaffinity(None).map_err(|errno| TrialError::io("which processors are ours", &errno.into()))?;
+    let ours = sched_getaffinity(None)
+        .map_err(|errno| TrialError::io("reading the processors of this process", &errno.into()))?;
     let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
     match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
         None => Ok(()),

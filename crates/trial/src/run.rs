@@ -90,7 +90,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     }
     let data = data::place(plan, spec);
     if plimsoll_sample::environment::file_system(data).is_some_and(|place| place.volatile) {
-        let text = format!("{} keeps nothing through a power cut: durable means nothing there", data.display());
+        let text = format!("{} keeps no data through a power cut, so `durable` promises nothing there", data.display());
         sinks.show(&Told::Notice(format!("warning: {text}")));
         sinks.event(None, Level::Warning, EventClass::Store, "", text)?;
     }
@@ -207,7 +207,7 @@ fn sweep(runs_dir: &Path, sink: &dyn Sink) {
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
         if data::remove(&path).is_ok() {
-            sink.take(&Told::Notice(format!("removed the data that the killed run {id} had left")));
+            sink.take(&Told::Notice(format!("removed the data of the killed run {id}")));
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Result<Arc<dyn Workl
     }
     let own = workload.kinds().to_vec();
     if let Some((kind, name)) = own.iter().find_map(|kind| Some((kind, names.iter().find(|name| is_of(kind, name))?))) {
-        let what = format!("the operation type `{}` is called as if it were of the scenario `{name}`", kind.name);
+        let what = format!("the operation type `{}` has the name of one of the scenario `{name}`", kind.name);
         return Err(TrialError::usage(what).next("give one of the two another name"));
     }
     if KindId::try_from(own.len() * (1 + names.len())).is_err() {

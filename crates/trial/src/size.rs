@@ -22,7 +22,7 @@ impl TrialRun<'_, '_> {
         // To look at an embedded store's tables writes to them what stands in memory only: of one that is to be taken
         // as its load left it, that would make another.
         if self.store.spec().schemes.is_empty() && self.found.start != Start::Settled {
-            end.remarks.push((About::DataSize, "not looked at: it would settle the store".to_owned()));
+            end.remarks.push((About::DataSize, "not read, because reading it would settle the store".to_owned()));
         } else {
             match self.store.footprint() {
                 Ok(footprint) => end.footprint = Some(footprint),

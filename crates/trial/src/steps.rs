@@ -383,9 +383,9 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), T
         return Ok(());
     }
     let failed = match &result.stop {
-        StopReason::Behind => "the generator could not keep this rate up and gave up".to_owned(),
+        StopReason::Behind => "the generator could not keep up this rate".to_owned(),
         StopReason::Backlog if end.late.is_some() => format!(
-            "operations {OVERLOADED}, and the generator was late: it cannot be told whether the store carries this rate"
+            "operations {OVERLOADED}, and the generator was late: whether the store carries this rate is undecided"
         ),
         StopReason::Backlog => format!("the store does not carry this rate: operations {OVERLOADED}"),
         StopReason::Hung => "an operation did not return within its timeout".to_owned(),

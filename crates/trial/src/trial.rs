@@ -67,7 +67,7 @@ pub fn run(
         start_ns: context.sinks.clock.now_ns(),
     }))?;
     if trial.workload.params.0.get("ledger").is_some_and(|value| *value == ParamValue::Text("off".to_owned())) {
-        let text = "the ledger is off: no answer is held against the truth, and no write is looked for";
+        let text = "the ledger is off: neither answers nor acknowledged writes are checked";
         context.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
     }
     // What is to be taken as it is has been made by somebody else.
@@ -183,7 +183,7 @@ pub fn revived(
     has_failed: bool,
 ) -> Result<Option<TrialError>, TrialError> {
     let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
-    let text = format!("{ended}; it was started again, for what it had acknowledged to be looked for");
+    let text = format!("{ended}; it was started again to look for the writes that it had acknowledged");
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
     Ok(Some(ended.into()))
 }
@@ -244,7 +244,7 @@ impl TrialRun<'_, '_> {
         }
         // A question to a store that was to be cold and is not would be a wrong figure.
         if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
-            let text = format!("{} was left out: {} could not be made cold: {why}", phase.name, self.trial.store.label);
+            let text = format!("{} was skipped: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.context.sinks.show(&Told::Notice(text.clone()));
             let (sinks, store) = (self.context.sinks, &self.trial.store.label);
             return Ok(sinks.event(Some(self.trial.ordinal), Level::Info, EventClass::Store, store, text)?);

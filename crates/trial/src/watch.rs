@@ -119,7 +119,7 @@ impl Sampler for StoreCounters<'_> {
         let Watch { sinks, label, .. } = self.watch;
         let read = (self.probe)().inspect_err(|error| {
             if !std::mem::replace(&mut self.has_failed, true) {
-                let text = format!("what {label} counts could not be read: {error}");
+                let text = format!("the counters of {label} could not be read: {error}");
                 // A recording that cannot take it says so itself.
                 let _ = sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, label, text);
             }

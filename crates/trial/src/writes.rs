@@ -64,7 +64,7 @@ pub fn allowed(
         return Ok(changes);
     };
     let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-    let what = format!("{place}this may change what is on {}, which Plimsoll has not made: {first}", trial.store.label);
+    let what = format!("{place}this may change data on {}, which Plimsoll did not create: {first}", trial.store.label);
     let next = match as_is {
         true => {
             "allow it with --allow-writes (in a plan: allow_writes = true), or leave --no-load (start = \"as-is\") out"
@@ -83,13 +83,13 @@ pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
     };
     match (as_is, changes) {
         (true, []) if store.interfaces.contains(&Interface::Sql) => {
-            "makes nothing there, and its sessions are read-only: the server refuses statements that change tables"
+            "creates nothing there, and its sessions are read-only: the server refuses statements that change tables"
                 .to_owned()
         }
-        (true, []) => "makes nothing there, and only reads".to_owned(),
-        (true, _) => format!("makes nothing there, and CHANGES WHAT IS THERE by: {}", named()),
+        (true, []) => "creates nothing there, and only reads".to_owned(),
+        (true, _) => format!("creates nothing there, and CHANGES EXISTING DATA by: {}", named()),
         (false, []) => "writes to nothing else".to_owned(),
-        (false, _) => format!("may besides CHANGE WHAT IS THERE by: {}", named()),
+        (false, _) => format!("may also CHANGE EXISTING DATA by: {}", named()),
     }
 }
 

@@ -95,12 +95,12 @@ impl Audit<'_> {
                 // The first that was read is judged like those that are there once.
                 Some(Some(_)) => {
                     self.verdict.duplicated += 1;
-                    self.examples.add("duplicated", || format!("{} is there more than once", self.words.key(row.id)));
+                    self.examples.add("duplicated", || format!("{} exists more than once", self.words.key(row.id)));
                 }
             }
         }
         for key in &found.aliens {
-            self.examples.add("alien", || format!("{key} is there, and nobody wrote it"));
+            self.examples.add("alien", || format!("{key} exists, and no operation wrote it"));
         }
         by_id
     }
@@ -198,9 +198,9 @@ impl Audit<'_> {
         self.examples.add("lost", || {
             let (key, last) = (self.words.key(id), self.words.last(effects));
             match shown {
-                Some(shown) => format!("{key} is as {shown} left it; lost is {last}"),
+                Some(shown) => format!("{key} is as {shown} left it; lost: {last}"),
                 None if is_absent(effects[position].stamp) => format!("{key} is gone; last was {last}"),
-                None => format!("{key} is as {} left it; lost is {last}", self.words.effect(&effects[position])),
+                None => format!("{key} is as {} left it; lost: {last}", self.words.effect(&effects[position])),
             }
         });
     }
@@ -223,15 +223,15 @@ impl Audit<'_> {
             if by_record.remove(&row.id) != Some(*row) && !is_possible {
                 self.verdict.index_disagrees += 1;
                 self.examples.add("index_disagrees", || match row.id {
-                    ALIEN => "the index gives a record that nobody wrote".into(),
-                    id => format!("the index gives {}, which the records do not bear out", self.words.key(id)),
+                    ALIEN => "the index returns a record that no operation wrote".into(),
+                    id => format!("the index returns {}, which the records do not confirm", self.words.key(id)),
                 });
             }
         }
         for id in by_record.keys().filter(|id| !records.is_unsure(**id)) {
             self.verdict.index_disagrees += 1;
             self.examples
-                .add("index_disagrees", || format!("the index does not give {}, which matches", self.words.key(*id)));
+                .add("index_disagrees", || format!("the index does not return {}, which matches", self.words.key(*id)));
         }
     }
 }

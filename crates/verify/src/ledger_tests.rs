@@ -59,7 +59,7 @@ fn what_was_loaded_and_is_there_is_borne_out() {
     assert_eq!((verdict.acknowledged, verdict.borne_out, verdict.read_back), (1_000, 1_000, 1_000));
     assert_eq!(verdict.loss_upper_bound, Some(0.003));
     assert!(verdict.is_kept());
-    assert_eq!(verdict.sentence(), "All 1,000 acknowledged writes are there (95 % sure: fewer than 1 in 333 lost).");
+    assert_eq!(verdict.sentence(), "All 1,000 acknowledged writes are present (95 % sure: fewer than 1 in 333 lost).");
 }
 
 #[test]

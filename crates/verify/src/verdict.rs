@@ -82,7 +82,7 @@ pub struct LedgerVerdict {
     pub lost_window_ns: Option<(u64, u64)>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen.
     pub resurrected: u64,
-    /// Records that are there more than once, each further one.
+    /// Number of further copies of records that exist more than once.
     pub duplicated: u64,
     /// Records under keys that nobody wrote.
     pub alien: u64,
@@ -110,12 +110,12 @@ impl LedgerVerdict {
     /// Those that occurred: name, count and how a sentence goes on about so many records.
     fn disagreements(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
         let all = [
-            ("resurrected", self.resurrected, "show what had been overwritten or deleted, and had been seen to be"),
-            ("duplicated", self.duplicated, "are there more than once"),
+            ("resurrected", self.resurrected, "show states that had been seen overwritten or deleted"),
+            ("duplicated", self.duplicated, "exist more than once"),
             ("alien", self.alien, "were never written"),
-            ("wrong_content", self.wrong_content, "have values that nobody wrote"),
+            ("wrong_content", self.wrong_content, "have values that no operation wrote"),
             ("refused", self.refused, "show a write that the store had refused"),
-            ("index_disagrees", self.index_disagrees, "are not what the index says"),
+            ("index_disagrees", self.index_disagrees, "disagree with the index"),
         ];
         all.into_iter().filter(|(_, count, _)| *count > 0)
     }
@@ -128,15 +128,15 @@ impl LedgerVerdict {
     /// The verdict in one sentence.
     pub fn sentence(&self) -> String {
         if let Some(gap) = &self.gap {
-            return format!("The ledger is incomplete and vouches for nothing: {gap}.");
+            return format!("The ledger is incomplete, so it proves nothing: {gap}.");
         }
         if self.is_kept() {
-            let mut sentence = format!("All {} acknowledged writes are there", count(self.acknowledged));
+            let mut sentence = format!("All {} acknowledged writes are present", count(self.acknowledged));
             if let Some(bound) = self.loss_upper_bound {
                 sentence += &format!(" (95 % sure: fewer than 1 in {} lost)", count((1.0 / bound) as u64));
             }
             if self.unknown > 0 {
-                sentence += &format!("; of {} the outcome is unknown", count(self.unknown));
+                sentence += &format!("; the outcome of {} is unknown", count(self.unknown));
             }
             return sentence + ".";
         }

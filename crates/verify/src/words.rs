@@ -86,7 +86,7 @@ impl<'a> Words<'a> {
     /// `stood` is the state that stood when the question was asked, as far as is known.
     pub fn missing(&self, event: &Event, id: u32, stood: Option<&Effect>) -> String {
         let stood = self.effect_or(stood, "nothing");
-        format!("{} misses {}, which stood there all the time: {stood}", self.operation(event), self.key(id))
+        format!("{} lacks {}, which was present all the time: {stood}", self.operation(event), self.key(id))
     }
 
     fn effect_or(&self, effect: Option<&Effect>, nothing: &str) -> String {
@@ -114,14 +114,14 @@ impl<'a> Words<'a> {
             // The key of a record that there could have been.
             id => self.key(id),
         };
-        format!("{} has {key}, which nobody wrote", self.operation(event))
+        format!("{} has {key}, which no operation wrote", self.operation(event))
     }
 
     /// `was` is the effect that the row shows, if it is remembered.
     pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
         let was = self.effect_or(was, &format!("{}, from long before", claimed(row)));
         let stood = self.effect_or(stood, "nothing");
-        self.has(event, row, &format!(" as it no longer was: it shows {was}, where {stood} had taken its place"))
+        self.has(event, row, &format!(" in an old state: it shows {was}, which {stood} had replaced"))
     }
 }
 

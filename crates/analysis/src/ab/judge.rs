@@ -228,8 +228,7 @@ fn differences(spec: &AbSpec, run: &Run, a: &Trial, b: &Trial) -> Vec<ConfigDiff
 fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair], [a, b]: [&Trial; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     if a.header.workload != b.header.workload {
-        notes
-            .push(format!("The sides are asked different workloads: {} and {}.", a.header.workload, b.header.workload));
+        notes.push(format!("The sides run different workloads: {} and {}.", a.header.workload, b.header.workload));
     } else if a.header.record_count != b.header.record_count {
         notes.push(format!(
             "The sides hold different numbers of records: {} and {}.",
@@ -240,7 +239,7 @@ fn notes(spec: &AbSpec, all: &[Series], pairs: &[Pair], [a, b]: [&Trial; 2]) -> 
     for one in all.iter().filter(|one| spec.metrics.contains(&one.metric) && one.logs.len() < pairs.len()) {
         let without = (pairs.len() - one.logs.len()) as u64;
         notes.push(format!(
-            "{} of {} say nothing of {}: {}.",
+            "{} of {} did not measure {}: {}.",
             number::plural(without, "pair", "pairs"),
             number::count(pairs.len() as u64),
             one.metric.name(),

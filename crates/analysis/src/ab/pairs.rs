@@ -99,7 +99,7 @@ impl Pair {
     pub fn log_ratio(&self, metric: AbMetric, undisturbed: bool) -> Result<f64, String> {
         let of = |side: usize, name: &str| match self.turns[side].value(metric, undisturbed) {
             Ok(value) if value > 0.0 || metric == AbMetric::Errors => Ok(value),
-            Ok(_) => Err(format!("{name}: {} is nothing", metric.name())),
+            Ok(_) => Err(format!("{name}: {} is zero", metric.name())),
             Err(why) => Err(format!("{name}: {why}")),
         };
         let (a, b) = (of(0, "A")?, of(1, "B")?);
@@ -153,7 +153,8 @@ impl Turn {
 fn cpu_s_per_op(facts: &PhaseFacts<'_>, used_percent: &dyn Fn(&str) -> Option<f64>) -> Result<f64, String> {
     let used = used_percent("server").filter(|used| *used > 0.0);
     let used = used.or_else(|| used_percent("generator").filter(|_| facts.trial.header.place == "embedded"));
-    let used = used.ok_or("no sampler saw the server's processes: it runs elsewhere, or `server` is not read")?;
+    let used =
+        used.ok_or("no sampler saw the server's processes: it runs elsewhere, or the sampler `server` is off")?;
     let rate = facts.quantity("rate", None)?.value;
     if rate > 0.0 { Ok(used / 100.0 / rate) } else { Err("no operation was done".to_string()) }
 }

@@ -19,7 +19,7 @@ pub(super) fn sentence(spec: &AbSpec, view: &AbView) -> String {
         said.push(match rule.met {
             Some(true) => format!("`{}` is met{}.", rule.rule, after(rule.known_after)),
             Some(false) => format!("`{}` is not met{}.", rule.rule, after(rule.known_after)),
-            None => format!("It cannot be told whether `{}` is met.", rule.rule),
+            None => format!("Whether `{}` is met is undecided.", rule.rule),
         });
     }
     said.join(" ")
@@ -57,7 +57,7 @@ fn open(spec: &AbSpec, view: &AbView, metric: &AbMetricView, b: &str, a: &str, i
     match metric.interval_percent {
         _ if metric.pairs == 0 => format!("Whether {name} of {b} and {a} differs is not decided: no pair measured it."),
         None => format!(
-            "Whether {name} of {b} and {a} differs is not decided: {} says nothing yet, {} are the fewest that can.",
+            "Whether {name} of {b} and {a} differs is not decided: {} are too few, and at least {} are needed.",
             number::plural(metric.pairs, "pair", "pairs"),
             super::fewest_pairs(spec)
         ),

@@ -18,7 +18,7 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
         (Some(spec_a), Some(spec_b)) => (spec_a, spec_b),
         (in_a, _) => {
             let (search, other) = if in_a.is_some() { ("A", "B") } else { ("B", "A") };
-            let why = format!("{search} is a search for the load line and {other} is none: nothing is compared");
+            let why = format!("{search} is a search for the load line and {other} is not, so nothing is compared");
             return Some(Matched { unmatched: vec![why], ..Matched::default() });
         }
     };
@@ -26,7 +26,8 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
     if spec_a.goals != spec_b.goals {
         let words = |goals: &[Goal]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
-        all.unmatched.push(format!("the lines are of other goals, {in_a} in A, {in_b} in B: nothing is compared"));
+        all.unmatched
+            .push(format!("the lines have different goals, {in_a} in A and {in_b} in B, so nothing is compared"));
         return Some(all);
     }
     let (of_a, of_b) = (lines(a), lines(b));
@@ -125,7 +126,7 @@ fn sentence(metric: &Metric) -> &'static str {
     match (metric.significant, metric.change_percent) {
         (Some(true), Some(change)) if change > 0.0 => "the load line of B is higher.",
         (Some(true), Some(_)) => "the load line of B is lower.",
-        (_, Some(_)) => "whether the load line of B is higher or lower cannot be told.",
+        (_, Some(_)) => "whether the load line of B is higher or lower is undecided.",
         (_, None) => "there are not two lines to compare.",
     }
 }

@@ -93,7 +93,7 @@ fn unlike(name: &str, a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
     let mut unlike = Vec::new();
     let (workload_a, workload_b) = (&of_a.header.workload, &of_b.header.workload);
     if workload_a != workload_b {
-        unlike.push(format!("{name} was asked something else: {workload_a} in A, {workload_b} in B"));
+        unlike.push(format!("{name} ran different workloads: {workload_a} in A, {workload_b} in B"));
     }
     for (side, here, there) in [("A", in_a, in_b), ("B", in_b, in_a)] {
         let asks = |facts: &&PhaseFacts<'_>| matches!(facts.phase.header.kind, PhaseKind::Drive | PhaseKind::Ask);
@@ -208,7 +208,7 @@ fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
         let one = |point: &Point<'_>| {
             let last = |(_, facts): &(&Trial, Vec<PhaseFacts<'_>>)| {
                 let seen = facts.iter().rev().find(|facts| facts.phase.end.footprint.is_some());
-                let none = Err("no footprint was taken".to_string());
+                let none = Err("no footprint was measured".to_string());
                 (seen.map_or(none, |facts| facts.quantity(name, None)), false)
             };
             observed(point.trials.iter().map(last).collect(), Within::Nothing)

@@ -114,7 +114,11 @@ fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
     (side.state != EndState::Complete).then(|| RuleResult {
         rule: format!("{name} is complete"),
         checked: 1,
-        failures: vec![format!("run {} was {}: what it did not measure cannot be judged", side.id, side.state.name())],
+        failures: vec![format!(
+            "run {} was {}: values that it did not measure cannot be judged",
+            side.id,
+            side.state.name()
+        )],
         undecided: Vec::new(),
     })
 }

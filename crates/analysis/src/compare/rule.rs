@@ -137,12 +137,12 @@ impl Rule {
             } else {
                 format!("is {}", metric.b.text)
             };
-            return Some(format!("{place} {seen}, which {seems}, but the generator was late where it is marked *"));
+            return Some(format!("{place} {seen}, which {seems}, but the generator was late for the values marked *"));
         }
         let Limit::Change(limit) = self.limit else { return None };
         if let Some((low, high)) = metric.interval_percent.filter(|(low, high)| *low < limit && limit < *high) {
             return Some(format!(
-                "{place} went from {} to {}{}, and by {} … {} with 95 % confidence, so that {} cannot be told; run longer, with \
+                "{place} went from {} to {}{}, and by {} … {} with 95 % confidence, so that {} is undecided; run longer, with \
                  more repeats, or both in turn (plimsoll ab)",
                 metric.a.text,
                 metric.b.text,
@@ -164,7 +164,7 @@ impl Rule {
         }
         Some(format!(
             "{place} went from {} to {} ({}): equal runs differ by up to {} % here (noise floor), which is more than {}; \
-             calibrate on a quieter machine, run more repeats and longer, or ask for no less than the floor",
+             calibrate on a quieter machine, run more repeats and longer, or use a threshold above the floor",
             metric.a.text,
             metric.b.text,
             signed_percent(change),

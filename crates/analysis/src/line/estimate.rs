@@ -164,7 +164,7 @@ fn state(
             LineState::Undecided("time was up before a rate was found at which every goal holds".to_string())
         }
         (Ending::TimeUp, Some(_)) => LineState::Undecided(
-            contradiction(rungs).unwrap_or_else(|| "time was up; a longer --budget tells".to_string()),
+            contradiction(rungs).unwrap_or_else(|| "time was up; use a longer --budget".to_string()),
         ),
     }
 }
@@ -176,8 +176,8 @@ fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
     let held = seen.iter().filter(|one| one.excess <= 0.0).map(|one| one.ln_rate.exp()).fold(0.0, f64::max);
     (held > broke * (1.0 + WIDEST)).then(|| {
         format!(
-            "a goal broke at {} and all held at {}; a quieter machine, a longer --budget or a goal further from what this \
-             machine does by itself tells",
+            "a goal broke at {} and all held at {}; use a quieter machine, a longer --budget, or a goal further from what this \
+             machine does by itself",
             number::with_unit(broke, "1/s"),
             number::with_unit(held, "1/s")
         )

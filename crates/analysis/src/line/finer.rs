@@ -41,9 +41,9 @@ pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> O
         let other = GoalKind::named(other).map(|what| study::goal_name(what, goal.of.as_deref()));
         format!("{} ≤ {limit}", other.unwrap_or_default())
     }));
-    let can = if can.is_empty() { "no other can".to_string() } else { format!("{} can", can.join(" or ")) };
+    let can = if can.is_empty() { "no other goal can".to_string() } else { format!("{} can", can.join(" or ")) };
     Some(format!(
-        "this machine stands still for more than {limit} in {} of the time: {name} ≤ {limit} cannot be decided here as it is \
+        "this machine pauses for more than {limit} in {} of the time: {name} ≤ {limit} cannot be decided here as it is \
          seen; {can}",
         number::with_unit(share_above(goal.limit as u64) * 100.0, "%"),
     ))
@@ -67,12 +67,12 @@ mod tests {
         let said = finer_than_machine(&[goal("p99", 5.0)], &pauses).unwrap();
         assert_eq!(
             said,
-            "this machine stands still for more than 5.00 ms in 1.30 % of the time: p99 ≤ 5.00 ms cannot be decided here \
+            "this machine pauses for more than 5.00 ms in 1.30 % of the time: p99 ≤ 5.00 ms cannot be decided here \
              as it is seen; p99 ≤ 40.0 ms or p95 ≤ 5.00 ms can"
         );
         assert_eq!(finer_than_machine(&[goal("p99", 50.0), goal("p50", 1.0)], &pauses), None);
         let errors = Goal { what: GoalKind::Errors, of: None, limit: 0.1, unit: "%".into() };
         assert_eq!(finer_than_machine(&[errors], &|_| 1.0), None);
-        assert!(finer_than_machine(&[goal("p50", 5.0)], &|_| 1.0).unwrap().ends_with("; no other can"));
+        assert!(finer_than_machine(&[goal("p50", 5.0)], &|_| 1.0).unwrap().ends_with("; no other goal can"));
     }
 }

@@ -184,8 +184,8 @@ fn taken(search: &LineSearch) -> Option<String> {
     let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
     (taken_s > 0.0).then(|| {
         format!(
-            "In {} of {} other programs or the hypervisor had the processors, or what had queued up meanwhile was worked off: \
-             goals are not judged on these.",
+            "In {} of {} other programs or the hypervisor used the processors, or the queue from that time was worked off: \
+             goals are not judged on this time.",
             number::seconds(taken_s),
             number::seconds(all_s)
         )
@@ -202,7 +202,7 @@ fn beside(search: &LineSearch) -> Option<String> {
         _ => format!("load steps {}", number::list(&numbers)),
     };
     Some(format!(
-        "Other programs or the hypervisor had the processors nearly all the time before the end of {which}: goals are judged as they were seen, and the line is that of the store beside them."
+        "Other programs or the hypervisor used the processors nearly all the time before the end of {which}: goals are judged on all of the time, and the line is that of the store beside them."
     ))
 }
 
@@ -210,8 +210,8 @@ fn beside(search: &LineSearch) -> Option<String> {
 fn in_processors(result: &LineResult) -> Option<String> {
     let (rate_per_s, cpu_s) = (result.rate_per_s?, result.server_cpu_per_op_s?);
     Some(format!(
-        "An operation costs the server {} of processor time at the line: that is {} processors. Where processors are slower \
-         the line is lower, and this number hardly is.",
+        "An operation costs the server {} of processor time at the line: that is {} processors. On slower processors \
+         the line is lower, and this number hardly changes.",
         number::seconds(cpu_s),
         number::significant(rate_per_s * cpu_s)
     ))
@@ -237,7 +237,7 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
     let undecided = of(RungState::Undecided, "undecided", &|rung| rung.reason.clone());
     let failed = of(RungState::NotMeasured, "not measured", &|rung| rung.reason.clone());
     let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
-    let behind = "the store did not keep up: when the time was up, more was due and not sent than may be.";
+    let behind = "the store did not keep up: at the end, more operations were due and not sent than allowed.";
     let behind =
         of(RungState::Failed, "failed although its goals held", &|rung| within(rung).then(|| behind.to_string()));
     [undecided, held, behind, failed].into_iter().flatten().collect()
@@ -249,7 +249,7 @@ fn late(why: &str, unsent_share: f64) -> String {
     let how = how.split_once(": ").map_or(how, |(_, how)| how);
     let unsent = match unsent_share {
         share if share > 0.0 => {
-            format!(" {} of what was due was not sent.", number::with_unit(share * 100.0, "%"))
+            format!(" {} of the due operations were not sent.", number::with_unit(share * 100.0, "%"))
         }
         _ => String::new(),
     };

@@ -207,7 +207,7 @@ impl Judged {
     fn void(&self) -> Option<String> {
         let (taken, slices) = (self.taken, self.slices);
         (taken * 2 > slices).then(|| {
-            format!("other programs or the hypervisor had the processors in {taken} of {slices} slices, or what queued up then was worked off")
+            format!("other programs or the hypervisor used the processors in {taken} of {slices} slices, or the queue from them was worked off")
         })
     }
 }

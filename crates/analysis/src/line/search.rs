@@ -127,7 +127,7 @@ impl LineSearch {
                 if found.rate_per_s.is_none() && needed_s + self.overhead_s() > all_s.max(RUNG_S.0) =>
             {
                 Ending::NotMeasured(format!(
-                    "at {} it takes {} to measure {}, and there were {} for everything",
+                    "at {} it takes {} to measure {}, and the whole search had {}",
                     number::with_unit(rate, "1/s"),
                     number::seconds(needed_s),
                     goal,

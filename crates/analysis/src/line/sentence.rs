@@ -85,11 +85,11 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
     let mut text = format!("Carries {rate} ± {uncertainty} op/s; above that ");
     text.push_str(&result.broken.as_ref().map_or("a goal breaks".to_string(), breaks));
     match result.causes.first() {
-        Some(cause) => text.push_str(&format!("; what went with it: {}", cause.text)),
-        None => text.push_str("; nothing that was sampled went with it"),
+        Some(cause) => text.push_str(&format!("; what changed with it: {}", cause.text)),
+        None => text.push_str("; no sampled series changed with it"),
     }
     match (result.beyond, result.beyond_share) {
-        (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses and goes on"),
+        (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses operations and continues"),
         (Beyond::Queues, _) => text.push_str("; asked for more, it keeps its rate and clients wait"),
         (Beyond::Collapses, Some(share)) => {
             text.push_str(&format!(
@@ -103,7 +103,7 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
         Ending::Generator(why) => {
             text.push_str(&format!("; the search ended because of the generator, not the store: {why}"))
         }
-        Ending::TimeUp => text.push_str("; time was up before it was known as well as asked"),
+        Ending::TimeUp => text.push_str("; time was up before the wanted precision was reached"),
         _ => {}
     }
     text.push_str(&result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)));
@@ -131,7 +131,7 @@ fn breaks(broken: &Broken) -> String {
     let limit = number::with_unit(broken.limit, &broken.unit);
     match broken.what.as_str() {
         "carried" => format!(
-            "it does not keep up: {} of {} a second end",
+            "it does not keep up: {} of {} a second finish",
             number::significant(broken.got),
             number::significant(broken.limit)
         ),

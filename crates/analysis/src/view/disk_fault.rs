@@ -37,7 +37,7 @@ pub struct DiskFaultView {
 }
 
 impl DiskFaultView {
-    /// Returns the parts that noticed a fault, `only the ledger`, or `nothing to notice`.
+    /// Returns the names of those that noticed the fault, `only the ledger`, or `nothing to notice`.
     pub fn noticed_by(&self) -> String {
         let names: Vec<&str> = self.noticed.iter().map(|noticed| noticed.name()).collect();
         match (names.is_empty(), self.wrong_answers + self.lost.unwrap_or(0) + self.damaged) {

@@ -87,7 +87,11 @@ fn sides_without_a_difference_that_matters_are_told_so_and_others_go_on_to_the_e
     let words = "Whether rate of B (durability=at-end) and A (durability=durable) differs by 3.00 % is not decided after 30 pairs in 299 s: change";
     assert!(undecided.verdict.sentence.starts_with(words), "{}", undecided.verdict.sentence);
     let few = view(&compared(&spec, &wild[..2]));
-    assert!(few.verdict.sentence.contains("2 pairs says nothing yet, 7 are the fewest"), "{}", few.verdict.sentence);
+    assert!(
+        few.verdict.sentence.contains("2 pairs are too few, and at least 7 are needed"),
+        "{}",
+        few.verdict.sentence
+    );
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn a_condition_is_met_not_met_or_cannot_be_told() {
     assert_eq!(ab_of(&fine).rules[0].met, Some(false));
     let open = compared(&slower, &around(1_000, 1_000, 6));
     assert_eq!((AbFold::of(&open).next(&slower), view(&open).verdict.state), (Next::Pair(7), VerdictState::Undecided));
-    assert!(view(&open).verdict.sentence.ends_with("It cannot be told whether `rate < -N%` is met."));
+    assert!(view(&open).verdict.sentence.ends_with("Whether `rate < -N%` is met is undecided."));
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn a_turn_that_did_not_end_makes_no_pair_and_one_without_the_number_is_said() {
     }
     let ab = ab_of(&idle);
     assert_eq!((ab.pairs, ab.metrics[0].pairs), (9, 7));
-    assert!(ab.notes[0].starts_with("2 pairs of 9 say nothing of rate: "), "{:?}", ab.notes);
+    assert!(ab.notes[0].starts_with("2 pairs of 9 did not measure rate: "), "{:?}", ab.notes);
     assert!(ab.rows[1].left_out.as_ref().unwrap().ends_with("rate is nothing"), "{:?}", ab.rows[1]);
 }
 

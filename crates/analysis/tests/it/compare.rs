@@ -200,7 +200,7 @@ fn what_only_one_run_was_asked_is_said() {
     assert_eq!(
         comparison.unmatched,
         [
-            "sqlite · index=own was asked something else: coupons in A, kv in B",
+            "sqlite · index=own ran different workloads: coupons in A, kv in B",
             "sqlite · index=own, phase mixed is only in A",
             "sqlite · index=own, phase blend is only in B"
         ]
@@ -260,7 +260,7 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
     let (low, high) = line.interval_percent.unwrap();
     assert!(low < -0.1 && high > 0.1, "{low} … {high}");
     let [told, cost] = &same.lines[..] else { panic!("{:?}", same.lines) };
-    assert_eq!(told, "fjall: whether the load line of B is higher or lower cannot be told.");
+    assert_eq!(told, "fjall: whether the load line of B is higher or lower is undecided.");
     assert!(
         cost.starts_with("fjall: next to the line an operation took ")
             && cost.ends_with("in B (0 %); the line is 1.89 processors in A, and 1.89 in B."),
@@ -282,7 +282,7 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
     let mut other = recorded::searched();
     other.header.outline.line.as_mut().unwrap().goals[0].limit /= 2.0;
     let apart = compare(&a, &other, &rules, None);
-    assert!(apart.groups.is_empty() && apart.unmatched[0].starts_with("the lines are of other goals"), "{apart:?}");
+    assert!(apart.groups.is_empty() && apart.unmatched[0].starts_with("the lines have different goals"), "{apart:?}");
 }
 
 #[test]

@@ -65,7 +65,11 @@ fn a_search_is_found_again_in_its_recording() {
     // p99 of an exponential: ln 100 / (5,000 − rate) is 20 ms at 4,770.
     assert!((rate / 4_770.0 - 1.0).abs() < 0.03, "{}", line.result.sentence);
     assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
-    assert!(line.result.sentence.contains("; what went with it: the server's CPU was 9"), "{}", line.result.sentence);
+    assert!(
+        line.result.sentence.contains("; what changed with it: the server's CPU was 9"),
+        "{}",
+        line.result.sentence
+    );
     assert!(line.result.sentence.ends_with("no checkpoint happened within the trial."), "{}", line.result.sentence);
     assert_eq!(line.rungs.len(), run.trials[0].phases.len());
     assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");

@@ -85,7 +85,7 @@ fn without_any_goal_it_is_what_the_store_keeps_up_with() {
     let store = Store { servers: 2, service_s: 0.001, exponential: false, ..Store::exponential(1.0) };
     for result in right_within_three_per_cent(&store, &spec(Vec::new()), Sampled::Nothing, 2_000.0) {
         assert_eq!(result.broken.unwrap().what, "carried");
-        assert!(result.sentence.contains("nothing that was sampled went with it"), "{}", result.sentence);
+        assert!(result.sentence.contains("no sampled series changed with it"), "{}", result.sentence);
     }
 }
 
@@ -246,8 +246,7 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
     let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
     let Next::Done(result) = LineSearch::new(spec).next() else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
-    let sentence =
-        "No line was found: at 20.0/s it takes 600 s to measure p99.9, and there were 40.0 s for everything.";
+    let sentence = "No line was found: at 20.0/s it takes 600 s to measure p99.9, and the whole search had 40.0 s.";
     assert_eq!(result.sentence, sentence);
 }
 

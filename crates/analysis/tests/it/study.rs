@@ -224,7 +224,7 @@ pub fn broken() -> Run {
         "coupon 7QX2M4KD90PA: the update by client 3, cycle 4,410, was acknowledged at 38.21 s; the record is still as loaded".into(),
         HOSTILE.into(),
     ];
-    ledger.sentence = "312 of 114,500 acknowledged writes are not there.".into();
+    ledger.sentence = "312 of 114,500 acknowledged writes are missing.".into();
     let answers = &mut run.trials[1].answers[2];
     (answers.counts.missing, answers.counts.wrong) = (3, 1);
     answers.examples =
@@ -468,7 +468,7 @@ fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &mut Dice) -
         read_back: RECORDS,
         loss_upper_bound: Some(3.0 / acknowledged as f64),
         complete: true,
-        sentence: format!("All {acknowledged} acknowledged writes are there."),
+        sentence: format!("All {acknowledged} acknowledged writes are present."),
         ..LedgerCheck::default()
     };
     let end_ns = phases.at_ns;

@@ -150,7 +150,7 @@ fn a_killed_run_says_where_it_ended_and_judges_what_there_is() {
     assert_eq!(view.verdict.state, VerdictState::Incomplete);
     assert_eq!(
         view.verdict.sentence,
-        "Nothing was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): killed."
+        "No promise was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): killed."
     );
     assert_eq!(view.run.state, EndState::Killed);
     assert_eq!(view.trials[2].state, EndState::Killed);
@@ -171,7 +171,7 @@ fn an_interrupted_run_names_the_phase_that_was_interrupted() {
     run.trials[1].phases[5].end.state = PhaseState::Interrupted;
     assert_eq!(
         view(&run).verdict.sentence,
-        "Nothing was seen to break, but the run ended in phase mixed of trial 2 of 5 (sqlite · index=own): interrupted."
+        "No promise was seen to break, but the run ended in phase mixed of trial 2 of 5 (sqlite · index=own): interrupted."
     );
 }
 
@@ -248,7 +248,7 @@ fn questions_that_were_refused_are_no_right_answers() {
     assert_eq!(refused.state, VerdictState::Incomplete);
     assert_eq!(
         refused.sentence,
-        "Nothing was seen to break, but 1 of 1 question asked in phase cold_query of sqlite · index=keyindex had no answer."
+        "No promise was seen to break, but 1 of 1 question asked in phase cold_query of sqlite · index=keyindex had no answer."
     );
 
     // As the ledger says it of a driven phase: there were queries, and not one answer to hold against the truth.
@@ -263,10 +263,7 @@ fn questions_that_were_refused_are_no_right_answers() {
     let wrong = view.goals.iter().find(|goal| goal.what == GoalKind::Wrong).unwrap();
     assert_eq!(wrong.state, GoalState::NotMeasured);
     assert!(
-        wrong
-            .trials
-            .iter()
-            .any(|place| place.got_text == "no answer to `query` in phase mixed could be held against the truth"),
+        wrong.trials.iter().any(|place| place.got_text == "no answer to `query` in phase mixed could be checked"),
         "{wrong:?}"
     );
 }
@@ -292,13 +289,13 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     assert_eq!(
         view(&run).verdict.reasons,
         [
-            "Phase mixed of 3 of 5 trials is void (its figures stand nowhere): the generator was 5 ms late (so the first of sqlite · index=own; sqlite · \
+            "Phase mixed of 3 of 5 trials is void (its figures are not reported): the generator was 5 ms late (so the first of sqlite · index=own; sqlite · \
              index=keyindex; fjall · index=keyindex)."
         ]
     );
     let mut run = study::complete();
     run.trials.pop();
-    assert_eq!(view(&run).verdict.sentence, "Nothing was seen to break, but 4 of 5 trials were run.");
+    assert_eq!(view(&run).verdict.sentence, "No promise was seen to break, but 4 of 5 trials were run.");
     run.state = RunState::Failed("no space left on the recording's device".into());
     assert!(view(&run).verdict.sentence.contains("after trial 4 of 5 (fjall · index=none): no space left"));
 }
@@ -390,7 +387,7 @@ fn data_stand_beside_what_can_hold_them() {
     assert_eq!((size.memory_bytes, size.fits_memory), (None, None));
     run.trials[2].phases.retain(|phase| phase.header.kind != PhaseKind::Load);
     let sentence = view(&run).trials[2].size.clone().unwrap().sentence;
-    assert!(sentence.contains("(scale 10: 100,000 records taken to be there)"), "{sentence}");
+    assert!(sentence.contains("(scale 10: 100,000 records assumed)"), "{sentence}");
 }
 
 #[test]
@@ -402,7 +399,10 @@ fn a_run_without_anything_is_no_panic() {
     run.end_ns = None;
     run.state = RunState::Unfinished;
     let view = view(&run);
-    assert_eq!(view.verdict.sentence, "Nothing was seen to break, but the run ended before the first trial: killed.");
+    assert_eq!(
+        view.verdict.sentence,
+        "No promise was seen to break, but the run ended before the first trial: killed."
+    );
     assert!(view.stores.is_empty());
 }
 
@@ -438,6 +438,6 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
     // Three phases say the same: it is said once, with where else it is so.
     let view = view(&run);
     let said = view.warnings.iter().find(|warning| warning.text.contains("the hypervisor")).unwrap();
-    let others = said.text.split_once(" The same, less so: ").unwrap().1;
+    let others = said.text.split_once(" Also, to a lesser extent: ").unwrap().1;
     assert_eq!(others.split("; ").count(), 2, "{}", said.text);
 }

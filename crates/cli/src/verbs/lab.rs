@@ -15,7 +15,7 @@ use std::time::Duration;
 use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Params, Recipe, Servers, Span, StoreError, Target, Waits};
 use plimsoll_lab::described::{self, DescribedServer};
 use plimsoll_lab::hosts::Link;
-use plimsoll_lab::standing::{self, About, Entry, Lab, NodeStatus, Published, Restart};
+use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
@@ -321,7 +321,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     }
     let labs = labs()?;
     let supervisor = Supervisor::start()?;
-    let entry = Entry::take(&labs, args.name.as_deref().unwrap_or(&store.label), &supervisor)?;
+    let entry = LabDirectory::take(&labs, args.name.as_deref().unwrap_or(&store.label), &supervisor)?;
     let bases: Vec<PathBuf> = match &args.dir {
         Some(dir) => vec![dir.clone()],
         None => FALLBACK_BASES.iter().map(PathBuf::from).collect(),
@@ -344,7 +344,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let version = kind.open(options, &mut |_| {})?.describe()?.version;
     let name = entry.name().to_owned();
     let (made_as, params) = (store.label.clone(), store.params.0.clone());
-    let about = About { store: store.kind.clone(), made_as, params, version, restart, url };
+    let about = LabDescription { store: store.kind.clone(), made_as, params, version, restart, url };
     let held = args.held;
     standing::hold(cluster, entry, about, &stop, |status| {
         let _ = status::shown(std::slice::from_ref(status));

@@ -47,7 +47,7 @@ fn tables_of_others_are_changed_only_where_that_was_allowed() {
     assert!(refused.err.contains("UPDATE pgbench_accounts SET abalance"), "{refused:?}");
     assert!(refused.err.contains("--allow-writes") && refused.err.contains("allow_writes = true"), "{refused:?}");
     let own = script(&place, "SELECT 1;\n\nINSERT INTO pgbench_history (tid) VALUES (7);\n");
-    drive(&place, &url, &format!("-f {own} --no-load")).expect(2).says("own.sql:3: this may change what is on");
+    drive(&place, &url, &format!("-f {own} --no-load")).expect(2).says("own.sql:3: this may change data on");
     // Without --no-load it has a schema of its own, and may name another.
     let other = script(&place, "INSERT INTO public.pgbench_history (tid) VALUES (7);\n");
     drive(&place, &url, &format!("-f {other}"))
@@ -61,13 +61,13 @@ fn tables_of_others_are_changed_only_where_that_was_allowed() {
     assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "0");
 
     let ran = drive(&place, &url, "tpcb --no-load --allow-writes").expect(0);
-    let said = "makes nothing there, and CHANGES WHAT IS THERE by: UPDATE pgbench_accounts SET abalance";
+    let said = "creates nothing there, and CHANGES EXISTING DATA by: UPDATE pgbench_accounts SET abalance";
     assert!(ran.err.contains(said) && !ran.err.contains("writes to nothing else"), "{ran:?}");
     assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "50");
     let other = script(&place, "INSERT INTO public.pgbench_history (tid) VALUES (7);\n");
     drive(&place, &url, &format!("-f {other} --allow-writes"))
         .expect(0)
-        .says("may besides CHANGE WHAT IS THERE by: INSERT");
+        .says("may also CHANGE EXISTING DATA by: INSERT");
     assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "100");
     // What is said of a script does not drive the terminal.
     let loud = script(&place, "UPDATE pgbench_history SET filler = '\x1b[2J' WHERE tid = 0;\n");
@@ -136,7 +136,7 @@ fn the_same_goes_for_mariadb() {
     drive(&place, &url, &format!("-f {own} --no-load")).says("READ ONLY");
     assert_eq!(server.sql("SELECT COUNT(*) FROM shop.seen"), "0");
     assert_eq!(server.sql("SELECT COUNT(*) FROM shop.pgbench_history"), "0");
-    drive(&place, &url, "tpcb --no-load --allow-writes").expect(0).says("CHANGES WHAT IS THERE by: UPDATE");
+    drive(&place, &url, "tpcb --no-load --allow-writes").expect(0).says("CHANGES EXISTING DATA by: UPDATE");
     assert_eq!(server.sql("SELECT COUNT(*) FROM shop.pgbench_history"), "50");
 }
 
@@ -163,7 +163,7 @@ fn a_redis_as_its_package_starts_it_is_taken_as_configured() {
     let url = server.url();
     let promise = "Redis has no log and saves snapshots (save 3600 1 300 100 60 10000)";
     let ran = drive(&place, &url, "kv --mix read=1,update=1 --set records=20000").expect(0);
-    assert!(ran.err.contains("are not `durable` and are taken as they are (as-configured)"), "{ran:?}");
+    assert!(ran.err.contains("provide less than `durable` and are used unchanged (as-configured)"), "{ran:?}");
     assert!(ran.err.contains(promise) && ran.out.contains(promise), "{ran:?}");
     assert_eq!(server.ask(&["DBSIZE"]), "0", "nothing is left");
     // A load sends many commands at once; what is read back afterwards is read one by one.
@@ -175,7 +175,7 @@ fn a_redis_as_its_package_starts_it_is_taken_as_configured() {
     let (reads, commands) = (count("total_reads_processed:"), count("total_commands_processed:"));
     assert!(commands > 40_000 && reads < commands / 4 * 3, "{reads} reads of {commands} commands");
     let asked = drive(&place, &url, "kv --mix read=1 --set records=100 --durability as-configured").expect(0);
-    assert!(!asked.err.contains("taken as they are") && asked.out.contains(promise), "{asked:?}");
+    assert!(!asked.err.contains("used unchanged") && asked.out.contains(promise), "{asked:?}");
     drive(&place, &url, "kv --mix update=1 --durability durable")
         .expect(2)
         .says("does not keep what `durable` promises")
@@ -184,7 +184,7 @@ fn a_redis_as_its_package_starts_it_is_taken_as_configured() {
     // Nothing is said of what survives where nothing is written.
     server.ask(&["SET", "user0000000000000000000", "value"]);
     let ran = drive(&place, &url, "kv --no-load --mix read=1");
-    assert!(!ran.err.contains("taken as they are"), "{ran:?}");
+    assert!(!ran.err.contains("used unchanged"), "{ran:?}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn records_of_others_are_counted_by_their_keys() {
     let place = Place::new();
     let server = Redis::start(place.path());
     let url = server.url();
-    drive(&place, &url, "kv --no-load --mix read=1").expect(2).says("holds no records: there is nothing to work on");
+    drive(&place, &url, "kv --no-load --mix read=1").expect(2).says("holds no records, which the workload needs");
     let spec = plimsoll_workload::kv::spec();
     let workload = (spec.make)(1, &plimsoll_plan::defaults(spec.params), &[]).unwrap();
     let mut words = vec!["MSET".to_owned()];

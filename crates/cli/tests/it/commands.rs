@@ -34,12 +34,12 @@ fn commands_of_every_sort_do_what_they_say() {
     // Keys of their own are nobody's to remove: that has to be allowed.
     drive(&place, &[&cart], &url, &[])
         .expect(2)
-        .says("cart.redis:4: this may change what is on")
+        .says("cart.redis:4: this may change data on")
         .says("HINCRBY cart:{} item:{} 1")
         .says("--allow-writes");
     assert_eq!(server.ask(&["DBSIZE"]), "0");
     let ran = drive(&place, &[&cart], &url, &["--allow-writes"]).expect(0).says("cart/1 HINCRBY cart::user");
-    assert!(ran.err.contains("CHANGE WHAT IS THERE by: HINCRBY"), "{ran:?}");
+    assert!(ran.err.contains("CHANGE EXISTING DATA by: HINCRBY"), "{ran:?}");
     let ask = |words: &[&str]| server.ask(words);
     assert_eq!((ask(&["LLEN", "log:7"]).as_str(), ask(&["XLEN", "orders"]).as_str()), ("50", "50"));
     assert_eq!((ask(&["SCARD", "seen:7"]).as_str(), ask(&["ZCARD", "top"]).as_str()), ("3", "3"));

@@ -50,7 +50,7 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
     place.run(&open).expect(0);
     assert!(result(&driven(&place), "connects") > 100.0);
     for (more, words) in [
-        (&["--depth", "4"][..], "with a depth of 4 is not opened anew"),
+        (&["--depth", "4"][..], "with a depth of 4 cannot be reopened"),
         (&["--on", "fjall"], "fjall has no connections"),
         (&["--reconnect", "0"], "`reconnect`"),
     ] {

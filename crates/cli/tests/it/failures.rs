@@ -48,7 +48,7 @@ fn a_limit_on_the_size_of_files_ends_the_run_like_a_full_disk() {
     let command = place.command(&[]);
     // Blocks of 512 bytes: less than an empty recording, and less than the records.
     for (blocks, drive, words) in [
-        (64, "nothing --on null", "has come to the largest size that a file may have here: raise it (ulimit -f)"),
+        (64, "nothing --on null", "has reached the largest size that a file may have here: raise it (ulimit -f)"),
         (
             2_000,
             "kv --mix read=1 --on sqlite --set records=30000",

@@ -128,7 +128,7 @@ fn what_makes_no_crash_images_is_refused() {
     let mixed = ["faultfs", "mount", "disk", "--fs", "ext4", "--files", "files"];
     place.run(&mixed).expect(2).says("--fs ext4 makes a device, and --files names a directory");
     images(&["--check", "true", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
-    images(&["--check", "true", "--at", "1000000"]).expect(2).says("records, and not 1000000");
+    images(&["--check", "true", "--at", "1000000"]).expect(2).says("records, not 1000000");
     images(&["--check", "true", "--from", "18446744073709551615"]).expect(2).says("nothing was written since");
     images(&["--check", "sleep 600", "--limit", "100ms", "--count", "1"]).expect(1).says("not done within 0.1 s");
     let nowhere = place.path().to_str().unwrap();

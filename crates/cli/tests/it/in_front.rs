@@ -16,7 +16,7 @@ fn is_driven_through(store: &'static str, workload: &[&str], killed: &str) {
     ran.says("through HAProxy to 3 nodes");
     let status = place.run(&["lab", "status"]).expect(0);
     assert!(status.out.contains("haproxy") && status.out.contains(":8000"), "{}", status.out);
-    place.run(&["lab", "add", store]).expect(2).says("make it anew with more");
+    place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
     let mut driven = Guarded(place.command(&drive("4s")).spawn().unwrap());
     std::thread::sleep(Duration::from_secs(2));
     place.run(&["lab", "kill", store, killed]).expect(0);
@@ -76,7 +76,7 @@ fn instances_share_a_machine_and_the_ledger_vouches_for_all() {
     let ran = run(&["kv", "--mix", "read=2,update=1,insert=1"]).expect(0);
     ran.says("kept every promise").says("postgres node 1").says("postgres node 3");
     run(&["kv", "--mix", "scan=1"]).expect(2).says("cannot be scanned");
-    run(&["coupons", "--mix", "read=1"]).expect(2).says("instances have parts of them");
+    run(&["coupons", "--mix", "read=1"]).expect(2).says("each instance has a part of them");
 }
 
 #[test]

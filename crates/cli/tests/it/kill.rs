@@ -70,7 +70,7 @@ fn the_next_start_removes_what_a_killed_one_left() {
     kill(&place, "sqlite", Duration::from_secs(2), |_| {});
     assert!(place.only_run().join("data").exists(), "the kill came too early to leave anything");
     let plan = place.plan(&small_coupons(r#"["fjall"]"#, 100, 1));
-    place.run(&["run", &plan]).expect(0).says("removed the data that the killed run");
+    place.run(&["run", &plan]).expect(0).says("removed the data of the killed run");
     for run in place.all_runs() {
         assert!(run.join("run.sqlite").exists() && !run.join("data").exists(), "{}", run.display());
     }

@@ -431,7 +431,7 @@ fn wrong_inputs_of_labs_are_refused_with_advice() {
     refused(&["lab", "up", "postgres://me@db/shop"], 2, "runs already");
     refused(&["lab", "up", "galera", "--nodes", "0"], 2, "nodes");
     refused(&["lab", "up", "redis", "--nodes", "99"], 2, "nodes");
-    refused(&["lab", "up", "redis", "--name", "../x"], 2, "is no name for a lab");
+    refused(&["lab", "up", "redis", "--name", "../x"], 2, "is not a valid name of a lab");
     refused(&["lab", "up", "redis", "--restart", "sometimes"], 2, "use never, on-failure, always");
     refused(&["lab", "up", "redis", "--dir", "/nowhere/at/all"], 8, "/nowhere/at/all");
     refused(&["lab", "up", "mariadb", "--nodes", "3"], 2, "topology");

@@ -70,7 +70,7 @@ fn an_action_that_cannot_be_is_refused_before_anything_is_started() {
     let place = Place::new();
     let refused = |plan: &str, text: &str| place.run(&["run", &place.plan(plan)]).expect(2).says(text);
     let on = |store: &str| PLAN.replace("STORE", store);
-    refused(&on("\"sqlite\""), "nothing can be done to the servers of sqlite");
+    refused(&on("\"sqlite\""), "Plimsoll cannot act on the servers of sqlite");
     refused(&on("\"postgres\""), "made alone takes no replicas");
     refused(&on("\"sqlite\"").replace("\"add\"", "\"explode\""), "explode");
     refused(&on("\"sqlite\"").replace("at = \"1s\", ", ""), "an action needs `at`");

@@ -29,9 +29,7 @@ fn with_too_little_memory_for_all_nodes_it_is_said_how_many_fit() {
     let little = format!("mount --bind {} /proc/meminfo", meminfo.display());
     let up = format!("lab up galera --nodes 3 --dir {}", base.path().display());
     let ran = run_in(&place, "-m", &little, &up).expect(12);
-    ran.says("3 servers of Galera take 390 MiB")
-        .says("300 MiB of memory are available")
-        .says("ask for 2 of them at most");
+    ran.says("3 servers of Galera take 390 MiB").says("300 MiB of memory are available").says("use at most 2 nodes");
     assert_nothing_is_in(base.path());
 }
 
@@ -61,6 +59,6 @@ fn a_server_that_never_gets_ready_is_given_up_with_what_it_said_last() {
         base.path().display()
     );
     let ran = place.run(&["run", &place.plan(&plan)]).expect(9);
-    ran.says("takes no connections after 2 s").says("still busy with nothing").says("`ready` says no");
+    ran.says("accepts no connections after 2 s").says("still busy with nothing").says("`ready` failed");
     assert_nothing_is_in(base.path());
 }

@@ -238,7 +238,7 @@ fn stopped_and_going(place: &Place, more: &[&str]) -> Ran {
 fn a_late_generator_marks_its_numbers_and_the_exit_code_follows_the_goals() {
     let place = Place::new();
     let with = |more: &[&str]| stopped_and_going(&place, more);
-    let ran = with(&[]).expect(0).says("PASS").says("the generator was").says("What is marked * is moved by it");
+    let ran = with(&[]).expect(0).says("PASS").says("the generator was").says("It affects the values marked *");
     assert!(p99(&ran.out, "nothing").ends_with(" *"), "p99 is not marked in {ran:?}");
     with(&["--goal", "p99=1h", "--goal", "errors=50%"]).expect(0).says("2 goals held");
     with(&["--goal", "p99=1ms"]).expect(11).says("UNDECIDED").says("cannot be told").says("the generator was");

@@ -57,7 +57,7 @@ fn a_limit_of_the_plans_own_is_kept_and_said_to_be_too_low() {
 fn too_few_file_descriptors_are_said_before_anything_is_started() {
     let place = Place::new();
     let ran = limited(&place, "ulimit -n 300", &kv("redis", "1000", &[])).expect(2);
-    let ran = ran.says("takes about 1,072 file descriptors, and there are 300 (by ulimit -n)");
+    let ran = ran.says("needs about 1,072 file descriptors, and 300 are available (by ulimit -n)");
     ran.says("ulimit -n 2048").says("LimitNOFILE=").says("at most 228 clients fit");
     assert!(place.all_runs().is_empty());
 }
@@ -92,7 +92,7 @@ fn check_says_what_a_plan_takes_and_refuses_what_does_not_fit() {
          [[phase]]\ndo = \"drive\"\nclients = 100\nmix = { read = 1 }\nfor = \"1s\"\n",
     );
     place.run(&["check", &plan]).expect(0).says("of memory, 124 threads, 264 file descriptors");
-    limited(&place, "ulimit -n 200", &["check", &plan]).expect(2).says("takes about 264 file descriptors");
+    limited(&place, "ulimit -n 200", &["check", &plan]).expect(2).says("needs about 264 file descriptors");
 }
 
 #[test]

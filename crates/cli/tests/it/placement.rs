@@ -79,9 +79,7 @@ fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
     run.0.kill().unwrap();
     run.0.wait().unwrap();
     assert_eq!(entries(&dir).len(), 1);
-    place
-        .run(&["drive", "kv", "--on", "null", "--mix", "read=1", "--ops", "1"])
-        .says("removed the data that the killed");
+    place.run(&["drive", "kv", "--on", "null", "--mix", "read=1", "--ops", "1"]).says("removed the data of the killed");
     assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
 }
 

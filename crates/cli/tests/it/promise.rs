@@ -177,7 +177,7 @@ fn what_cannot_lose_power_is_refused() {
     let cut = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\npower_cut = \"flush 3\"\n";
     let check = "[[phase]]\ndo = \"check\"\n";
     let unpowered = plan("disk = \"ext4\"", &format!("{cut}{check}"));
-    place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly behind it");
+    place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly after it");
     let power = "[[phase]]\ndo = \"power\"\n";
     let unsaid = plan("disk = \"ext4\", disk_flushes = \"ignored\"", &format!("{power}{check}"));
     place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");

@@ -184,7 +184,7 @@ fn what_is_wrong_in_a_request_is_said_where_it_stands_and_shows_no_secret() {
     };
     for (lines, words) in [
         ("headers = [\"Authorization Bearer s3cret\"]", "a header without a colon"),
-        ("headers = [\"Authorization: Bearer s3cret\"]\nexpect = 99", "`99` is no status"),
+        ("headers = [\"Authorization: Bearer s3cret\"]\nexpect = 99", "`99` is not a status"),
         ("body = \"@/nowhere/body\"", "the body `/nowhere/body` cannot be read"),
         ("path = \"/${id}\"", "nothing gives `id` a value"),
         ("take = { a = \"xpath:b\" }", "nothing that can be taken"),

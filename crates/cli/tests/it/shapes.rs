@@ -151,7 +151,7 @@ fn what_is_no_scenario_is_said() {
     plan += "[[phase]]\ndo = \"drive\"\ndurability = \"as-configured\"\nops = 10\n\
              [[phase.scenario]]\nname = \"a\"\nmix = { b = 1 }\n";
     let plan = place.plan(&plan);
-    place.run(&["run", &plan]).expect(2).says("the operation type `a/b` is called as if it were of the scenario `a`");
+    place.run(&["run", &plan]).expect(2).says("the operation type `a/b` has the name of one of the scenario `a`");
     let line = ["line", "kv", "--on", "redis", "--goal", "p99=5ms", "--scenario", "r mix=read"];
     place.run(&line).expect(2).says("a load line is that of one load");
 }

@@ -23,7 +23,7 @@ fn what_a_workload_cannot_be_made_of_is_said_with_advice() {
     place
         .run(&["drive", "ldap", "--on", "ldap", "--set", "dn=nonsense", "--mix", "search=1"])
         .expect(2)
-        .says("`nonsense` is no DN")
+        .says("`nonsense` is not a DN")
         .says("→ write it as uid=user.{},ou=People");
 }
 
@@ -206,7 +206,7 @@ fn drive_writes_its_options_down_as_a_plan() {
 fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
     let place = Place::new();
     for (options, words) in [
-        ("kv --on sqlite --no-load --mix read=1", "a sqlite of this run's own starts empty"),
+        ("kv --on sqlite --no-load --mix read=1", "a new sqlite starts empty"),
         ("kv --on sqlite --pin 77 --mix read=1", "`pin`: there is no processor 77 here"),
         ("kv --on redis --server-pin 1025 --mix read=1", "`server_pin`: there is no processor 1025 here"),
         ("tpcb --on sqlite --depth 2", "a depth of 2 would mix"),

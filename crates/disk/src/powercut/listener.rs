@@ -47,8 +47,8 @@ fn open(path: &Path) -> Result<(File, u64), StoreError> {
     let mut first = Vec::new();
     at(place, Read::by_ref(&mut file).take(4).read_to_end(&mut first))?;
     if !first.is_empty() && first != b"run " {
-        let what = format!("{} is something else than a file of acknowledgements", path.display());
-        return Err(StoreError::usage(what).next("name another file, or one that is not there yet"));
+        let what = format!("{} is not a file of acknowledgements", path.display());
+        return Err(StoreError::usage(what).next("name another file, or a new one"));
     }
     // Its name has to survive, too.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -111,8 +111,8 @@ impl Listener {
         let (file, length) = &mut *held;
         *length += line.len() as u64 + 1;
         if *length > FILE_BYTES {
-            let what = format!("{} has come to 1 GiB", self.path.display());
-            return Err(StoreError::new(StoreErrorKind::DiskFull, what).next("go on with another file"));
+            let what = format!("{} has reached 1 GiB", self.path.display());
+            return Err(StoreError::new(StoreErrorKind::DiskFull, what).next("use another file"));
         }
         let written = file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_data());
         written.map_err(|error| failed(self.path.display(), &error))
@@ -161,9 +161,9 @@ impl<'a> Writer<'a> {
     }
 
     fn attend(&mut self, told: &(dyn Fn(&str) + Sync)) -> Result<(), Ended> {
-        let Some(hello) = self.line()? else { return Err(Ended::Refused("nothing was said".to_owned())) };
+        let Some(hello) = self.line()? else { return Err(Ended::Refused("no greeting was sent".to_owned())) };
         let run = hello.strip_prefix(HELLO).and_then(|rest| Run::parse(rest.trim_start()));
-        let Some(run) = run else { return self.refuse("this is no writer of `plimsoll sync --report-to`") };
+        let Some(run) = run else { return self.refuse("this is not a writer of `plimsoll sync --report-to`") };
         self.listener.keep(&format!("run {run}"))?;
         self.answer("ok")?;
         told(&format!("{}: run {:016x} begins", self.from, run.id));
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
                 match line.parse() {
                     _ if line == "end" => ended = true,
                     Ok(number) if number > newest && !ended => newest = number,
-                    _ => return self.refuse("a number larger than the one before is wanted"),
+                    _ => return self.refuse("the number must be larger than the one before"),
                 }
                 next = if self.lines.buffer().contains(&b'\n') { self.line()? } else { None };
             }
@@ -195,7 +195,7 @@ impl<'a> Writer<'a> {
             }
             if ended {
                 self.listener.keep(&format!("end {:016x}", run.id))?;
-                told(&format!("{}: run {:016x} ends in good order after block {last}", self.from, run.id));
+                told(&format!("{}: run {:016x} ended after block {last}", self.from, run.id));
                 return Ok(());
             }
         }
@@ -211,7 +211,7 @@ impl<'a> Writer<'a> {
                     let line = std::mem::take(&mut self.line);
                     return match String::from_utf8(line) {
                         Ok(line) => Ok(Some(line)),
-                        Err(_) => self.refuse("text is wanted"),
+                        Err(_) => self.refuse("the line must be text"),
                     };
                 }
                 Ok(_) if self.line.len() >= LINE_BYTES => return self.refuse("the line is too long"),

@@ -77,7 +77,7 @@ pub fn verify(parent: &Path, file: &Path) -> Result<Vec<Found>, StoreError> {
     }
     let text = at(file.display(), fs::read(file))?;
     let kept = parsed(&text).map_err(|line| {
-        StoreError::usage(format!("{}: line {line} is no acknowledgement", file.display()))
+        StoreError::usage(format!("{}: line {line} is not an acknowledgement", file.display()))
             .next("name the file that `plimsoll sync --listen` wrote")
     })?;
     if kept.is_empty() {

@@ -60,7 +60,7 @@ pub fn report(
     let begun = stream.write_all(format!("{HELLO} {run}\n").as_bytes()).and_then(|()| answer(&mut answers));
     match begun {
         Ok(line) if line == "ok" => {}
-        Ok(line) => return Err(StoreError::broken(format!("{to} is no listener of ours")).detail(line)),
+        Ok(line) => return Err(StoreError::broken(format!("{to} is not a listener of `plimsoll sync`")).detail(line)),
         Err(error) => return Err(gone(to, &error)),
     }
     let wire = Wire::default();

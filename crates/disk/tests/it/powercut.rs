@@ -139,7 +139,7 @@ fn the_listeners_file_may_end_within_a_line_and_must_otherwise_make_sense() {
         fs::write(cut.file(), format!("{text}{wrong}\n{text}")).unwrap();
         let error = verify(&cut.disk(), &cut.file()).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Usage);
-        assert!(error.what.contains(&format!("line {} is no acknowledgement", lines + 1)), "{wrong}: {error}");
+        assert!(error.what.contains(&format!("line {} is not an acknowledgement", lines + 1)), "{wrong}: {error}");
     }
 }
 

@@ -201,7 +201,7 @@ fn works(
                 }
                 let link = Link::new(wire, place);
                 if link.is_branched && spec.reconnect.is_some() {
-                    let what = "a session with several connections is not opened anew: leave out `reconnect`";
+                    let what = "sessions with several connections cannot be reopened: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));
                 }
                 links[worker].push(link);

@@ -269,7 +269,7 @@ impl WorkerCore {
                 track.steps.failure(&mut tracks.end);
             }
             if tracks.end.code.is_empty() {
-                tracks.end.fail(outcome, "steps", "its own steps ended it so, and say no reason");
+                tracks.end.fail(outcome, "steps", "its own steps ended it so, without a reason");
             }
             self.errors.note(outcome, &tracks.end);
         }

@@ -208,9 +208,9 @@ fn a_generator_that_pauses_of_the_machine_make_late_says_so_and_for_how_long() {
     ends.store(true, SeqCst);
     spinner.join().unwrap();
     let late = driven.result.late.expect("its worker stood still for an eighth of the time");
-    let machine = late.contains(", because the machine stood still for ") && late.contains("and a worker waited ");
+    let machine = late.contains(", because the machine paused for ") && late.contains("and a worker waited ");
     // Beside other programs its worker may wait for longer than it is paused.
-    assert!(machine || late.contains(" in all for a processor that others had"), "{late}");
+    assert!(machine || late.contains(" in total for a processor that other threads used"), "{late}");
 }
 
 #[test]
@@ -395,6 +395,6 @@ fn where_real_time_priority_is_refused_it_is_said_and_nothing_is_called_a_pause(
     let refused = refused.join();
     limit_to(before);
     let words = refused.unwrap().unwrap_err();
-    assert!(words.starts_with("pauses of the machine are not told apart here: no real-time priority ("), "{words}");
+    assert!(words.starts_with("pauses of the machine are not recorded here: no real-time priority ("), "{words}");
     assert!(words.ends_with("); give CAP_SYS_NICE or run as root"), "{words}");
 }

@@ -1,4 +1,4 @@
-//! What a cluster needs before it begins: memory, ports, and a secret of its nodes.
+//! Resources that a cluster needs before it begins: memory, ports, and a secret shared by its nodes.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::{ServerSpec, StoreError, StoreErrorKind};
 
-/// Bytes of what only the nodes and we know.
+/// Length of the secret that only the nodes and Plimsoll know.
 const SECRET_BYTES: usize = 24;
 
-/// Says no to more nodes than there is memory for.
+/// Returns an error if there is not enough memory for the nodes.
 pub(super) fn fits(spec: ServerSpec) -> Result<(), StoreError> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -28,22 +28,21 @@ pub(super) fn fits(spec: ServerSpec) -> Result<(), StoreError> {
         mib(available)
     );
     let fitting = available / spec.memory_bytes;
-    Err(StoreError::new(StoreErrorKind::Exhausted, what)
-        .next(format!("ask for {fitting} of them at most, or free memory")))
+    Err(StoreError::new(StoreErrorKind::Exhausted, what).next(format!("use at most {fitting} nodes, or free memory")))
 }
 
-/// Ports that clusters of this process have. Nobody listens on that of a server that was killed, until it is started again.
+/// Ports of clusters of this process. The port of a killed server stays reserved until its next start.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 fn given() -> MutexGuard<'static, BTreeSet<u16>> {
     GIVEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ports of the loopback interface that nobody listens on, and that no other cluster has, until they are given back.
+/// Returns free ports of the loopback interface. They stay reserved until they are given back.
 pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
     let mut given = given();
     let mut find = || {
-        // All are held until all are known, so that none is found twice, of others' either.
+        // All are held until all are known, so that no other cluster finds the same port.
         let (mut held, mut ports) = (Vec::new(), Vec::new());
         while ports.len() < count {
             let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -59,7 +58,7 @@ pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
     find().map_err(|error: std::io::Error| StoreError::io("looking for free ports of 127.0.0.1", &error))
 }
 
-/// Nobody needs `ports` any more.
+/// Gives back `ports` that [`free_ports`] reserved.
 pub(super) fn give_back(ports: &[u16]) {
     given().retain(|port| !ports.contains(port));
 }
@@ -67,7 +66,7 @@ pub(super) fn give_back(ports: &[u16]) {
 pub(super) fn secret() -> Result<String, StoreError> {
     let mut bytes = [0; SECRET_BYTES];
     getrandom::fill(&mut bytes)
-        .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("no random bytes to be had: {error}")))?;
+        .map_err(|error| StoreError::new(StoreErrorKind::Broken, format!("cannot get random bytes: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

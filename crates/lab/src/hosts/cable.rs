@@ -19,31 +19,31 @@ use plimsoll_core::StoreError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
 
-/// Longest delay and jitter that a link may have.
+/// Longest delay and jitter of a link.
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// A frame is dropped that would wait longer than this for the link to have sent those before it.
+/// Longest time that a frame waits for earlier frames to be sent; a frame that would wait longer is dropped.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
-/// Most bytes on the way in one direction; frames beyond are dropped.
+/// Most bytes in transit in one direction; further frames are dropped.
 const UNDERWAY_BYTES_MAX: usize = 64 << 20;
 /// Buffer of a packet socket in the kernel.
 const SOCKET_BYTES: usize = 8 << 20;
-/// `struct virtio_net_hdr`, which says what of a frame's checksums is still to be calculated.
+/// Length of `struct virtio_net_hdr`, which tells which checksums of a frame are still to be calculated.
 const OFFLOAD_BYTES: usize = 10;
 /// The largest frame, with its offload header.
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
-/// Frames that are read from one side before the other has its turn.
+/// Number of frames that are read from one side before the other gets its turn.
 const BATCH: usize = 64;
 
-/// What a link between a host and the bridge does to frames, in each of both directions. The default does nothing.
+/// Link between a host and the bridge, applied to frames in each direction. The default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Link {
-    /// How long a frame is on its way, one way.
+    /// Delay of a frame in one direction.
     pub delay: Duration,
-    /// A frame's delay is up to this much shorter or longer, each by the same chance. Frames keep their order.
+    /// Largest deviation of a frame's delay, uniformly distributed. Frames keep their order.
     pub jitter: Duration,
-    /// Share of frames that are lost, 0 to 1.
+    /// Share of frames that are lost, from 0 to 1.
     pub loss: f64,
-    /// Bits a second, Ethernet header included. Up to 100 ms of frames wait, more are dropped.
+    /// Bits a second, including Ethernet headers. Up to 100 ms of frames are queued; further frames are dropped.
     pub rate_bits_per_s: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl std::fmt::Display for Link {
 
 impl Link {
     /// # Errors
-    /// `Usage` where there can be no such link.
+    /// `Usage` if the link is not valid.
     pub fn check(&self) -> Result<(), StoreError> {
         let wrong = if self.delay > DELAY_MAX {
             format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
@@ -75,7 +75,7 @@ impl Link {
         } else if !(0.0..=1.0).contains(&self.loss) {
             format!("a link's loss is a share from 0 to 1, not {}", self.loss)
         } else if self.rate_bits_per_s == Some(0) {
-            "a link's rate is at least 1 bit/s, not 0: to cut it, say a loss of 1".to_owned()
+            "a link's rate is at least 1 bit/s, not 0: to cut it, set a loss of 1".to_owned()
         } else {
             return Ok(());
         };
@@ -83,7 +83,7 @@ impl Link {
     }
 }
 
-/// The thread of a link. It ends with this value.
+/// Thread of a link. It ends with this value.
 pub(super) struct Cable {
     link: Arc<Mutex<Link>>,
     stop: Arc<OwnedFd>,
@@ -91,7 +91,7 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    /// Carries frames between two interfaces of the network namespace `place`.
+    /// Starts carrying frames between two interfaces of the network namespace `place`.
     pub(super) fn lay(place: OwnedFd, ends: [String; 2], link: Link) -> io::Result<Self> {
         let link = Arc::new(Mutex::new(link));
         let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -117,7 +117,7 @@ impl Cable {
         Ok(cable)
     }
 
-    /// Frames that come from now on have this link.
+    /// Sets the link for frames that arrive from now on.
     pub(super) fn set(&self, link: Link) {
         *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
     }
@@ -132,16 +132,16 @@ impl Drop for Cable {
     }
 }
 
-/// A packet socket on an interface of the calling thread's network namespace.
+/// Opens a packet socket on an interface of the calling thread's network namespace.
 fn open(interface: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // Protocol 0: nothing arrives before it is bound to its interface.
+    // With protocol 0 no frame arrives before the socket is bound to its interface.
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES);
     let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BYTES);
     for option in [libc::PACKET_VNET_HDR, libc::PACKET_IGNORE_OUTGOING] {
         let on: libc::c_int = 1;
-        // SAFETY: the kernel reads one int from where one is.
+        // SAFETY: the kernel reads one int from a valid address.
         let refused = unsafe {
             let length = size_of_val(&on) as libc::socklen_t;
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length)
@@ -159,7 +159,7 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
         sll_halen: 0,
         sll_addr: [0; 8],
     };
-    // SAFETY: the kernel reads one address from where one is.
+    // SAFETY: the kernel reads one address structure from a valid address.
     let refused = unsafe {
         let length = size_of_val(&address) as libc::socklen_t;
         libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
@@ -167,13 +167,13 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
     if refused != 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
-/// Carries frames until `stop` says so, or an interface is gone.
+/// Carries frames until `stop` is signalled, or an interface is gone.
 fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
-    // Otherwise a thread is woken up to 50 µs late.
+    // Otherwise the kernel wakes the thread up to 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let [one, other] = sockets;
-    let mut chance = Chance::new();
-    let mut ways = [(Way::default(), one, other), (Way::default(), other, one)];
+    let mut chance = RandomNumbers::new();
+    let mut ways = [(LinkDirection::default(), one, other), (LinkDirection::default(), other, one)];
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {
         let now = Instant::now();
@@ -196,7 +196,7 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => way.take(&buffer[..length], &link, Instant::now(), &mut chance),
                     Err(rustix::io::Errno::AGAIN) => break,
-                    // An interface that is down for a moment says so once.
+                    // An interface that is down for a moment returns this once.
                     Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::INTR) => {}
                     Err(_) => return,
                 }
@@ -205,19 +205,19 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     }
 }
 
-/// One direction of a link.
+/// State of a link in a single direction.
 #[derive(Default)]
-struct Way {
-    /// Frames underway, and when each arrives.
+struct LinkDirection {
+    /// Frames in transit, with the arrival time of each.
     underway: VecDeque<(Instant, Box<[u8]>)>,
     bytes: usize,
-    /// When the link has sent what it was given.
+    /// Time when the link has sent all frames that it accepted.
     sent: Option<Instant>,
 }
 
-impl Way {
-    /// Puts a frame on its way, or loses it.
-    fn take(&mut self, frame: &[u8], link: &Link, now: Instant, chance: &mut Chance) {
+impl LinkDirection {
+    /// Accepts a frame, or loses it.
+    fn take(&mut self, frame: &[u8], link: &Link, now: Instant, chance: &mut RandomNumbers) {
         if chance.share() < link.loss || self.bytes + frame.len() > UNDERWAY_BYTES_MAX {
             return;
         }
@@ -238,27 +238,27 @@ impl Way {
         self.underway.push_back((arrives, frame.into()));
     }
 
-    /// Hands over what has arrived, and returns when the next does.
+    /// Sends the frames that have arrived, and returns the next arrival time.
     fn send(&mut self, to: &OwnedFd, now: Instant) -> Option<Instant> {
         while self.underway.front().is_some_and(|(arrives, _)| *arrives <= now) {
             let Some((_, frame)) = self.underway.pop_front() else { break };
             self.bytes -= frame.len();
-            // A full queue loses frames, as in any switch.
+            // A full queue drops frames, as in any switch.
             let _ = rustix::net::send(to, &frame, SendFlags::empty());
         }
         self.underway.front().map(|(arrives, _)| *arrives)
     }
 }
 
-/// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
-struct Chance(u64);
+/// Random number generator: SplitMix64 (Steele, Lea and Flood, 2014).
+struct RandomNumbers(u64);
 
-impl Chance {
+impl RandomNumbers {
     fn new() -> Self {
         Self(getrandom::u64().unwrap_or(1))
     }
 
-    /// The next, from 0 up to but not 1.
+    /// Returns the next number, from 0 to below 1.
     fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;

@@ -1,4 +1,4 @@
-//! One network namespace without a name.
+//! A network namespace without a name.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::sync::OnceLock;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
-/// The calling thread's network namespace.
+/// Path of the calling thread's network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// The namespace in which this process was started.
+/// Namespace in which this process was started.
 static HOME: OnceLock<File> = OnceLock::new();
 
 thread_local! {
-    /// How many [`Entered`] of this thread there are.
+    /// Number of [`NamespaceGuard`] values of this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -25,11 +25,11 @@ thread_local! {
 pub(super) struct Namespace(File);
 
 impl Namespace {
-    /// A new one, in which `furnish` is called.
+    /// Makes a namespace and calls `furnish` in it.
     pub(super) fn make<T: Send>(furnish: impl FnOnce() -> io::Result<T> + Send) -> io::Result<(Self, T)> {
-        // The thread that is in it ends: no other is ever where it does not expect to be.
+        // The thread that enters it ends, so no other thread is ever in an unexpected namespace.
         let made = || {
-            // SAFETY: only the network is another one for this thread, and no file is shared less than before.
+            // SAFETY: only this thread's network changes, and no file becomes less shared than before.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)? };
             Ok((Self(File::open(OWN)?), furnish()?))
         };
@@ -39,7 +39,7 @@ impl Namespace {
         })
     }
 
-    /// That of another process.
+    /// Opens the namespace of another process.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
@@ -48,37 +48,38 @@ impl Namespace {
         self.0.as_fd()
     }
 
-    /// Where another process of this user opens it.
+    /// Returns the path under which another process of this user can open the namespace.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
 
-    /// Has the calling thread in it until the value is dropped.
-    pub(super) fn enter(&self) -> io::Result<Entered> {
+    /// Moves the calling thread into the namespace until the guard is dropped.
+    pub(super) fn enter(&self) -> io::Result<NamespaceGuard> {
         if HOME.get().is_none() {
-            // Whoever comes first is there still.
+            // The first thread to get here is still in the namespace of the start.
             let _ = HOME.set(File::open(OWN)?);
         }
         go_into(self.file())?;
         DEPTH.set(DEPTH.get() + 1);
-        Ok(Entered(PhantomData))
+        Ok(NamespaceGuard(PhantomData))
     }
 }
 
-/// A thread that is in a host's network. With the last one of a thread it goes back to where the process was started.
-pub struct Entered(PhantomData<*const ()>);
+/// Guard of a thread that is in a host's network. Dropping a thread's last guard moves it back to the namespace in
+/// which the process was started.
+pub struct NamespaceGuard(PhantomData<*const ()>);
 
-impl Drop for Entered {
+impl Drop for NamespaceGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
         if let Some(home) = HOME.get().filter(|_| DEPTH.get() == 0) {
-            // Who could go into one may go into the other.
+            // Cannot fail for lack of privilege: the thread had it when it entered.
             let _ = go_into(home.as_fd());
         }
     }
 }
 
-/// Has the calling thread in this network namespace.
+/// Moves the calling thread into this network namespace.
 pub(crate) fn go_into(namespace: BorrowedFd<'_>) -> io::Result<()> {
     rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).map_err(Into::into)
 }

@@ -1,5 +1,5 @@
-//! What is asked of the kernel about interfaces and addresses, over rtnetlink (rtnetlink(7)): few kinds of message, written
-//! by hand, since the libraries for it bring a runtime or the whole protocol.
+//! Configuration of interfaces and addresses over rtnetlink (rtnetlink(7)). The few kinds of message are written by
+//! hand: libraries for them bring a runtime or the whole protocol.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -7,23 +7,23 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice};
 
-/// Bytes of a message's head (`nlmsghdr`).
+/// Length of a message's header (`nlmsghdr`).
 const HEAD_BYTES: usize = 16;
 /// Attributes begin and end at multiples of this.
 const ALIGNMENT: usize = 4;
 /// `VETH_INFO_PEER`, of `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
 
-/// A socket that speaks of the interfaces in the network namespace in which it was made.
+/// A socket that configures interfaces in the network namespace in which it was made.
 pub(super) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
-    /// One for the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     pub(super) fn open() -> io::Result<Self> {
-        // `NETLINK_ROUTE` is protocol 0, which is none said.
+        // `NETLINK_ROUTE` is protocol 0, the default.
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         Ok(Self { socket, sequence: 0 })
     }
@@ -44,7 +44,7 @@ impl Netlink {
             message.text(libc::IFLA_INFO_KIND, "veth");
             message.nested(libc::IFLA_INFO_DATA, |message| {
                 message.nested(VETH_INFO_PEER, |message| {
-                    // It cannot be at work before it has its peer.
+                    // An interface cannot be up before it has its peer.
                     message.interface(0, false);
                     message.text(libc::IFLA_IFNAME, peer);
                     message.attribute(libc::IFLA_NET_NS_FD, &other.as_raw_fd().to_ne_bytes());
@@ -54,7 +54,7 @@ impl Netlink {
         self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Has an interface at work.
+    /// Sets an interface up.
     pub(super) fn set_up(&mut self, name: &str) -> io::Result<()> {
         let message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         self.ask(message, 0)
@@ -67,14 +67,14 @@ impl Netlink {
         self.ask(message, 0)
     }
 
-    /// Has an interface be no port of any bridge.
+    /// Removes an interface from its bridge.
     pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
         let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
         self.ask(message, 0)
     }
 
-    /// How many frames an interface takes as one, for which its user leaves the work of cutting to it.
+    /// Sets the number of segments that an interface accepts as one frame and splits itself.
     pub(super) fn set_segments_max(&mut self, name: &str, count: u32) -> io::Result<()> {
         let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_GSO_MAX_SEGS, &count.to_ne_bytes());
@@ -119,7 +119,7 @@ impl Netlink {
     }
 }
 
-/// A message without the fields of its head that are known when it is sent.
+/// A message without the header fields that are set on sending.
 struct Message(Vec<u8>);
 
 impl Message {
@@ -129,14 +129,14 @@ impl Message {
         Self(bytes)
     }
 
-    /// One about the interface with this index, 0 where it has none yet.
+    /// Starts a message about the interface with this index; 0 if it has none yet.
     fn link(kind: u16, index: u32, is_up: bool) -> Self {
         let mut message = Self::new(kind);
         message.interface(index, is_up);
         message
     }
 
-    /// `ifinfomsg`: family, type, index, flags, which of them are meant.
+    /// Appends an `ifinfomsg`: family, type, index, flags, and the mask of flags to change.
     fn interface(&mut self, index: u32, is_up: bool) {
         let up = if is_up { libc::IFF_UP as u32 } else { 0 };
         self.0.extend([0; 4]);
@@ -152,7 +152,7 @@ impl Message {
         self.nested(kind, |message| message.0.extend(bytes));
     }
 
-    /// An attribute of what `fill` appends.
+    /// Appends an attribute that contains what `fill` appends.
     fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let start = self.0.len();
         self.0.extend([0; 4]);

@@ -1,4 +1,4 @@
-//! The process that holds a lab: answers what is asked, and starts again what has ended by itself.
+//! The process that holds a lab: answers requests, and restarts nodes that have ended by themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,92 +15,92 @@ use rustix::process::Pid;
 
 use super::long::Long;
 use super::request::{Act, Answer, HostStatus, LabStatus, NodeState, NodeStatus, Request};
-use super::{ANSWER_BOUND, Entry};
-use crate::cluster::{Cluster, ClusterHandle, Seen};
-use crate::limits::Met;
+use super::{ANSWER_BOUND, LabDirectory};
+use crate::cluster::{Cluster, ClusterHandle, ServerState};
+use crate::limits::LimitUsage;
 use crate::orphans::works_in;
 
-/// Between two looks at the nodes, and at who wants something.
+/// Time between two checks of nodes and connections.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest request.
+/// Length of the longest request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
-/// How long a node that has ended is left alone: at first, and at most.
+/// Time before a node that has ended is restarted: at first, and at most.
 const BACK_OFF: Duration = Duration::from_millis(250);
 const BACK_OFF_MAX: Duration = Duration::from_secs(8);
-/// A node that has ended more often than so, within this time, is left to somebody.
+/// A node that has ended this often within this time is not restarted any more.
 const RESTARTS_MAX: usize = 5;
 const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 
 plimsoll_core::words! {
-    /// When a node is started again that has ended by itself.
+    /// Policy for restarting a node that has ended by itself.
     pub enum Restart {
-        /// Never: it is left as it is.
+        /// Never restarts a node.
         Never = "never",
-        /// Where it failed: it was killed, or said so by its exit status.
+        /// Restarts a node that was killed or exited with a status other than 0.
         OnFailure = "on-failure",
-        /// However it ended.
+        /// Restarts a node whatever its exit status.
         Always = "always",
     }
 }
 
-/// What is said of a lab, and how it is kept.
-pub struct About {
-    /// The store's name, and what it was called when the lab was made.
+/// Description of a lab for its status, and its restart policy.
+pub struct LabDescription {
+    /// Name of the store, and the name that the user gave when the lab was made.
     pub store: String,
     /// See `store`.
     pub made_as: String,
-    /// The store's parameters.
+    /// Parameters of the store.
     pub params: BTreeMap<String, ParamValue>,
-    /// The servers' version.
+    /// Version of the servers.
     pub version: String,
-    /// When a node is started again.
+    /// Policy for restarting nodes.
     pub restart: Restart,
-    /// Where the server is reached, where a plan describes it.
+    /// URL of a server that a plan describes.
     pub url: Option<String>,
 }
 
-/// What is known of a node beside its server.
+/// Supervision of one node.
 #[derive(Clone, Default)]
-struct Kept {
-    /// Somebody has stopped it, or has it stand still.
+struct NodeSupervision {
+    /// State that a command put the node in: stopped, killed or paused.
     by_command: Option<NodeState>,
-    /// When it was started again.
+    /// Recent restarts.
     restarts: Vec<Instant>,
     restart_count: u32,
-    /// When it is next.
+    /// Time of the next restart.
     next: Option<Instant>,
-    /// It is being started.
+    /// True while the node is being started.
     starts: bool,
-    /// It ended so, and nobody starts it.
+    /// Reason why the node is not restarted any more.
     given_up: Option<String>,
 }
 
 struct Holder {
     name: String,
-    about: About,
+    about: LabDescription,
     since_unix_ns: u64,
     cluster: ClusterHandle,
-    kept: Mutex<BTreeMap<usize, Kept>>,
+    kept: Mutex<BTreeMap<usize, NodeSupervision>>,
     long: Long,
-    /// Somebody wants the end; whoever asked for it hears of it when it has come.
+    /// Set by a request for the end. The clients in `waiting` receive the reply after the end.
     is_ending: AtomicBool,
     waiting: Mutex<Vec<UnixStream>>,
 }
 
-/// Holds `cluster` as the lab of `entry` until somebody asks for its end, or `stop` is set; then ends it. `stands` is told
-/// how it is when it answers.
+/// Holds `cluster` as the lab of `directory` until a request or `stop` ends it. `stands` receives the status when the
+/// lab answers requests.
 ///
 /// # Errors
-/// What could not be ended or removed.
+/// Errors of ending or removing.
 pub fn hold(
     cluster: Cluster,
-    entry: Entry,
-    about: About,
+    directory: LabDirectory,
+    about: LabDescription,
     stop: &AtomicBool,
     stands: impl FnOnce(&LabStatus),
 ) -> Result<(), StoreError> {
     let holder = Arc::new(Holder {
-        name: entry.name().to_owned(),
+        name: directory.name().to_owned(),
         about,
         since_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
         cluster: cluster.handle(),
@@ -109,16 +109,16 @@ pub fn hold(
         is_ending: AtomicBool::new(false),
         waiting: Mutex::default(),
     });
-    let at = |error: std::io::Error| StoreError::io(entry.directory().display(), &error);
-    entry.listener.set_nonblocking(true).map_err(at)?;
+    let at = |error: std::io::Error| StoreError::io(directory.directory().display(), &error);
+    directory.listener.set_nonblocking(true).map_err(at)?;
     let watching = Arc::clone(&holder);
-    // Without it nothing is said of what runs long.
+    // Without this thread the status does not list long-running operations.
     let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(move || watching.watch());
     stands(&holder.status()?);
     while !stop.load(Ordering::SeqCst) && !holder.is_ending.load(Ordering::SeqCst) {
-        while let Ok((socket, _)) = entry.listener.accept() {
+        while let Ok((socket, _)) = directory.listener.accept() {
             let holder = Arc::clone(&holder);
-            // One that cannot be had a thread for is closed, which its client hears.
+            // If no thread can be created, the connection is closed, and the client sees end of file.
             let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(move || holder.serve(socket));
         }
         holder.look_after();
@@ -133,7 +133,7 @@ pub fn hold(
         Ok(()) => Answer::Done,
         Err(error) => Answer::Failed(error.clone().into()),
     };
-    drop(entry);
+    drop(directory);
     for mut socket in std::mem::take(&mut *holder.waiting.lock().unwrap_or_else(PoisonError::into_inner)) {
         say(&mut socket, &answer);
     }
@@ -141,7 +141,7 @@ pub fn hold(
 }
 
 fn say(socket: &mut UnixStream, answer: &Answer) {
-    // Who has gone does not hear it.
+    // A client that has gone does not receive the reply.
     if let Ok(mut line) = serde_json::to_vec(answer) {
         line.push(b'\n');
         let _ = socket.write_all(&line);
@@ -149,12 +149,12 @@ fn say(socket: &mut UnixStream, answer: &Answer) {
 }
 
 impl Holder {
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<usize, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<usize, NodeSupervision>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn serve(&self, mut socket: UnixStream) {
-        // Accepted sockets are as the listener is.
+        // Accepted sockets inherit non-blocking mode from the listener.
         let _ = socket.set_nonblocking(false);
         let _ = socket.set_read_timeout(Some(ANSWER_BOUND));
         let mut line = String::new();
@@ -168,7 +168,7 @@ impl Holder {
                 return;
             }
             Ok(request) => self.answer(request),
-            Err(error) => Err(StoreError::usage(format!("a lab was asked what is no question: {error}"))),
+            Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))),
         };
         say(&mut socket, &answered.unwrap_or_else(|error| Answer::Failed(error.into())));
     }
@@ -206,7 +206,7 @@ impl Holder {
     fn act(&self, act: Act, nodes: Nodes) -> Result<(), StoreError> {
         match act {
             Act::Check => return self.cluster.check(nodes),
-            // Before it is done, so that nobody starts meanwhile what is to stay away.
+            // Noted before the command, so that no restart happens meanwhile.
             Act::Kill => self.meant(nodes, Some(NodeState::Killed)),
             Act::Stop => self.meant(nodes, Some(NodeState::Stopped)),
             Act::Pause => self.meant(nodes, Some(NodeState::Paused)),
@@ -226,24 +226,27 @@ impl Holder {
         done.map(drop)
     }
 
-    /// Notes what somebody wants of nodes: to be so, or to run.
+    /// Notes the state that a command put nodes in; `None` if they are to run.
     fn meant(&self, nodes: Nodes, by_command: Option<NodeState>) {
         let mut kept = self.kept();
         for node in self.cluster.nodes() {
             if nodes == Nodes::All || nodes == Nodes::One(node.number) {
                 let entry = kept.entry(node.number).or_default();
-                *entry = Kept { by_command, restart_count: entry.restart_count, ..Kept::default() };
+                *entry =
+                    NodeSupervision { by_command, restart_count: entry.restart_count, ..NodeSupervision::default() };
             }
         }
     }
 
-    /// Starts again what has ended by itself, when it is time.
+    /// Restarts nodes that have ended by themselves, when their time has come.
     fn look_after(self: &Arc<Self>) {
         for node in self.cluster.nodes() {
             let number = node.number;
-            // A node that something is being done to is looked at next time.
-            let Ok(Some(Seen { ended: Some((ending, error)), .. })) = self.cluster.seen(number) else { continue };
-            // Held to the end: who is started says that it has been only afterwards.
+            // A node with an operation in progress is checked next time.
+            let Ok(Some(ServerState { ended: Some((ending, error)), .. })) = self.cluster.server_state(number) else {
+                continue;
+            };
+            // Locked until the restart is noted.
             let mut kept = self.kept();
             let entry = kept.entry(number).or_default();
             if entry.by_command.is_some() || entry.given_up.is_some() || entry.starts {
@@ -280,14 +283,15 @@ impl Holder {
     }
 
     fn start_again(&self, number: usize) {
-        // Where it does not start it has ended again, and is seen so next time.
+        // A node that does not start has ended again, which the next check finds.
         let _ = self.cluster.start(Nodes::One(number));
         if let Some(entry) = self.kept().get_mut(&number) {
             entry.starts = false;
         }
     }
 
-    /// Looks at what runs long until the lab ends. Nodes that stand still or are away are not asked, until they are started.
+    /// Looks for long-running operations until the lab ends. Paused and stopped nodes are not asked until they are
+    /// started.
     fn watch(&self) {
         self.long.follow(&self.cluster, |number| {
             if self.cluster.starting().contains_key(&number) {
@@ -319,14 +323,14 @@ impl Holder {
     fn node(&self, node: &Node) -> Result<NodeStatus, StoreError> {
         let number = node.number;
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
-        let seen = self.cluster.seen(number)?;
+        let seen = self.cluster.server_state(number)?;
         let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
         let ended = ended.map(|(_, error)| error.to_string());
         let starts = self.cluster.starting().contains_key(&number);
         let state = match (&kept, &ended) {
             (_, None) if starts => NodeState::Starting,
-            (Kept { by_command: Some(state), .. }, _) => *state,
-            (Kept { given_up: Some(_), .. }, _) => NodeState::Maintenance,
+            (NodeSupervision { by_command: Some(state), .. }, _) => *state,
+            (NodeSupervision { given_up: Some(_), .. }, _) => NodeState::Maintenance,
             (_, Some(_)) => NodeState::Restarting,
             _ => NodeState::Running,
         };
@@ -348,13 +352,13 @@ impl Holder {
             processor_s,
             memory_bytes,
             limits: node.limits.clone(),
-            throttled_s: Met::of(&directory).throttled_s,
+            throttled_s: LimitUsage::of(&directory).throttled_s,
             link: self.cluster.link(number)?,
         })
     }
 }
 
-/// Processor time and resident memory of all processes that work below `directory` (proc_pid_stat(5)).
+/// Returns processor time and resident memory of all processes that work below `directory` (proc_pid_stat(5)).
 fn used_by(directory: &Path) -> (f64, u64) {
     let (mut ticks, mut pages) = (0u64, 0u64);
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -363,7 +367,7 @@ fn used_by(directory: &Path) -> (f64, u64) {
             continue;
         }
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name before the last bracket may hold anything. Fields 14, 15 and 24 are user, system, pages.
+        // The name before the last bracket may contain any character. Fields 14, 15 and 24 are user, system, pages.
         let fields: Vec<&str> = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
         let field = |number: usize| fields.get(number - 3).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
         ticks += field(14) + field(15);

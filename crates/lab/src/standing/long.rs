@@ -1,7 +1,7 @@
-//! What runs long in a lab: looked at when somebody asks, and once a second while there is something.
+//! Long-running operations of a lab: looked for on request, and once a second while there are any.
 //!
-//! Servers that are measured are asked nothing meanwhile. Who asks gets what was seen last after [`ASK_BOUND`] at the latest,
-//! whether the servers have answered or not.
+//! Servers under measurement are not asked otherwise. A request is answered after at most [`ASK_BOUND`], with the
+//! latest result if the servers have not replied by then.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Progress;
 
-use super::request::InProgress;
+use super::request::OperationStatus;
 use crate::cluster::ClusterHandle;
 
-/// Between two looks while something runs long.
+/// Time between two looks while an operation runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long each answer of a server may take.
+/// Time-out of each reply of a server.
 const ANSWER_BOUND: Duration = Duration::from_millis(500);
-/// How long who asks waits for a look.
+/// Longest time that a request waits for a look.
 const ASK_BOUND: Duration = Duration::from_secs(1);
-/// So much of a log's end holds its last line.
+/// Bytes of a log's end that are read for its last line.
 const LOG_END_BYTES: u64 = 2048;
-/// Most letters of that which are shown.
+/// Most characters of a log line that are shown.
 const LINE_LETTERS_MAX: usize = 120;
 
-/// What was seen, and who wants to know.
+/// Shared state of the thread that looks, and of the requests.
 #[derive(Default)]
 pub(super) struct Long {
     state: Mutex<State>,
@@ -34,16 +34,16 @@ pub(super) struct Long {
 
 #[derive(Default)]
 struct State {
-    known: Vec<Known>,
-    /// How often somebody has asked, and up to which of these it was looked.
+    known: Vec<TrackedOperation>,
+    /// Number of requests, and the number of them that the last look answered.
     asked: u64,
     looked: u64,
-    /// A node is being started.
+    /// True if a node is being started.
     is_poked: bool,
     is_ended: bool,
 }
 
-struct Known {
+struct TrackedOperation {
     progress: Progress,
     since: Instant,
     moved: Instant,
@@ -54,20 +54,20 @@ impl Long {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something may run long from now on.
+    /// Makes the next look happen now: an operation may have begun.
     pub(super) fn poke(&self) {
         self.state().is_poked = true;
         self.changed.notify_all();
     }
 
-    /// Nobody looks any more.
+    /// Ends the looks.
     pub(super) fn end(&self) {
         self.state().is_ended = true;
         self.changed.notify_all();
     }
 
-    /// What runs long.
-    pub(super) fn now(&self) -> Vec<InProgress> {
+    /// Returns the operations that run now.
+    pub(super) fn now(&self) -> Vec<OperationStatus> {
         let mut state = self.state();
         state.asked += 1;
         let mine = state.asked;
@@ -75,15 +75,15 @@ impl Long {
         let waiting = |state: &mut State| state.looked < mine && !state.is_ended;
         let waited = self.changed.wait_timeout_while(state, ASK_BOUND, waiting);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let shown = |known: &Known| {
+        let shown = |known: &TrackedOperation| {
             let for_s = known.progress.for_s.unwrap_or(0).max(known.since.elapsed().as_secs());
             let progress = Progress { for_s: Some(for_s), ..known.progress.clone() };
-            InProgress { progress, still_s: known.moved.elapsed().as_secs() }
+            OperationStatus { progress, still_s: known.moved.elapsed().as_secs() }
         };
         state.known.iter().map(shown).collect()
     }
 
-    /// Looks, until [`Long::end`], at the nodes that `is_asked`.
+    /// Looks, until [`Long::end`], at the nodes that `is_asked` selects.
     pub(super) fn follow(&self, cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) {
         let mut last = Instant::now();
         loop {
@@ -107,16 +107,17 @@ impl Long {
             let found = look(cluster, &is_asked);
             let mut state = self.state();
             let before = std::mem::take(&mut state.known);
-            state.known = found.into_iter().map(|(progress, since)| Known::after(&before, progress, since)).collect();
+            state.known =
+                found.into_iter().map(|(progress, since)| TrackedOperation::after(&before, progress, since)).collect();
             (state.looked, state.is_poked) = (asked, false);
             self.changed.notify_all();
         }
     }
 }
 
-impl Known {
-    /// What is seen now, of which this was known before.
-    fn after(before: &[Known], progress: Progress, since: Option<Instant>) -> Self {
+impl TrackedOperation {
+    /// Combines new progress with earlier progress of the same operation.
+    fn after(before: &[TrackedOperation], progress: Progress, since: Option<Instant>) -> Self {
         let now = Instant::now();
         let same =
             before.iter().find(|known| (known.progress.node, &known.progress.what) == (progress.node, &progress.what));
@@ -130,7 +131,7 @@ impl Known {
     }
 }
 
-/// What all nodes say at once, and since when it is so where that is known here.
+/// Asks all nodes together, and returns their operations, with the start times known here.
 fn look(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Vec<(Progress, Option<Instant>)> {
     let starting = cluster.starting();
     let mut found: Vec<Progress> = std::thread::scope(|scope| {
@@ -157,7 +158,7 @@ fn look(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Vec<(Progr
         .collect()
 }
 
-/// What a log says last; empty where it says nothing.
+/// Returns the last line of a log; empty if there is none.
 fn last_line(log: &Path) -> String {
     let mut end = Vec::new();
     let read = File::open(log).and_then(|mut file| {
@@ -178,12 +179,12 @@ mod tests {
     fn what_does_not_move_is_known_to_stand_still_and_since_when_it_runs() {
         let (began, later) = (Instant::now() - Duration::from_secs(9), Instant::now() - Duration::from_secs(4));
         let copied = |done| Progress::new(3, "base backup").done(done, Some(100), "B");
-        let first = Known { progress: copied(40), since: began, moved: later };
-        let still = Known::after(std::slice::from_ref(&first), copied(40), None);
+        let first = TrackedOperation { progress: copied(40), since: began, moved: later };
+        let still = TrackedOperation::after(std::slice::from_ref(&first), copied(40), None);
         assert_eq!((still.since, still.moved), (began, later));
-        let moved = Known::after(std::slice::from_ref(&first), copied(41), None);
+        let moved = TrackedOperation::after(std::slice::from_ref(&first), copied(41), None);
         assert!(moved.since == began && moved.moved > later);
-        let other = Known::after(std::slice::from_ref(&first), Progress::new(3, "start"), Some(later));
+        let other = TrackedOperation::after(std::slice::from_ref(&first), Progress::new(3, "start"), Some(later));
         assert_eq!(other.since, later);
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes on ports of the loopback interface, for clients that are on no host of the lab.
+//! Publishing nodes on ports of the loopback interface, for clients outside the lab's hosts.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
@@ -10,28 +10,28 @@ use plimsoll_core::StoreError;
 use super::{Lab, enter};
 use crate::holders;
 
-/// Between two looks whether somebody connects, or wants the end.
+/// Time between two checks for connections and for the end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// How long a node may take to accept a connection.
+/// Longest time for a node to accept a connection.
 const CONNECT_BOUND: Duration = Duration::from_secs(5);
 
-/// A node, where it listens, and where it is reached meanwhile.
+/// A node with its own address and its published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
-    /// Its number, from 0.
+    /// Number of the node, from 0.
     pub node: usize,
-    /// Its own address.
+    /// Address of the node.
     pub inside: SocketAddrV4,
-    /// The same on the loopback interface of this machine.
+    /// Address on the loopback interface of this machine.
     pub outside: SocketAddrV4,
 }
 
-/// Passes connections to ports of the loopback interface on to the nodes of `lab` with these numbers, until `stop` is set.
-/// `first` is the port of the first of them, and the next of the next; without it they are free ones. `stands` is told where
-/// they are.
+/// Forwards connections to ports of the loopback interface to the nodes of `lab` with these numbers, until `stop` is
+/// set. `first` is the port of the first node, and the next node has the next port; without `first`, free ports are
+/// used. `stands` receives the addresses.
 ///
 /// # Errors
-/// `Usage` of a node that listens on no port; `AddressTaken`; as [`Lab::status`].
+/// `Usage` for a node that listens on no port; `AddressTaken`; the errors of [`Lab::status`].
 pub fn publish(
     lab: &Lab,
     numbers: &[usize],
@@ -61,15 +61,15 @@ pub fn publish(
         let outside = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port_outside);
         all.push((listener, Published { node: *number, inside: SocketAddrV4::new(node.address, port), outside }));
     }
-    // What listens already stays on this machine's network; all that connects from now on is on the lab's.
-    let _there = status.load.map(|load| enter(&load.namespace)).transpose()?;
+    // Sockets that listen already stay in this machine's network; later connections are made in the lab's.
+    let _guard = status.load.map(|load| enter(&load.namespace)).transpose()?;
     stands(&all.iter().map(|(_, published)| *published).collect::<Vec<_>>());
     while !stop.load(Ordering::SeqCst) {
         for (listener, Published { inside, .. }) in &all {
             match listener.accept() {
                 Ok((client, _)) => pass_on(client, *inside),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The client has gone, or there are too many files open: the next may fare better.
+                // The client has gone, or too many files are open: the next connection may succeed.
                 Err(_) => {}
             }
         }
@@ -78,7 +78,7 @@ pub fn publish(
     Ok(())
 }
 
-/// Connects `client` to `inside`, each way on a thread; where that fails, its connection ends.
+/// Connects `client` to `inside`, with a thread for each direction; on failure the connection is closed.
 fn pass_on(client: TcpStream, inside: SocketAddrV4) {
     let pass = move || {
         let Ok(server) = TcpStream::connect_timeout(&inside.into(), CONNECT_BOUND) else { return };
@@ -92,12 +92,12 @@ fn pass_on(client: TcpStream, inside: SocketAddrV4) {
             copy(from, to);
         }
     };
-    // One that cannot be had a thread for is closed, which its client hears.
+    // If no thread can be created, the connection is closed, and the client sees end of file.
     let _ = std::thread::Builder::new().name("publish".to_owned()).spawn(pass);
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream) {
-    // Whichever end fails, both hear of it.
+    // If either end fails, both see the end of the connection.
     let _ = std::io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
 }

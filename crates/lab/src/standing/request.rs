@@ -1,4 +1,4 @@
-//! What is asked of a lab, and what it answers.
+//! Requests to a lab, and its replies.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Request {
-    /// What [`LabStatus`] says.
+    /// Returns [`LabStatus`].
     Status,
-    /// Where its servers are, with what clients need to log in.
+    /// Returns the nodes, with the secret that clients need to log in.
     Nodes,
-    /// Something done to one node, or to all.
+    /// Performs an action on one node, or on all.
     Act { act: Act, node: Option<usize> },
-    /// A program run to its end where a node's server is stopped.
+    /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
-    /// Another link between a node's host, or each, and all others.
+    /// Sets the link between a node's host, or each, and all others.
     Link { node: Option<usize>, link: Link },
-    /// One more node.
+    /// Adds a node.
     Add,
-    /// One node less.
+    /// Removes a node.
     Remove(usize),
-    /// The end.
+    /// Ends the lab.
     Down,
 }
 
-/// What can be done to nodes.
+/// Actions on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Act {
@@ -44,7 +44,7 @@ pub(super) enum Act {
     Reload,
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -55,7 +55,7 @@ pub(super) enum Answer {
     Failed(Failed),
 }
 
-/// A [`StoreError`] on its way.
+/// A [`StoreError`] in transit.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Failed {
     kind: StoreErrorKind,
@@ -76,107 +76,107 @@ impl From<Failed> for StoreError {
     }
 }
 
-/// A lab as `plimsoll lab status` shows it.
+/// Status of a lab, as `plimsoll lab status` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabStatus {
-    /// Its name.
+    /// Name of the lab.
     pub name: String,
-    /// The store's name, and what it was called when the lab was made.
+    /// Name of the store, and the name that the user gave when the lab was made.
     pub store: String,
     /// See `store`.
     pub made_as: String,
-    /// The store's parameters.
+    /// Parameters of the store.
     pub params: BTreeMap<String, ParamValue>,
-    /// The servers' version, in their own words.
+    /// Version of the servers, as they report it.
     pub version: String,
-    /// Where the server is reached, where a plan describes it.
+    /// URL of a server that a plan describes.
     pub url: Option<String>,
-    /// The process that holds it.
+    /// Process that holds the lab.
     pub process: u32,
-    /// When it was made, in nanoseconds since 1970.
+    /// Time when the lab was made, in nanoseconds since 1970.
     pub since_unix_ns: u64,
-    /// Where operations are sent from; `None` where it is on this machine's own network.
+    /// Load host, from which operations are sent; `None` if the lab is on this machine's own network.
     pub load: Option<HostStatus>,
-    /// Its nodes.
+    /// Nodes.
     pub nodes: Vec<NodeStatus>,
-    /// What runs long on them.
-    pub in_progress: Vec<InProgress>,
+    /// Long-running operations of the nodes.
+    pub in_progress: Vec<OperationStatus>,
 }
 
-/// Something that runs long, as it was seen last.
+/// A long-running operation, as seen last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InProgress {
-    /// What, of which node, and how far it is; for how long it has run is always known here.
+pub struct OperationStatus {
+    /// Operation, node and progress. Its duration is always known here.
     #[serde(flatten)]
     pub progress: Progress,
-    /// For how long it has stood still, in seconds.
+    /// Time since the last progress, in seconds.
     pub still_s: u64,
 }
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// Its address.
+    /// Address of the host.
     pub address: Ipv4Addr,
-    /// Where its network namespace is opened.
+    /// Path of the host's network namespace.
     pub namespace: PathBuf,
 }
 
 /// A node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its number, from 0.
+    /// Number of the node, from 0.
     pub number: usize,
-    /// What it was to the cluster when it was made.
+    /// Role in the cluster when it was made.
     pub role: String,
-    /// Where it listens.
+    /// Address and ports on which the node listens.
     pub address: Ipv4Addr,
     /// See `address`.
     pub ports: Vec<u16>,
-    /// Its host, where it has one of its own.
+    /// Network namespace of the node's own host, if it has one.
     pub namespace: Option<PathBuf>,
-    /// What it says, over all of its starts.
+    /// Log, which contains the output of all starts.
     pub log: PathBuf,
-    /// The directory with all its files.
+    /// Directory with all files of the node.
     pub directory: PathBuf,
-    /// Where it listens on this machine.
+    /// Directory of its sockets on this machine.
     pub socket_dir: PathBuf,
-    /// The id of its process.
+    /// Id of its process.
     pub process: Option<u32>,
-    /// How it is.
+    /// State of the node.
     pub state: NodeState,
-    /// Why it does not run, with the last lines of its log.
+    /// Reason why the node does not run, with the last lines of its log.
     pub reason: Option<String>,
-    /// How often it was started again after it had ended by itself.
+    /// Number of restarts after it had ended by itself.
     pub restarts: u32,
-    /// Processor time of all its processes that live, in seconds.
+    /// Processor time of all its living processes, in seconds.
     pub processor_s: f64,
-    /// Memory that they have resident, in bytes; what they share is counted for each.
+    /// Resident memory of these processes, in bytes; shared memory counts for each.
     pub memory_bytes: u64,
-    /// What it may have of the machine.
+    /// Limits of its resources.
     pub limits: Limits,
-    /// For how long it had to wait for its share of the processors, in seconds.
+    /// Time that it waited for its share of the processors, in seconds.
     pub throttled_s: f64,
-    /// What its link does to what goes over it.
+    /// Link of its host.
     pub link: Link,
 }
 
 plimsoll_core::words! {
-    /// How a node is.
+    /// State of a node.
     pub enum NodeState {
-        /// It runs.
+        /// Running.
         Running = "running",
-        /// It has been started, and takes no sessions yet.
+        /// Started, but not accepting sessions yet.
         Starting = "starting",
-        /// It stands still, since somebody said so.
+        /// Paused by a command.
         Paused = "paused",
-        /// It was stopped by somebody's command.
+        /// Stopped by a command.
         Stopped = "stopped",
-        /// It was killed by one.
+        /// Killed by a command.
         Killed = "killed",
-        /// It has ended by itself, and is started again soon.
+        /// Ended by itself; a restart follows soon.
         Restarting = "restarting",
-        /// It has ended by itself too often, or is not to be started again.
+        /// Ended by itself too often, or not to be restarted.
         Maintenance = "maintenance",
     }
 }

@@ -1,4 +1,4 @@
-//! What runs in the supervisor's process, alone and in one thread.
+//! Code that runs in the supervisor's process, which has one thread.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -18,58 +18,59 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{REQUEST_BYTES_MAX, readable};
 use crate::hosts;
-use crate::limits::Joined;
+use crate::limits::CgroupGuard;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::place::MARK_FILE;
 use crate::standing::LOCK;
 
-/// The environment variable that makes this program a supervisor: the id of the process that owns it.
+/// Environment variable that makes this program a supervisor: the id of the process that owns it.
 pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
-/// How long programs may take to leave when nobody wants them any more, before they are killed.
+/// Longest time for programs to end on a signal, before they are killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
-/// How long what was killed may take to be gone. Then only what not even SIGKILL ends is left.
+/// Longest time for killed processes to end. Only processes that SIGKILL does not end take longer.
 const KILL_BOUND: Duration = Duration::from_secs(10);
-/// Between two looks whether something is gone.
+/// Time between two checks whether processes have ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// After so long without a request those are reaped that nobody will ask about.
+/// Time without a request after which ended processes are reaped that no request will name.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
-/// Signals have numbers up to this.
+/// Largest number of a signal.
 const SIGNAL_MAX: i32 = 64;
 
-/// Runs before `main` of every program that has this crate in it. A test's program has no `main` of ours that could
-/// look whether it was executed as a supervisor.
-// SAFETY: a function is what belongs there. It goes on only in a supervisor, and needs nothing that is set up for `main`:
-// files, processes and clocks of std do without; there is no other thread.
+/// Runs before `main` of every program that contains this crate: the program of a test has no `main` that could check
+/// whether it was executed as a supervisor.
+// SAFETY: this section holds functions. The function continues only in a supervisor, and needs nothing that is set up
+// for `main`: files, processes and clocks of std work without; there is no other thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
 pub(super) static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    // Whoever sets the variable without the rest gets the program that he has called.
+    // If the variable is set without the rest, the program starts normally.
     if let Some(owner) = std::env::var_os(OWNER).filter(|owner| is_asked_by(owner)) {
         run(owner);
         std::process::exit(0);
     }
 }
 
-/// Whether `owner` is this process's parent, and a socket of its is standard input.
+/// Returns true if `owner` is this process's parent, and standard input is a socket from it.
 fn is_asked_by(owner: &OsStr) -> bool {
     let parent = number(owner.as_bytes()).and_then(Pid::from_raw);
     let socket = rustix::net::sockopt::socket_type(io::stdin());
     parent.is_some() && parent == rustix::process::getppid() && socket == Ok(SocketType::SEQPACKET)
 }
 
-/// Does what is asked for on standard input until that ends; then removes everything.
+/// Answers requests on standard input until it ends; then removes everything.
 fn run(owner: OsString) {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // Where it is ignored, programs are reaped as they end, and their numbers may be others' by the time of the next signal.
+    // If SIGCHLD is ignored, programs are reaped as they end, and their numbers may belong to other processes by the
+    // next signal.
     // SAFETY: as above.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    // What its programs start and leave becomes its child, so that it is found however they forked.
+    // Orphaned descendants become children of this process, so they are found however they forked.
     if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
         return;
     }
@@ -89,10 +90,10 @@ fn run(owner: OsString) {
         let Ok((_, length @ 1..)) = rustix::net::recv(&control, &mut request[..], RecvFlags::empty()) else { break };
         let words: Vec<&[u8]> = request[..length].split(|byte| *byte == 0).collect();
         let answer = guard.answer(&words).unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EIO));
-        // Where nobody hears it, the end comes next.
+        // If the peer has gone, the next receive fails and ends the loop.
         let _ = rustix::net::send(&control, &answer.to_ne_bytes(), SendFlags::NOSIGNAL);
     }
-    // There is nobody to tell; what is left is found by the next sweep.
+    // No process is left to report to; the next sweep finds what is left.
     let _ = guard.remove(None);
     for directory in guard.also {
         let lock = File::open(directory.join(LOCK));
@@ -109,18 +110,18 @@ fn run(owner: OsString) {
 
 struct Guard {
     owner: OsString,
-    /// In the order in which they were made.
-    places: Vec<Guarded>,
-    /// Directories that go last.
+    /// Servers, in the order in which they were made.
+    places: Vec<GuardedServer>,
+    /// Directories that are removed last.
     also: Vec<PathBuf>,
 }
 
-/// A private server's directory, and the program that runs in it.
-struct Guarded {
+/// Directory of a private server, and the program that runs in it.
+struct GuardedServer {
     root: PathBuf,
-    /// Its mark, locked, so that no sweep takes it for an orphan when its owner is dead.
+    /// Lock on its mark, so that no sweep takes it for an orphan after its owner's death.
     lock: Option<File>,
-    /// Its socket directory, where that is elsewhere: whoever removes the place meanwhile takes the mark with it.
+    /// Socket directory, if it is not below the root: a process that removes the root meanwhile also removes the mark.
     sockets: Option<PathBuf>,
     program: Option<Program>,
 }
@@ -131,7 +132,7 @@ struct Program {
     leave: Signal,
 }
 
-impl Guarded {
+impl GuardedServer {
     fn is_program(&self, pid: Pid) -> bool {
         self.program.is_some_and(|program| program.pid == pid)
     }
@@ -142,14 +143,14 @@ impl Guard {
         match *words {
             [b"guard", root] => {
                 let root = path(root).to_owned();
-                self.places.push(Guarded { root, lock: None, sockets: None, program: None });
+                self.places.push(GuardedServer { root, lock: None, sockets: None, program: None });
                 Ok(0)
             }
             [b"start", root, leave, uid, gid, network, ref command @ ..] => {
                 let leave = number(leave).and_then(Signal::from_named_raw).ok_or(Errno::INVAL)?;
                 let network = (network != b"-").then(|| File::open(path(network))).transpose()?;
-                let _there = network.map(|network| There::go(&network)).transpose()?;
-                let _limited = Joined::go(path(root))?;
+                let _network = network.map(|network| NetworkGuard::enter(&network)).transpose()?;
+                let _limits = CgroupGuard::enter(path(root))?;
                 self.start(path(root), leave, number(uid).zip(number(gid)), command)
             }
             [b"end", root] => self.end(path(root)),
@@ -186,7 +187,7 @@ impl Guard {
             .stdout(log.try_clone()?)
             .stderr(log);
         if let Some((uid, gid)) = user {
-            // Leaves all other groups, too.
+            // Drops all supplementary groups, too.
             command.uid(uid).gid(gid);
         }
         ends_with_us(&mut command, leave);
@@ -205,19 +206,19 @@ impl Guard {
         ended.exit_status().or_else(by_signal).ok_or_else(|| Errno::BUSY.into())
     }
 
-    /// Ends and removes the place at `of`, or all of them.
+    /// Ends and removes the server at `of`, or all of them.
     fn remove(&mut self, of: Option<&Path>) -> io::Result<()> {
-        let is_meant = |place: &Guarded| of.is_none_or(|of| place.root == of);
+        let is_meant = |place: &GuardedServer| of.is_none_or(|of| place.root == of);
         for program in self.places.iter().filter(|place| is_meant(place)).filter_map(|place| place.program) {
             let _ = rustix::process::kill_process(program.pid, program.leave);
         }
         self.wait(of, LEAVE_BOUND, |_| {});
-        // With somebody still writing there it is better left to the next sweep.
+        // If a process still writes there, the next sweep removes it.
         self.kill(of)?;
         let (meant, kept) = std::mem::take(&mut self.places).into_iter().partition(is_meant);
         self.places = kept;
-        let meant: Vec<Guarded> = meant;
-        let remove = |place: Guarded| {
+        let meant: Vec<GuardedServer> = meant;
+        let remove = |place: GuardedServer| {
             let removed = orphans::remove_made_by(&self.owner, &place.root);
             match place.sockets.map(fs::remove_dir_all) {
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => removed.and(Err(error)),
@@ -227,13 +228,14 @@ impl Guard {
         meant.into_iter().rev().map(remove).fold(Ok(()), io::Result::and)
     }
 
-    /// Kills what is below, one generation a round, because killing the parent makes its children ours.
+    /// Kills all processes below, one generation a round, because the children of a killed process become children of
+    /// this one.
     fn kill(&self, of: Option<&Path>) -> io::Result<()> {
         let kill = |pid| _ = rustix::process::kill_process(pid, Signal::KILL);
         if self.wait(of, KILL_BOUND, kill) { Ok(()) } else { Err(Errno::BUSY.into()) }
     }
 
-    /// Waits until nothing is below, and does `each` to what still is; false when something is after `bound`.
+    /// Calls `each` for the remaining processes until none is left; returns false if one is left after `bound`.
     fn wait(&self, of: Option<&Path>, bound: Duration, each: impl Fn(Pid)) -> bool {
         let until = Instant::now() + bound;
         loop {
@@ -246,8 +248,8 @@ impl Guard {
         }
     }
 
-    /// The living children of this process that belong to the place at `of`, or all. Those that have ended are reaped, but for
-    /// programs: whose number that is must stay certain until their owner has asked how they ended.
+    /// Returns the living children of this process that belong to the server at `of`, or all. Ended ones are reaped,
+    /// except programs: their number must stay theirs until their owner has asked for their exit status.
     fn below(&self, of: Option<&Path>) -> Vec<Pid> {
         let has_ended = |pid: Pid| {
             let is_program = self.places.iter().any(|place| place.is_program(pid));
@@ -255,34 +257,35 @@ impl Guard {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | keep;
             !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
         };
-        // What a program has left is told by where it works. A stranger is anybody's.
+        // The working directory tells which server left a process. A process that works elsewhere counts for every
+        // server.
         let is_anothers = |pid: Pid| {
-            let is_its = |place: &Guarded| place.is_program(pid) || orphans::works_in(pid, &place.root);
+            let is_its = |place: &GuardedServer| place.is_program(pid) || orphans::works_in(pid, &place.root);
             of.is_some_and(|of| self.places.iter().any(|place| place.root != of && is_its(place)))
         };
         children().into_iter().filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
     }
 }
 
-/// This process is in another network, and what it starts with it, until the value is dropped.
-struct There(File);
+/// Guard that keeps this process in another network namespace. Programs started meanwhile inherit the namespace.
+struct NetworkGuard(File);
 
-impl There {
-    fn go(network: &File) -> io::Result<Self> {
+impl NetworkGuard {
+    fn enter(network: &File) -> io::Result<Self> {
         let home = File::open("/proc/self/ns/net")?;
         hosts::go_into(network.as_fd())?;
         Ok(Self(home))
     }
 }
 
-impl Drop for There {
+impl Drop for NetworkGuard {
     fn drop(&mut self) {
-        // Who could go there may go back.
+        // Cannot fail for lack of privilege: the process had it when it entered.
         let _ = hosts::go_into(self.0.as_fd());
     }
 }
 
-/// The children of this process. Not every kernel lists them, so all processes are looked at.
+/// Returns the children of this process. Not every kernel lists them, so this looks at all processes.
 fn children() -> Vec<Pid> {
     let own = rustix::process::getpid().to_string();
     let is_ours = |entry: &fs::DirEntry| {
@@ -295,7 +298,7 @@ fn children() -> Vec<Pid> {
     all.filter_map(|entry| Pid::from_raw(number(entry.file_name().as_bytes())?)).collect()
 }
 
-/// Makes what `command` starts the leader of a session of its own, which heeds every signal, and which gets `leave` when this
+/// Makes `command` the leader of its own session with default signal handlers. It receives `leave` when this
 /// process dies.
 fn ends_with_us(command: &mut Command, leave: Signal) {
     let supervisor = rustix::process::getpid();
@@ -307,7 +310,7 @@ fn ends_with_us(command: &mut Command, leave: Signal) {
             }
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(leave))?;
-            // It may have died before that was set.
+            // The supervisor may have died before that was set.
             if rustix::process::getppid() == Some(supervisor) { Ok(()) } else { Err(Errno::SRCH.into()) }
         });
     }

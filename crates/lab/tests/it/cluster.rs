@@ -1,4 +1,4 @@
-//! Clusters of shells: how nodes are made by a recipe, and what can be done to each of them and to all.
+//! Clusters of shells: how a recipe makes nodes, and the operations on each of them and on all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use plimsoll_lab::Cluster;
 
 use crate::base;
 
-/// Each says that it is ready, counts, and stops when it is told to.
+/// Shells that report that they are ready, count, and stop on a signal.
 pub(crate) struct Shells {
     pub(crate) nodes: usize,
     pub(crate) hosts: usize,
@@ -54,7 +54,7 @@ impl Recipe for Shells {
     }
 
     fn stage(&self, node: Member<'_>) -> usize {
-        // The first, then all others.
+        // The first alone, then all others.
         if self.hosts > 0 { node.number.min(1) } else { 0 }
     }
 
@@ -85,12 +85,12 @@ fn counts(node: &Node) -> u64 {
     fs::metadata(node.data_dir.join("counts")).map_or(0, |counts| counts.len())
 }
 
-/// Whether a node counts on, however busy the machine is.
+/// Returns true if a node continues to count, however busy the machine is.
 pub(crate) fn goes_on(node: &Node) -> bool {
     counts_within(node, Duration::from_secs(60))
 }
 
-/// Whether a node counts in no time in which it would many times.
+/// Returns true if a node does not count during a time in which it otherwise counts many times.
 fn stands_still(node: &Node) -> bool {
     !counts_within(node, Duration::from_millis(500))
 }
@@ -125,7 +125,7 @@ fn nodes_are_made_by_the_recipe_and_removed_when_the_cluster_is_closed() {
     assert_eq!(ports.len(), 6, "each has ports of its own");
     let handle = cluster.handle();
     cluster.close().unwrap();
-    assert!(roots.iter().all(|root| !root.exists()), "whoever else has a handle");
+    assert!(roots.iter().all(|root| !root.exists()), "even while another handle exists");
     assert!(handle.pids().is_empty() || handle.check(Nodes::All).is_err());
     assert!(!base.path().join("logs").exists());
 }
@@ -151,7 +151,7 @@ fn one_node_or_all_are_stopped_killed_and_started_from_any_thread() {
     cluster.restart(Nodes::All).unwrap();
     assert!(cluster.pids().iter().all(|pid| !before.contains(pid)));
     for node in cluster.nodes() {
-        assert_eq!(fs::read_to_string(node.data_dir.join("log")).unwrap(), "stopped\n", "in good order");
+        assert_eq!(fs::read_to_string(node.data_dir.join("log")).unwrap(), "stopped\n", "gracefully");
     }
     assert_eq!(cluster.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
     cluster.stop(Nodes::One(0)).unwrap();
@@ -175,7 +175,7 @@ fn a_paused_node_stands_still_with_all_it_has_started_until_it_is_resumed() {
     cluster.close().unwrap();
 }
 
-/// On a busy machine a child is often stopped before it has executed its program: its parent waits for it until then.
+/// On a busy machine a child is often stopped before it has executed its program, and its parent waits for that.
 #[test]
 fn a_node_that_starts_processes_all_the_time_is_paused_on_a_busy_machine() {
     let base = base();

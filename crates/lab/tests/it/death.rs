@@ -1,4 +1,4 @@
-//! What stays when Plimsoll, or its supervisor, or both are killed: nothing.
+//! Removal of all files and processes after Plimsoll, its supervisor, or both are killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,15 +14,15 @@ use rustix::process::{Pid, Signal};
 
 use crate::base;
 
-/// Everything has to be gone this long after Plimsoll's death.
+/// Longest time from Plimsoll's death until everything is gone.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// Where the process that owns a server for another test finds its base.
+/// Environment variable with the base for the process that owns a server for another test.
 const OWNER_BASE: &str = "PLIMSOLL_LAB_OWNER_BASE";
 /// A server with a child, both of which ignore polite signals.
 const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; done) & wait";
 
-/// A place for a server of another user, as root: most real ones are.
+/// Makes a server that runs as another user if this is root, as most real ones do.
 fn server_in(base: PathBuf) -> PrivateServer {
     let spec = ServerSpec { leave: StopSignal::Quit, ..ServerSpec::new("server", "nobody", "base-passwd") };
     let user = ServerUser::caller_or(spec.user, spec.package).unwrap();
@@ -31,11 +31,11 @@ fn server_in(base: PathBuf) -> PrivateServer {
     PrivateServer::new(&supervisor, spec, user, &[base], log_dir, &Default::default()).unwrap()
 }
 
-/// A test of its own, and, started again by [`Owner::start`], the process that others kill.
+/// Runs as a test, and, started again by [`Owner::start`], as the process that others kill.
 #[test]
 fn an_owner_that_ends_as_it_should_leaves_nothing() {
     let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
-    // One that is killed cannot remove a base of its own.
+    // A killed process cannot remove its own base.
     let own_base = asked_base.is_none().then(base);
     let base = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
     let mut server = server_in(base);
@@ -49,7 +49,7 @@ fn an_owner_that_ends_as_it_should_leaves_nothing() {
     assert!(!root.exists() && those_in(&root).is_empty());
 }
 
-/// The test above in a process of its own.
+/// Process that runs the test above.
 struct Owner {
     process: Child,
     supervisor: i32,
@@ -99,7 +99,7 @@ impl Owner {
     }
 }
 
-/// The supervisors of a process.
+/// Returns the supervisors of a process.
 fn supervisors_of(owner: u32) -> Vec<i32> {
     let line = format!("plimsoll-supervisor\0--of={owner}\0");
     pids().filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| text == line)).collect()
@@ -117,7 +117,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Living processes that work below `root` or name it in their arguments.
+/// Returns living processes that work below `root` or name it in their arguments.
 fn those_in(root: &Path) -> Vec<i32> {
     pids()
         .filter(|pid| {
@@ -147,7 +147,7 @@ fn nothing_is_left_5_s_after_kill_9() {
     wait_for("the supervisor's end", || supervisors_of(pid).is_empty());
 }
 
-/// A test of its own, and, started again by the next one, the process that is killed.
+/// Runs as a test, and, started again by the next one, as the process that is killed.
 #[test]
 fn servers_that_come_and_go_leave_nothing() {
     let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
@@ -246,7 +246,7 @@ fn ctrl_c_does_not_reach_the_server_and_its_owner_removes_it() {
     let base = base();
     let mut owner = Owner::start(base.path());
     let group = Pid::from_raw(owner.process.id() as i32).unwrap();
-    // What a terminal does; the owner has no handler and dies of it.
+    // As a terminal does; the owner has no handler and dies.
     rustix::process::kill_process_group(group, Signal::INT).unwrap();
     owner.process.wait().unwrap();
     assert_nothing_is_left(&owner.root, &owner.sockets);
@@ -270,11 +270,11 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
     let orphan = Owner::start(&long);
     kill(orphan.supervisor, Signal::KILL);
     let (root, sockets) = orphan.kill();
-    assert!(root.exists() && sockets.exists(), "there is nobody who could have removed it");
+    assert!(root.exists() && sockets.exists(), "no process could have removed it");
     assert!(!those_in(&root).is_empty(), "its processes ignore the kernel's polite signal");
 
     assert_eq!(sweep_orphans(base.path()).unwrap(), Vec::<PathBuf>::new(), "the living one is no orphan");
-    // A killed process lets go of its lock a moment later.
+    // A killed process releases its lock a moment later.
     wait_for("the sweep", || sweep_orphans(&long).unwrap() == std::slice::from_ref(&root));
     assert_nothing_is_left(&root, &sockets);
     assert!(those_in(&living.root).len() >= 2);
@@ -319,15 +319,15 @@ fn a_sweep_never_touches_what_plimsoll_did_not_make() {
     let kept = [
         make("plimsoll-00000001", None),
         make("plimsoll-00000002", Some("")),
-        make("plimsoll-00000003", Some("somebody else's\n")),
+        make("plimsoll-00000003", Some("another program's\n")),
         make("other-00000004", Some(mark)),
         make("plimsoll-00000005", Some(mark)),
         make("plimsoll-00000007", None),
     ];
-    // Anybody may write there, so anybody may have put the mark there.
+    // Every user may write there, so any user may have put the mark there.
     fs::set_permissions(&kept[4], fs::Permissions::from_mode(0o777)).unwrap();
     fs::write(base.path().join("plimsoll-00000006"), mark).unwrap();
-    // A mark that is somebody else's, lent by a link; and a directory that is only linked to.
+    // A mark of another directory, reached by a link; and a directory that is only linked to.
     let genuine = make("plimsoll-00000008", Some(mark));
     std::os::unix::fs::symlink(genuine.join("supervisor"), kept[5].join("supervisor")).unwrap();
     let target = make("elsewhere", Some(mark));

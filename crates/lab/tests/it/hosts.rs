@@ -1,4 +1,4 @@
-//! Hosts: what they reach, and that nothing of them stays.
+//! Hosts: which addresses they reach, and that nothing remains of them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,9 +15,9 @@ fn own_network() -> std::path::PathBuf {
     fs::read_link("/proc/thread-self/ns/net").unwrap()
 }
 
-/// Answers each byte that comes with one, on `host`.
+/// Starts a server on `host` that answers each byte with one.
 fn echo(host: &Host) -> std::net::SocketAddr {
-    let _there = host.enter().unwrap();
+    let _guard = host.enter().unwrap();
     let listener = TcpListener::bind((host.address(), 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -37,7 +37,7 @@ fn hosts_reach_each_other_and_nobody_else() {
     let address = echo(&two);
     let outside = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     {
-        let _there = one.enter().unwrap();
+        let _guard = one.enter().unwrap();
         let _again = one.enter().unwrap();
         drop(_again);
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
@@ -71,17 +71,17 @@ fn twenty_hosts_are_made_at_once_and_go_with_their_last_user() {
     assert!(fs::read_link(&path).map_or(true, |link| !link.to_string_lossy().starts_with("net:")), "{path:?}");
 }
 
-/// A connection from one host to an echo on another.
+/// Connects from one host to an echo on another.
 fn connect(from: &Host, to: &Host) -> TcpStream {
     let address = echo(to);
-    let _there = from.enter().unwrap();
+    let _guard = from.enter().unwrap();
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream
 }
 
-/// The median of `count` round trips.
+/// Returns the median of `count` round trips.
 fn round_trip(stream: &mut TcpStream, count: usize) -> Duration {
     let mut times: Vec<Duration> = (0..count)
         .map(|_| {
@@ -124,7 +124,7 @@ fn a_delayed_link_takes_its_time_and_connections_outlive_its_changes() {
 
 #[test]
 fn a_link_that_was_slow_is_as_fast_again_as_one_that_never_was() {
-    // What else runs on the machine, other tests among it, may be in the way of one pair for as long as it is measured.
+    // Other tests and programs may disturb one pair of measurements throughout.
     let is_as_fast = (0..12).any(|_| {
         let share = share_of_the_rate();
         println!("share of the rate: median of 15 {share:.3}");
@@ -136,7 +136,7 @@ fn a_link_that_was_slow_is_as_fast_again_as_one_that_never_was() {
     assert!(is_as_fast, "it has less than nine tenths of the rate, twelve times");
 }
 
-/// The rate of a link that was slow beside that of one that never was: the median of 15.
+/// Returns the rate of a link that was slow before, relative to one that never was: the median of 15.
 fn share_of_the_rate() -> f64 {
     let (one, two) = pair();
     let (other, never) = pair();
@@ -144,7 +144,7 @@ fn share_of_the_rate() -> f64 {
     let mut streams = [connect(&one, &two), connect(&other, &never)];
     round_trip(&mut streams[0], 10);
     two.set_link(Link::default()).unwrap();
-    // In turn, as other tests run meanwhile.
+    // Alternating, because other tests run meanwhile.
     let mut shares: Vec<f64> = (0..15)
         .map(|turn| {
             let mut times = [Duration::ZERO; 2];
@@ -161,17 +161,17 @@ fn share_of_the_rate() -> f64 {
 #[test]
 fn a_lossy_link_loses_its_share() {
     let (one, two) = pair();
-    // Both know the other's Ethernet address before frames are lost: three lost questions for it end an attempt.
+    // Both learn the other's Ethernet address before frames are lost: three lost ARP requests end an attempt.
     round_trip(&mut connect(&one, &two), 3);
     two.set_link(Link { loss: 0.1, ..Link::default() }).unwrap();
     let receiver = {
-        let _there = two.enter().unwrap();
+        let _guard = two.enter().unwrap();
         UdpSocket::bind((two.address(), 0)).unwrap()
     };
     receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let address = receiver.local_addr().unwrap();
     let sender = {
-        let _there = one.enter().unwrap();
+        let _guard = one.enter().unwrap();
         UdpSocket::bind((one.address(), 0)).unwrap()
     };
     let count = 4000;
@@ -199,16 +199,16 @@ fn a_narrow_link_keeps_its_rate() {
     two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay: Duration::from_millis(1), ..Link::default() })
         .unwrap();
     let listener = {
-        let _there = two.enter().unwrap();
+        let _guard = two.enter().unwrap();
         TcpListener::bind((two.address(), 0)).unwrap()
     };
     let address = listener.local_addr().unwrap();
     let mut stream = {
-        let _there = one.enter().unwrap();
+        let _guard = one.enter().unwrap();
         TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap()
     };
     let (mut receiving, _) = listener.accept().unwrap();
-    // It ends with the other side.
+    // Ends with the other side.
     let sending = std::thread::spawn(move || while stream.write_all(&[0; 16 << 10]).is_ok() {});
     let mut read = |bytes: usize| {
         let (since, mut left) = (Instant::now(), bytes);
@@ -241,7 +241,7 @@ fn a_link_that_cannot_be_is_refused() {
         (Link { loss: 1.5, ..plain }, "a link's loss is a share from 0 to 1, not 1.5"),
         (
             Link { rate_bits_per_s: Some(0), ..plain },
-            "a link's rate is at least 1 bit/s, not 0: to cut it, say a loss of 1",
+            "a link's rate is at least 1 bit/s, not 0: to cut it, set a loss of 1",
         ),
     ] {
         let error = link.check().unwrap_err();
@@ -281,10 +281,10 @@ fn nobody_makes_hosts_and_nothing_of_them_outlives_a_kill() {
     }
 }
 
-/// How many threads and open files there are of a network namespace.
+/// Returns the numbers of threads and open files in a network namespace.
 fn users_of(network: &str) -> usize {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Numbers are used again, and other tests make networks in this process.
+    // Namespace numbers are reused, and other tests make networks in this process.
     let own = format!("/proc/{}", std::process::id());
     let processes = entries(Path::new("/proc")).filter(|process| *process != Path::new(&own));
     let links = processes.flat_map(|process| {

@@ -1,4 +1,4 @@
-//! What limits of a server do, in the kernel's control groups of this machine.
+//! Effects of a server's limits, in the kernel's control groups of this machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,14 @@ use plimsoll_lab::{Cluster, Supervisor};
 use crate::base;
 use crate::cluster::Shells;
 
-/// A server that does something once it is ready.
+/// Starts a server that runs `script` once it is ready.
 fn start(base: &Path, limits: &Limits, script: &'static str) -> Result<Cluster, StoreError> {
     let recipe = Box::new(Shells { nodes: 1, hosts: 0, script });
     let (bases, logs) = ([base.to_owned()], base.join("logs"));
     Cluster::start_under(Supervisor::start()?, limits.clone(), recipe, &bases, &logs, &Default::default(), &mut |_| {})
 }
 
-/// The control groups of a cluster's first server.
+/// Returns the control groups of a cluster's first server.
 fn groups(cluster: &Cluster) -> Vec<PathBuf> {
     let noted = fs::read_to_string(cluster.first().data_dir.with_file_name("groups")).unwrap();
     noted.lines().map(PathBuf::from).collect()
@@ -31,7 +31,7 @@ fn closed_without_trace(cluster: Cluster) {
     assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
 }
 
-/// Processor time of a process, in seconds.
+/// Returns the processor time of a process, in seconds.
 fn processor_s(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let ticks = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2).map(|word| word.parse::<f64>().unwrap());
@@ -68,7 +68,7 @@ fn more_memory_than_a_server_may_have_ends_it_and_the_reason_is_said() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!(error.kind, StoreErrorKind::Exhausted, "{error}");
-    assert!(error.to_string().contains("it wanted more memory than the 16 MiB that it may have"), "{error}");
+    assert!(error.to_string().contains("the server exceeded its memory limit of 16 MiB"), "{error}");
     closed_without_trace(cluster);
 }
 
@@ -101,5 +101,5 @@ fn limits_that_cannot_be_set_are_refused_and_nothing_is_left() {
         assert!(left.iter().all(|name| name == "logs"), "{left:?}");
     };
     wrong(Limits { cpus: Some(9999.0), ..Limits::default() }, "cpus = 9999");
-    wrong(Limits { cpuset: Some("4000".to_owned()), ..Limits::default() }, "a limit of `cpuset` cannot be set");
+    wrong(Limits { cpuset: Some("4000".to_owned()), ..Limits::default() }, "cannot set a limit of `cpuset`");
 }

@@ -11,7 +11,7 @@ mod power;
 mod private_server;
 mod standing;
 
-/// A base that every user can get to, unlike the target directory below root's home.
+/// Returns a base that every user can reach, unlike the target directory below root's home.
 fn base() -> tempfile::TempDir {
     let base = tempfile::Builder::new()
         .prefix(&format!("lab-test-{}-", std::process::id()))

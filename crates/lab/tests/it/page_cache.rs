@@ -1,4 +1,4 @@
-//! A file's pages are there after writing and gone after dropping; on tmpfs they stay, and the figure says so.
+//! Pages of a file are resident after writing and gone after dropping; on tmpfs they stay, and the figure shows it.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use plimsoll_lab::{PageCache, drop_files, page_cache::resident};
 
 const FILE_BYTES: u64 = 3 * 1024 * 1024 + 17;
 
-/// A directory with two files, one of them a level down, and a symbolic link that must not be followed.
+/// Makes a directory with two files, one of them a level down, and a symbolic link that must not be followed.
 fn two_files(base: &Path) -> tempfile::TempDir {
     let dir = tempfile::tempdir_in(base).unwrap();
     fs::create_dir(dir.path().join("below")).unwrap();
@@ -35,7 +35,7 @@ fn pages_are_resident_after_writing_and_gone_after_dropping() {
     );
     let dir = two_files(base);
     let before = resident(dir.path()).unwrap();
-    // The kernel may take pages back whenever it likes, and on some machines does so all the time.
+    // The kernel may reclaim pages at any time, and on some machines always does.
     let mostly = |bytes: u64, of: u64| (9 * of / 10..=of).contains(&bytes);
     assert_eq!(before.file_bytes, 2 * FILE_BYTES);
     assert!(mostly(before.resident_bytes, 2 * in_pages(FILE_BYTES)), "{before:?}");
@@ -53,7 +53,7 @@ fn a_page_that_a_server_has_mapped_and_touched_stays_and_is_counted() {
     let dir = two_files(Path::new(env!("CARGO_TARGET_TMPDIR")));
     let file = fs::File::open(dir.path().join("one")).unwrap();
     let flags = rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE;
-    // SAFETY: a mapping of our own, which lives until the end of the test's process and is read by nobody.
+    // SAFETY: a mapping of this test, which lives until the process ends and is never read.
     unsafe { rustix::mm::mmap(std::ptr::null_mut(), 64 * 1024, rustix::mm::ProtFlags::READ, flags, &file, 0) }.unwrap();
     let after = drop_files(dir.path()).unwrap();
     assert!(after.resident_bytes >= 64 * 1024, "{after:?}");

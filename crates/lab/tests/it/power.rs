@@ -1,4 +1,4 @@
-//! Disks of a cluster's nodes: whose power goes, when, and what is left when everybody is killed.
+//! Disks of a cluster's nodes: which lose power, when, and that nothing is left after all processes are killed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,11 +19,11 @@ use crate::base;
 use crate::cluster::{COUNTS, Shells};
 
 const NODES: usize = 3;
-/// Where the process that owns disks for another test finds its base.
+/// Environment variable with the base for the process that owns disks for another test.
 const OWNER_BASE: &str = "PLIMSOLL_LAB_DISKS_BASE";
 static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
 
-/// Shells that make nothing in their data directories: those are on disks, and a program works beside them.
+/// Shells that write nothing in their data directories, which are on disks; a program runs beside them.
 struct Beside(Shells);
 
 impl Recipe for Beside {
@@ -40,7 +40,7 @@ impl Recipe for Beside {
     }
 }
 
-/// A cluster of shells as a store, of which nobody asks anything.
+/// A cluster of shells as a store that receives no operations.
 struct ShellKind;
 
 impl StoreKind for ShellKind {
@@ -99,13 +99,13 @@ fn write(node: &Node, name: &str) -> File {
     file
 }
 
-/// Numbers of the nodes that have a file with what was written there.
+/// Returns the numbers of nodes that have a file with the written text.
 fn have(nodes: &[Arc<Node>], name: &str) -> Vec<usize> {
     let has = |node: &&Arc<Node>| fs::read(node.data_dir.join(name)).is_ok_and(|found| found == name.as_bytes());
     nodes.iter().filter(has).map(|node| node.number + 1).collect()
 }
 
-/// Where something of a device of ours is mounted below `base`.
+/// Returns the number of mounts of Plimsoll's devices below `base`.
 fn mounts(base: &Path) -> usize {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     table.lines().filter(|line| line.contains(base.to_str().unwrap())).count()
@@ -126,7 +126,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let late: Vec<File> = nodes.iter().map(|node| write(node, "late")).collect();
     late[0].sync_all().unwrap();
     assert!(switch.cut().unwrap().is_none(), "another disk was flushed");
-    // Nothing may be promised for a flush that did nothing.
+    // A flush that did nothing must not be acknowledged.
     late[1].sync_all().unwrap_err();
     let cut = switch.wait_for_cut(Duration::from_secs(10)).unwrap().unwrap();
     assert!(cut.at_risk_writes > 0 && cut.apart_ns == 0, "{cut:?}");
@@ -152,7 +152,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let on = store.power_cycle(Survivors::None).unwrap();
     on.came_back.unwrap();
     println!("apart: {} us", on.cut.apart_ns / 1_000);
-    // On a machine of which others have all processors, too.
+    // Even on a machine whose processors are all in use by other programs.
     assert!(on.cut.apart_ns > 0 && on.cut.apart_ns < 2_000_000_000, "{:?}", on.cut);
     assert_eq!((have(&nodes, "before"), have(&nodes, "later")), (vec![1, 2, 3], vec![]));
 
@@ -164,7 +164,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     assert!(!["disk", "disk-2", "disk-3"].iter().any(|name| left(name)));
 }
 
-/// A test of its own, and, started again by the next one, the process that is killed.
+/// Runs as a test, and, started again by the next one, as the process that is killed.
 #[test]
 fn an_owner_of_disks_that_ends_as_it_should_leaves_none() {
     let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);

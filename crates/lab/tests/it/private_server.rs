@@ -1,4 +1,4 @@
-//! Private servers while Plimsoll lives: where they are put, how they are started and stopped, how they fail.
+//! Private servers while Plimsoll lives: where their directories are, how they start and stop, how they fail.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -58,7 +58,7 @@ fn directories_are_the_servers_users_and_gone_afterwards() {
         assert!(directory.starts_with(base.path()));
     }
     let log = server.root_dir().join("log").metadata().unwrap();
-    assert_eq!(log.mode() & 0o7777, 0o600, "what a server prints is nobody else's business");
+    assert_eq!(log.mode() & 0o7777, 0o600, "other users cannot read what a server prints");
     let root = server.root_dir().to_owned();
     server.close().unwrap();
     assert!(!root.exists());
@@ -146,7 +146,7 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
         PrivateServer::new(&supervisor, SPEC, user(), &bases, &logs, &waits)
     };
     let mut servers = [make().unwrap(), make().unwrap()];
-    // Each leaves a process in a session of its own behind.
+    // Each leaves a process with its own session behind.
     let script = "sh -c 'setsid sh -c \"echo \\$\\$ >orphan; exec sleep 100\" & ' ; sleep 100";
     let orphans = servers.each_mut().map(|server| {
         start_shell(server, script);
@@ -224,7 +224,7 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
     for asks in [false, true] {
         stop.store(false, std::sync::atomic::Ordering::SeqCst);
         if asks {
-            // The first may have been killed before it got there.
+            // The first shell may have been killed before it got there.
             let _ = fs::remove_file(&ready);
             server.start(&Launch::new("shell", "/bin/sh".into(), shell)).unwrap();
             wait_for("the shell's deafness", || ready.exists());
@@ -261,7 +261,7 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     let error = died.unwrap();
     assert_eq!(error.kind, StoreErrorKind::Broken);
     assert_eq!(error.what, "shell ended with exit status 3");
-    // Whoever asks first does not take it away from the others.
+    // The first call does not take the error away from later ones.
     assert_eq!(server.check().unwrap_err().what, error.what);
     assert_eq!(error.detail.as_deref(), Some("all was well\nthen it was not"));
     let next = error.next.unwrap();
@@ -298,7 +298,7 @@ fn one_that_is_killed_says_the_signal_and_only_what_this_start_said() {
     server.run(&Launch::new("first", "/bin/echo".into(), ["noise of the first"]), BOUND).unwrap();
     let error = server.run(&Launch::new("second", "/bin/sh".into(), ["-c", "kill -9 $$"]), BOUND).unwrap_err();
     assert_eq!(error.what, "second was ended by signal 9");
-    assert_eq!(error.detail.as_deref(), Some("it said nothing"));
+    assert_eq!(error.detail.as_deref(), Some("the program printed nothing"));
     let error =
         server.run(&Launch::new("third", "/bin/sleep".into(), ["100"]), Duration::from_millis(100)).unwrap_err();
     assert!(error.what.contains("third was not done"), "{error}");

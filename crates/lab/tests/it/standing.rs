@@ -1,4 +1,4 @@
-//! Labs that stand: how they are found, what can be done to them, and what starts again by itself.
+//! Running labs: how they are found, the operations on them, and which nodes restart by themselves.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Nodes, Servers, StoreErrorKind};
-use plimsoll_lab::standing::{self, About, Entry, Lab, NodeState, Restart};
+use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState, Restart};
 
 use plimsoll_lab::Supervisor;
 
 use crate::base;
 use crate::cluster::{COUNTS, goes_on, start_on};
 
-/// A lab of shells in a thread of its own, and what ends it.
-struct Held {
+/// A lab of shells in its own thread, and the flag that ends it.
+struct LabThread {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Held {
+impl LabThread {
     fn new(base: &Path, name: &str, restart: Restart, script: &'static str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, base, name) = (Arc::clone(&stop), base.to_owned(), name.to_owned());
         let (says, stands) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let entry = Entry::take(&base.join("labs"), &name, &Supervisor::start().unwrap()).unwrap();
+            let entry = LabDirectory::take(&base.join("labs"), &name, &Supervisor::start().unwrap()).unwrap();
             let cluster = start_on(&base, 2, 2, script).unwrap();
-            let about = About {
+            let about = LabDescription {
                 store: "shell".to_owned(),
                 made_as: "shells".to_owned(),
                 params: Default::default(),
@@ -46,7 +46,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LabThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -55,7 +55,7 @@ impl Drop for Held {
     }
 }
 
-/// Waits until `is_so`, for a while.
+/// Waits until `is_so`, up to a limit.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let bound = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -68,16 +68,16 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
     let base = base();
     let labs = base.path().join("labs");
-    let mut held = Held::new(base.path(), "first", Restart::OnFailure, COUNTS);
+    let mut held = LabThread::new(base.path(), "first", Restart::OnFailure, COUNTS);
     assert_eq!(standing::names(&labs).unwrap(), ["first"]);
     assert!(
-        Entry::take(&labs, "first", &Supervisor::start().unwrap())
+        LabDirectory::take(&labs, "first", &Supervisor::start().unwrap())
             .err()
             .unwrap()
             .what
             .contains("there is a lab `first` already")
     );
-    assert_eq!(Lab::open(&labs, "second").err().unwrap().next.unwrap(), "labs that stand: first");
+    assert_eq!(Lab::open(&labs, "second").err().unwrap().next.unwrap(), "running labs: first");
     let lab = Lab::open(&labs, "first").unwrap();
     assert_eq!(lab.nodes().len(), 2);
     let status = lab.status().unwrap();
@@ -90,7 +90,7 @@ fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
     lab.kill(Nodes::One(0)).unwrap();
     assert_eq!(lab.check(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Unreachable);
     std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Killed, "whom somebody killed stays away");
+    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Killed, "a node killed by a command stays away");
     lab.start(Nodes::One(0)).unwrap();
     assert!(goes_on(&lab.nodes()[0]));
     assert_eq!(lab.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
@@ -112,7 +112,7 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
     let labs = base.path().join("labs");
     let script =
         "echo >\"$0/socket\"; echo >>counts; while [ ! -e fail ]; do sleep 0.01; done; echo no more >&2; exit 3";
-    let _held = Held::new(base.path(), "failing", Restart::OnFailure, script);
+    let _held = LabThread::new(base.path(), "failing", Restart::OnFailure, script);
     let lab = Lab::open(&labs, "failing").unwrap();
     let (data, node) = (lab.nodes()[1].data_dir.clone(), || lab.status().unwrap().nodes[1].clone());
     std::fs::write(data.join("fail"), "").unwrap();
@@ -124,7 +124,7 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
     let reason = node().reason.unwrap();
     assert!(reason.contains("ended 5 times within 60 s") && reason.contains("no more"), "{reason}");
     assert_eq!(lab.status().unwrap().nodes[0].restarts, 0);
-    // Somebody has mended it.
+    // Now the node can run again.
     std::fs::remove_file(data.join("fail")).unwrap();
     lab.start(Nodes::One(1)).unwrap();
     assert_eq!(node().state, NodeState::Running);
@@ -135,7 +135,7 @@ fn one_that_ends_content_is_left_unless_it_is_always_started() {
     let script = "echo >\"$0/socket\"; while [ ! -e end ]; do sleep 0.01; done; rm end; exit 0";
     for (restart, state) in [(Restart::OnFailure, NodeState::Maintenance), (Restart::Always, NodeState::Running)] {
         let base = base();
-        let _held = Held::new(base.path(), "content", restart, script);
+        let _held = LabThread::new(base.path(), "content", restart, script);
         let lab = Lab::open(&base.path().join("labs"), "content").unwrap();
         std::fs::write(lab.nodes()[0].data_dir.join("end"), "").unwrap();
         let node = || lab.status().unwrap().nodes[0].clone();
@@ -147,7 +147,7 @@ fn one_that_ends_content_is_left_unless_it_is_always_started() {
 fn a_name_is_plain() {
     let (base, supervisor) = (base(), Supervisor::start().unwrap());
     for name in ["", ".", "..", ".x", "-x", "../x", "a/b", "/tmp", "a b", "a\u{1b}[2J", &"x".repeat(33)] {
-        let refused = Entry::take(base.path(), name, &supervisor).err().unwrap();
+        let refused = LabDirectory::take(base.path(), name, &supervisor).err().unwrap();
         assert_eq!(refused.kind, StoreErrorKind::Usage, "{name:?}");
         assert!(!refused.what.contains('\u{1b}') && refused.next.unwrap().contains("32 at most"));
     }

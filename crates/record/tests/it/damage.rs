@@ -90,16 +90,16 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE run SET header = json_set(header, '$.seed', 'x')", "\"header\" of a row: invalid type: string \"x\""),
         ("UPDATE run SET ended = '['", "\"ended\" of a row: EOF while parsing"),
         ("UPDATE run SET header = json_remove(header, '$.slice_ns')", "missing field `slice_ns`"),
-        ("UPDATE run SET recorder_bytes = -1", "-1 is no count"),
+        ("UPDATE run SET recorder_bytes = -1", "-1 is not a count"),
         ("INSERT INTO phase SELECT 7, 0, header, ended FROM phase", "phase 0 belongs to trial 7"),
-        ("INSERT INTO result VALUES (0, 0, 0, 'nonsense', '', 1.0, 1)", "\"nonsense\" names nothing"),
+        ("INSERT INTO result VALUES (0, 0, 0, 'nonsense', '', 1.0, 1)", "\"nonsense\" is unknown"),
         ("DELETE FROM phase", "a row belongs to no phase: (0, 0)"),
-        ("DELETE FROM slice WHERE ordinal = 3", "a row belongs to slice 3, and there is none"),
-        ("UPDATE slice SET disturbed_ns = NULL", "was disturbed, and nobody watched"),
+        ("DELETE FROM slice WHERE ordinal = 3", "a row belongs to slice 3, which does not exist"),
+        ("UPDATE slice SET disturbed_ns = NULL", "was disturbed, but its phase did not record pauses"),
         ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
-        ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" names nothing"),
+        ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" is unknown"),
         ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),
-        ("DELETE FROM trial", "phase 0 belongs to trial 0, and there is none"),
+        ("DELETE FROM trial", "phase 0 belongs to trial 0, which does not exist"),
     ] {
         let place = tempfile::tempdir().unwrap();
         let path = recording(place.path());

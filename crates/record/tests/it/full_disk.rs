@@ -35,5 +35,5 @@ fn a_full_disk_ends_the_run_with_a_clear_error_and_a_readable_recording() {
 fn a_file_that_may_not_grow_ends_the_run_like_a_full_disk() {
     // Blocks of 512 bytes: 3 MiB.
     let state = written_until("trap '' XFSZ; ulimit -f 6144", "FileLimit");
-    assert!(state.contains("has come to the largest size that a file may have here"), "{state}");
+    assert!(state.contains("has reached the largest size that a file may have here"), "{state}");
 }

@@ -173,6 +173,6 @@ fn legend(comparison: &Comparison) -> String {
         ),
     };
     format!(
-        "~ no more than noise; ? nothing tells: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
+        "~ within noise; ? undecided: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
     )
 }

@@ -103,7 +103,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
 
 /// What samplers timed one by one.
 pub fn sampled<'a>(view: &RunView, full: bool) -> Body<'a> {
-    let note = "how long each took of what samplers saw of the server";
+    let note = "times of single operations of the server, as samplers saw them";
     timed(view, full, ("Sampled times", "what", note), |phase| &phase.sampled)
 }
 

@@ -13,7 +13,7 @@ const COUNTERS_MAX: usize = 3;
 
 /// What each server answered, where operations go to several.
 pub fn nodes(view: &RunView, full: bool) -> Body<'_> {
-    let note = "how long clients waited for answers of each, errors left out";
+    let note = "time that clients waited for answers of each node, without errors";
     let mut body = timed(view, full, ("Nodes", "node", note), |phase| &phase.nodes);
     let slowest = phases(view, full).filter_map(|(trial, phase)| Some((trial, phase, phase.slowest_node.as_ref()?)));
     body.list(Tone::Plain, slowest.map(|(trial, phase, text)| format!("{} {}: {text}", trial.name, phase.name)));

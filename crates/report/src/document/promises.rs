@@ -11,7 +11,7 @@ use crate::cells;
 /// What stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted(
-        "the disk lost power under load, and of what had not been flushed there was left what stands behind its file system; acknowledged \
+        "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \
          writes were looked for afterwards; lost at most: upper bound with 95 % confidence",
     );
     body.table(matrix(view, full));
@@ -21,7 +21,7 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
         let of = number::count(not_needed + view.promises.iter().map(|one| one.cuts).sum::<u64>());
         let (cuts, were) = if not_needed == 1 { ("cut", "was") } else { ("cuts", "were") };
         body.text(Tone::Dim.text(format!(
-            "{} of {of} {cuts} {were} not needed: what they would try had been seen to break (--all-cuts has them all).",
+            "{} of {of} {cuts} {were} not needed: their promise had already been broken (--all-cuts makes them all).",
             number::count(not_needed)
         )));
     }

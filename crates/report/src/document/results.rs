@@ -158,7 +158,7 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
 /// What came of disks that did something wrong.
 pub fn disk_faults(view: &RunView) -> Body<'_> {
     let mut body = Body::noted(
-        "the disk did something wrong under load; errors: operations that the store refused in the phases from then \
+        "the disk had faults under load; errors: operations that the store refused in the phases from then \
          on, with the whole of that in which it began; wrong answers: records in its answers that were not as they had been written, or missing",
     );
     let columns = [

@@ -85,7 +85,7 @@ fn answer(summary: &SummaryView) -> (String, Text) {
 
 fn stalls<'a>(view: &RunView) -> Body<'a> {
     let mut body = Body::noted(
-        "slices below half of the phase's median throughput, and what changed with them: no proof of a cause",
+        "slices below half of the phase's median throughput, and series that changed with them, which does not prove a cause",
     );
     body.list(Tone::Plain, view.stalls.iter().map(|stalls| &stalls.sentence));
     body
@@ -95,13 +95,13 @@ fn timeline(view: &RunView) -> Body<'_> {
     let mut body = Body::default();
     body.push(view.plots.bands.is_empty(), Block::Timeline(&view.plots));
     if !view.plots.host_zero.is_empty() {
-        body.text(Tone::Dim.text(format!("Zero all the time and not drawn: {}.", number::list(&view.plots.host_zero))));
+        body.text(Tone::Dim.text(format!("Always zero, so not drawn: {}.", number::list(&view.plots.host_zero))));
     }
     body
 }
 
 fn left_out<'a>(view: &RunView) -> Body<'a> {
-    let mut body = Body::noted("combinations that cannot be");
+    let mut body = Body::noted("combinations that are not possible");
     body.list(Tone::Dim, &view.left_out);
     body
 }

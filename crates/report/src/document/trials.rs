@@ -48,7 +48,7 @@ pub fn space(view: &RunView, full: bool) -> Body<'_> {
         }
     }
     let mut body = Body::noted(
-        "after load and settle; written by both: what came to a disk of Plimsoll's own, else what the kernel counts, in whole \
+        "after load and settle; written by both: bytes on the way to Plimsoll's own disk, if there is one, otherwise as the kernel counts, in whole \
          folios of the page cache",
     );
     body.first_rows(table, full);
@@ -114,10 +114,10 @@ fn detail<'a>(trial: &TrialView) -> Body<'a> {
     body.pairs(place.into_iter().chain(trial.params.iter().map(|(name, value)| (name.as_str(), value))));
     body.heading("Phases", "");
     body.table(phases(trial));
-    let mut said = Table::new("What the store said", ["phase", "about", "its words"].map(words).to_vec());
+    let mut said = Table::new("Messages of the store", ["phase", "about", "message"].map(words).to_vec());
     trial.remarks.iter().for_each(|remark| said.row(cells![&remark.phase, &remark.name, &remark.text]));
     if !trial.remarks.is_empty() {
-        body.heading("What the store said", "");
+        body.heading("Messages of the store", "");
     }
     body.table(said);
     let mut settings = Table::new(
@@ -208,7 +208,7 @@ fn came_to(phase: &PhaseView) -> Text {
     if let (Some(settled), Some(with)) = (phase.settled_after_s, phase.rate_with_warmup_per_s) {
         let (settled, with) = (number::seconds(settled), number::with_unit(with, "1/s"));
         parts.push(
-            format!("the first {settled} were found to be warm-up and count for nothing (with them: {with})").into(),
+            format!("the first {settled} were found to be warm-up and are not counted (with them: {with})").into(),
         );
     } else if let Some(settled) = phase.settled_after_s {
         parts.push(format!("settled after {} (found in its slices)", number::seconds(settled)).into());

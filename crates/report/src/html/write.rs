@@ -157,8 +157,8 @@ impl<'a> Writer<'a> {
     /// Where the plots are drawn. Without JavaScript it says so; the tables hold the numbers.
     fn timeline(&mut self, plots: &Plots) {
         self.push(
-            "<noscript><p class=\"note\">The plots are drawn by JavaScript, which is off here. \
-             All numbers of the run stand in the tables.</p></noscript>\n\
+            "<noscript><p class=\"note\">The plots need JavaScript, which is off. \
+             All numbers of the run are in the tables.</p></noscript>\n\
              <div id=\"charts\" hidden>\n<div class=\"tools\">\n<label>Operation <select id=\"op\">",
         );
         for (at, op) in plots.ops.iter().enumerate() {
@@ -172,9 +172,9 @@ impl<'a> Writer<'a> {
              <p class=\"note\">Drag to zoom, double-click to see the whole run. With the keyboard: Tab to a plot, then \
              ← → move the cursor, + − zoom, 0 shows the whole run. Shaded: \
              <span class=\"key load\">load</span> <span class=\"key ask\">ask</span> <span class=\"key drive\">drive</span>; \
-             hatched: warm-up, which counts for nothing; dotted: the store ended a checkpoint or another piece of \
-             its own maintenance; <span class=\"key pause\">pause</span>: the machine stood still, as long as the bar at \
-             the foot of the plot is wide, its aftermath included. A percentile of a second is drawn only with ten samples above it.</p>\n\
+             hatched: warm-up, which is not counted; dotted: the store ended a checkpoint or other \
+             maintenance; <span class=\"key pause\">pause</span>: the machine paused, for the width of the bar at \
+             the foot of the plot, its aftermath included. A percentile of a second is drawn only with ten samples above it.</p>\n\
              <h3>Percentiles</h3>\n<div id=\"curves\"></div>\n<h3>The machine</h3>\n<div id=\"host\"></div>\n</div>\n",
         );
     }

@@ -27,7 +27,7 @@ fn a_comparison_is_text_markdown_json_and_junit() {
     std::fs::write(place().join("compare.txt"), &text).unwrap();
     let (before, after) = text.split_once("Configured differently").unwrap();
     assert!(before.contains("20261121-204107-7f3a") && after.contains("mixed"), "configuration stands above numbers");
-    assert!(text.contains("95 % interval") && text.contains("~ no more than noise"));
+    assert!(text.contains("95 % interval") && text.contains("~ within noise"));
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("FAILED errors > 0.1%"), "{text}");

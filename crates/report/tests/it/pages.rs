@@ -126,7 +126,7 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
     assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
     let killed = plimsoll_report::terminal(&view(&study::killed()), false, 100);
     std::fs::write(place().join("killed.txt"), &killed).unwrap();
-    let sentence = "            Nothing was seen to break, but the run ended in phase mixed of trial 3 of 5";
+    let sentence = "            No promise was seen to break, but the run ended in phase mixed of trial 3 of 5";
     assert!(killed.starts_with("INCOMPLETE  ") && killed.contains(sentence), "{killed}");
     let mut run = study::broken();
     run.header.title = "\u{1b}]0;owned\u{7}\u{1b}[2J".into();
@@ -176,7 +176,7 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
 
     // Where the witness was refused it is said, and nothing is undisturbed.
     let mut run = study::complete();
-    let words = "pauses of the machine are not told apart here: no real-time priority";
+    let words = "pauses of the machine are not recorded here: no real-time priority";
     run.events[0].class = EventClass::Witness;
     run.events[0].text = words.to_string();
     let view = plimsoll_analysis::view(&run);

@@ -95,8 +95,8 @@ fn files_that_will_not_do_are_named() {
         (roots("/nowhere/root.crt".into()), "/nowhere/root.crt", "cannot be read"),
         (roots(mine.key.clone()), "me.key", "holds no certificate"),
         (roots(garbage), "garbage", "is no PEM file"),
-        (roots(not_der), "notder", "no root certificate"),
-        (shown(mine.certificate.clone(), other.key), "other.key", "do not go together"),
+        (roots(not_der), "notder", "something other than root certificates"),
+        (shown(mine.certificate.clone(), other.key), "other.key", "do not match"),
         (shown(mine.certificate.clone(), mine.certificate.clone()), "me.crt", "no private key"),
         (shown(mine.certificate, encrypted), "encrypted", "is encrypted"),
     ] {

@@ -53,7 +53,7 @@ const PARAMS: &[ParamSpec] = &[
     ParamSpec::one_of(
         "index",
         &["none", "own", "keyindex"],
-        "who keeps the index on the redeemed count: nobody, the store, or the key index",
+        "index on the redeemed count: none, one of the store, or one of the key index",
     ),
     ParamSpec::int(
         "below",

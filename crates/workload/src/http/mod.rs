@@ -119,7 +119,7 @@ fn parsed(text: &str) -> Result<Vec<(String, u32)>, WorkloadError> {
             _ => (word, 1),
         };
         if !path.starts_with('/') || path.contains("{}") || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let help = "a path begins with `/` and is in ASCII without spaces: percent-encode what is not";
+            let help = "a path begins with `/` and is in ASCII without spaces: percent-encode all others";
             return Err(WorkloadError::new(format!("`{path}` is no path"), help));
         }
         paths.push((path.to_owned(), share));

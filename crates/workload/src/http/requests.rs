@@ -78,7 +78,7 @@ impl Reading<'_> {
         for (step, request) in (1..).zip(&script.requests) {
             let (call, slots, take) = self.request(request, step)?;
             if slots.len() > PARAMETERS_MAX {
-                let what = format!("it has {} places for values, of at most {PARAMETERS_MAX}", slots.len());
+                let what = format!("it has {} places for values, and may have {PARAMETERS_MAX}", slots.len());
                 return Err((what, "set a variable once, and leave some out".to_owned()));
             }
             self.commands.push((Command::Sql(statements.len()), step));
@@ -94,7 +94,7 @@ impl Reading<'_> {
     fn request(&mut self, request: &Request, step: u32) -> Result<(HttpCall, Vec<usize>, Option<Take>), Wrong> {
         if !request.path.is_empty() && !request.path.starts_with(['/', '$']) {
             let help = "a path begins with `/`; host and port stand in the URL under --on".to_owned();
-            return Err((format!("`{}` is no path", request.path), help));
+            return Err((format!("`{}` is not a path", request.path), help));
         }
         for (name, text) in &request.set {
             let value = self.expression(text).map_err(|(what, help)| (format!("`set`, {name}: {what}"), help))?;
@@ -135,7 +135,7 @@ impl Reading<'_> {
             return Ok(self.symbols.assign(name));
         }
         let help = "a name is letters, digits and `_`, and does not begin with a digit".to_owned();
-        Err((format!("`{name}` is no name of a variable"), help))
+        Err((format!("`{name}` is not a name of a variable"), help))
     }
 
     /// Cuts a text at its `${…}`, whose values are worked out before the request is sent.
@@ -228,7 +228,7 @@ fn taken_from(place: &str) -> Result<HttpTake, Wrong> {
         ("body", "") => HttpTake::Body,
         _ => {
             let help = "write json:data.token, header:Location, regex:id=([0-9]+), status or body".to_owned();
-            return Err((format!("`take`: `{place}` says nothing that can be taken"), help));
+            return Err((format!("`take`: `{place}` names nothing that can be taken"), help));
         }
     })
 }
@@ -241,7 +241,7 @@ fn statuses(text: &str) -> Result<Vec<(u16, u16)>, Wrong> {
         let range = status(first).zip(status(last)).filter(|(first, last)| first <= last);
         range.ok_or_else(|| {
             let help = "write statuses from 200 to 599, as in \"201\" or \"200-299, 404\"".to_owned();
-            (format!("`expect`: `{part}` is no status"), help)
+            (format!("`expect`: `{part}` is not a status"), help)
         })
     };
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one).collect()

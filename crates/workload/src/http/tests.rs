@@ -132,13 +132,13 @@ fn what_one_answer_gives_the_next_request_takes() {
 fn what_is_wrong_in_a_request_is_said_with_its_name() {
     let take = |place: &str| Request { take: vec![("a".into(), place.into())], ..request("GET", "/") };
     for (request, words) in [
-        (request("GET", "items"), "`items` is no path"),
+        (request("GET", "items"), "`items` is not a path"),
         (request("GET", "/${nobody}"), "nothing gives `nobody` a value"),
         (request("GET", "/${random(1}"), "`path`: `random(1`"),
         (request("GET", "/${id"), "without its `}`"),
-        (Request { expect: "2xx".into(), ..request("GET", "/") }, "`2xx` is no status"),
-        (Request { expect: "300-200".into(), ..request("GET", "/") }, "no status"),
-        (Request { set: vec![("1a".into(), "1".into())], ..request("GET", "/") }, "`1a` is no name"),
+        (Request { expect: "2xx".into(), ..request("GET", "/") }, "`2xx` is not a status"),
+        (Request { expect: "300-200".into(), ..request("GET", "/") }, "not a status"),
+        (Request { set: vec![("1a".into(), "1".into())], ..request("GET", "/") }, "`1a` is not a name"),
         (take("xpath://a"), "nothing that can be taken"),
         (take("json:"), "nothing that can be taken"),
     ] {

@@ -44,16 +44,12 @@ const PARAMS: &[ParamSpec] = &[
     ParamSpec::one_of(
         "distribution",
         &["scrambled", "zipfian", "latest", "uniform", "hotspot"],
-        "how popular which records are",
+        "distribution of operations over records",
     ),
     ParamSpec::int("hot_records", 0..=100, "20", "percent of the records that are hot, with `hotspot`"),
     ParamSpec::int("hot_operations", 0..=100, "80", "percent of the operations that go to them"),
     ParamSpec::int("scan_length", 1..=10_000, "100", "a scan reads 1 to this many records, each number as likely"),
-    ParamSpec::one_of(
-        "ledger",
-        &["on", "off"],
-        "whether every answer is held against the truth and every acknowledged write is looked for",
-    ),
+    ParamSpec::one_of("ledger", &["on", "off"], "check every answer, and look for every acknowledged write"),
 ];
 
 /// YCSB's workloads by their letters; without one it is B.

@@ -44,18 +44,26 @@ const PARAMS: &[ParamSpec] = &[
         "100",
         "bytes of an entry's description, which `modify` writes anew",
     ),
-    ParamSpec::one_of("distribution", &["uniform", "zipfian", "scrambled", "hotspot"], "how popular which entries are"),
+    ParamSpec::one_of(
+        "distribution",
+        &["uniform", "zipfian", "scrambled", "hotspot"],
+        "distribution of operations over entries",
+    ),
     ParamSpec::int("hot_entries", 0..=100, "20", "percent of the entries that are hot, with `hotspot`"),
     ParamSpec::int("hot_operations", 0..=100, "80", "percent of the operations that go to them"),
     ParamSpec::text("dn", "uid=user.{},ou=People", "an entry's DN below the directory's base, with {} for its number"),
     ParamSpec::text(
         "base",
         ENTRY,
-        "where searches begin: a DN below the directory's base, or `entry` for the entry itself",
+        "base of searches: a DN below the directory's base, or `entry` for the entry itself",
     ),
-    ParamSpec::one_of("scope", &["base", "one", "sub"], "how far searches go"),
-    ParamSpec::text("filter", "(objectClass=*)", "which entries searches want, with {} for the entry's number"),
-    ParamSpec::text("attributes", "all", "what searches want of them: names parted by commas, `all`, or `none`"),
+    ParamSpec::one_of("scope", &["base", "one", "sub"], "scope of searches"),
+    ParamSpec::text("filter", "(objectClass=*)", "filter of searches, with {} for the entry's number"),
+    ParamSpec::text(
+        "attributes",
+        "all",
+        "attributes that searches return: names separated by commas, `all`, or `none`",
+    ),
 ];
 
 /// The workload's name, interfaces, kinds and parameters.
@@ -87,7 +95,7 @@ impl People {
         let int = |name: &str| params.int(name).unsigned_abs();
         let dn = params.text("dn");
         let Some((name, value)) = dn.split(',').next().and_then(|first| first.split_once('=')) else {
-            return Err(WorkloadError::new(format!("`{dn}` is no DN"), "write it as uid=user.{},ou=People"));
+            return Err(WorkloadError::new(format!("`{dn}` is not a DN"), "write it as uid=user.{},ou=People"));
         };
         if !value.contains("{}") || dn.matches("{}").count() > 1 {
             let what = format!("`{dn}` does not have {{}} for an entry's number, once, in its first part");

@@ -37,12 +37,16 @@ const fn count(name: &'static str, default: &'static str, summary: &'static str)
 const PARAMS: &[ParamSpec] = &[
     ParamSpec::int("tables", 1..=100, "1", "number of tables; each has statements of its own"),
     ParamSpec::int("table_size", 1..=100_000_000, "10000", "rows of each table"),
-    ParamSpec::one_of("distribution", distribution::NAMES, "which rows are asked for, as sysbench's --rand-type"),
+    ParamSpec::one_of(
+        "distribution",
+        distribution::NAMES,
+        "distribution of operations over rows, as sysbench's --rand-type",
+    ),
     ParamSpec::text("zipfian_exponent", "0.8", "exponent of `zipfian`, as sysbench's --rand-zipfian-exp"),
     ParamSpec::text(
         "pareto_h",
         "0.2",
-        "part of the rows that 1 - h of the questions go to in `pareto`, as sysbench's --rand-pareto-h",
+        "share h of the rows that receive 1 - h of the operations in `pareto`, as sysbench's --rand-pareto-h",
     ),
     ParamSpec::int("range_size", 1..=1_000_000, "100", "rows of a range"),
     count("point_selects", "10", "point selects of read_only and read_write"),

@@ -134,7 +134,7 @@ fn read(seed: u64, file: &CsvFile) -> Result<(Vec<String>, Table), WorkloadError
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file.text.as_bytes());
     let unreadable = |error: &csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
-        wrong(line, "it is no CSV", "write CSV with commas, in UTF-8")
+        wrong(line, "it is not CSV", "write CSV with commas, in UTF-8")
     };
     let names: Vec<String> =
         reader.headers().map_err(|error| unreadable(&error))?.iter().map(|name| variable(&file.prefix, name)).collect();

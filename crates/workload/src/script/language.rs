@@ -143,7 +143,7 @@ fn command_at(text: &str, at: usize) -> Result<(RawSql, usize), Mistake> {
     for theirs in ["__rand_int__", "__key__", "__data__"] {
         if let Some(found) = text[range.clone()].find(theirs) {
             let found = at + found..at + found + theirs.len();
-            let what = format!("`{theirs}` is another tool's, and would be sent as it stands");
+            let what = format!("`{theirs}` belongs to another tool, and would be sent unchanged");
             return Err(
                 mistake(found, what).with_help("write \\set id random(1, 100000) on a line before, and :id here")
             );

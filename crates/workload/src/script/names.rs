@@ -32,7 +32,7 @@ enum Token {
 }
 
 const UNKNOWN: &str = "the names of its columns cannot be read from it";
-const NAMELESS: &str = "it has a column without a name: give it one by AS";
+const NAMELESS: &str = "it has a column without a name: name it with AS";
 
 fn tokens(sql: &str) -> Vec<Token> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();

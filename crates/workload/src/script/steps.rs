@@ -137,7 +137,7 @@ impl Steps for ScriptSteps {
         let mut what = format!("{}: ", self.scripts.programs.scripts[self.run.script].place(command));
         // Writing to a string cannot fail.
         let _ = fault.write(&self.scripts.programs.names, &mut what);
-        Some(StoreError::new(StoreErrorKind::Usage, what).next("mend the script: as in pgbench, this ends the run"))
+        Some(StoreError::new(StoreErrorKind::Usage, what).next("correct the script: as in pgbench, this ends the run"))
     }
 }
 

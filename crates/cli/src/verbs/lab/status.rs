@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use plimsoll_analysis::number;
 use plimsoll_core::Progress;
 use plimsoll_lab::hosts::Link;
-use plimsoll_lab::standing::{self, InProgress, Lab, LabStatus, NodeState, NodeStatus};
+use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
 use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
@@ -64,7 +64,7 @@ pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
 fn long(status: &LabStatus) -> Table {
     let columns = vec![words("node"), words("what"), numbers("done"), numbers("for"), words("")];
     let mut table = Table::new(IN_PROGRESS, columns);
-    for InProgress { progress, still_s } in &status.in_progress {
+    for OperationStatus { progress, still_s } in &status.in_progress {
         let still = (*still_s >= STILL_S).then(|| format!("no progress for {still_s} s"));
         let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
         table.row(vec![

@@ -65,7 +65,7 @@ fn an_answer_becomes_the_variable_that_is_named() {
 #[test]
 fn what_is_wrong_is_found_before_anything_runs() {
     for (text, what) in [
-        ("SET k:__rand_int__ v", "`__rand_int__` is another tool's"),
+        ("SET k:__rand_int__ v", "`__rand_int__` belongs to another tool"),
         ("", "the script has no statement"),
         ("GET a;", "a command ends with its line"),
         ("GET :nobody", "undefined variable `:nobody`"),
