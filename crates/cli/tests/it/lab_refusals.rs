@@ -4,7 +4,7 @@ use crate::bench::{Place, Ran};
 use crate::lab::{Lab, assert_nothing_is_in};
 
 /// Runs the program with `words` where `before` has changed what this test alone sees: mounts and network of its own.
-fn run_in(place: &Place, unshared: &str, before: &str, words: &str) -> Ran {
+pub fn run_in(place: &Place, unshared: &str, before: &str, words: &str) -> Ran {
     let program = env!("CARGO_BIN_EXE_plimsoll");
     let script = format!("{before} && exec {program} {words}");
     let mut command = place.program("unshare");
