@@ -107,7 +107,7 @@ fn a_host_is_tried_at_all_its_addresses() {
 fn a_host_that_listens_nowhere_is_unreachable() {
     fn is_unreachable(reactor: impl Reactor) {
         let mut worker = worker(&[refusing(), refusing()], reactor);
-        let error = worker.open_all().expect_err("nobody listens");
+        let error = worker.open_all().expect_err("no server listens");
         assert_eq!(error.kind, StoreErrorKind::Unreachable);
     }
     is_unreachable(Epoll::new(1).unwrap());

@@ -116,7 +116,7 @@ mod tests {
             })
         };
         let made = || made.load(Ordering::Relaxed);
-        assert_eq!(made(), 0, "nobody has asked");
+        assert_eq!(made(), 0, "no request was made");
         (0..3).for_each(|_| ask(&mut link).unwrap());
         assert_eq!(made(), 2, "the first was good for two questions");
         let failed = link.ask(|_| Err::<(), _>(StoreError::new(StoreErrorKind::Broken, "nonsense")));

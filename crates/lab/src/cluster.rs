@@ -45,14 +45,14 @@ pub struct Cluster(ClusterHandle);
 #[derive(Debug, Clone)]
 pub struct Bases {
     /// Candidates, best first. The first one is taken that the servers' user can reach.
-    pub places: Vec<PathBuf>,
+    pub directories: Vec<PathBuf>,
     /// Disks that can lose power, if the data are on such disks.
     pub(crate) disks: Option<Arc<Disks>>,
 }
 
 impl<T: AsRef<[PathBuf]> + ?Sized> From<&T> for Bases {
-    fn from(places: &T) -> Self {
-        Self { places: places.as_ref().to_owned(), disks: None }
+    fn from(directories: &T) -> Self {
+        Self { directories: directories.as_ref().to_owned(), disks: None }
     }
 }
 
@@ -350,7 +350,7 @@ impl Running {
             &self.supervisor,
             self.spec,
             self.user.clone(),
-            &self.bases.places,
+            &self.bases.directories,
             &self.log_dir,
             &self.waits,
         )?;
@@ -449,11 +449,11 @@ impl Running {
             let run = |node: &Node, launch: &Launch| self.on(node.number, |server| server.run(launch, RECOVER_BOUND));
             self.recipe.recover(&nodes, &run)?;
         }
-        for (place, stage) in self.stages(meant)?.into_iter().enumerate() {
-            if place > 0 {
+        for (position, stage) in self.stages(meant)?.into_iter().enumerate() {
+            if position > 0 {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
             }
-            let is_first = place == 0 && meant == Nodes::All && running.is_empty();
+            let is_first = position == 0 && meant == Nodes::All && running.is_empty();
             // `Nodes::All` starts the nodes that do not run.
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();

@@ -17,7 +17,7 @@ use plimsoll_faultfs as faultfs;
 
 use crate::cluster::ClusterHandle;
 use crate::file_system_errors::file_system_errors;
-use crate::power::{PowerCutState, PoweredDisk, remove_place, sync, told};
+use crate::power::{PowerCutState, PoweredDisk, remove_directory, sync, told};
 use crate::user::ServerUser;
 
 /// Name of the first disk's directory in the store's data directory; the others have their number appended.
@@ -332,7 +332,7 @@ pub fn sweep_disks(directory: &Path) {
         });
         if is_disk {
             // If something remains, removing the run's directory reports it.
-            let _ = remove_place(&entry.path());
+            let _ = remove_directory(&entry.path());
         }
     }
 }

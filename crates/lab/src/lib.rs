@@ -22,7 +22,7 @@
 //! | `disks` | [`PowerSwitch`]: the disks that can lose power, one for each machine of a store |
 //! | `power` | one such disk |
 //! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
-//! | `place` | directories of a private server: where they may be, and how they are recognised |
+//! | `directories` | directories of a private server: where they may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`before_removing`]: a store's own cleaning
 //! up before that |
 //! | [`user`] | [`ServerUser`]: the user that a server runs as |
@@ -33,6 +33,7 @@
 
 pub mod cluster;
 pub mod described;
+mod directories;
 mod disks;
 pub mod ending;
 mod file_system_errors;
@@ -43,7 +44,6 @@ mod open_store;
 pub mod orphans;
 pub mod packages;
 pub mod page_cache;
-mod place;
 mod power;
 pub mod private_server;
 pub mod proxy;
@@ -53,13 +53,13 @@ mod tree;
 pub mod user;
 
 pub use cluster::{Bases, Cluster, ClusterHandle};
+pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, sweep_disks};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
-pub use place::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use power::{PowerCutState, PowerRecovery};
 pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;

@@ -1,4 +1,4 @@
-//! A store that is open, with the servers of our own that it is on: what is done to both together.
+//! An open store together with the private servers or the lab that it runs on.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -12,55 +12,56 @@ use plimsoll_core::{
 
 use crate::cluster::{Bases, Cluster};
 use crate::described::{self, DescribedServer};
+use crate::directories::FALLBACK_BASES;
 use crate::disks::{OwnDisks, PowerSwitch};
 use crate::hosts::NamespaceGuard;
 use crate::page_cache::{PageCache, drop_files};
-use crate::place::FALLBACK_BASES;
 use crate::power::PowerRecovery;
 use crate::standing::{Lab, NodeState};
 use crate::supervisor::Supervisor;
 
-/// How long one is waited for that may be about to end: a process that is killed closes its connections a moment before it
-/// has ended.
+/// Longest wait for a server that may be about to end: a killed process closes its connections a moment before it has
+/// ended.
 const DYING: Duration = Duration::from_secs(1);
 
-/// A store, and what it is on. Closing or dropping it ends its servers and removes their files; where it is dropped their
-/// logs are kept, for something has failed.
+/// An open store with its servers. Closing or dropping it ends private servers and removes their files. If it is
+/// dropped, their logs are kept, because something failed.
 pub struct OpenStore {
     // Dropped first: a client goes before its server.
     store: Box<dyn Store>,
-    place: Place,
+    location: Location,
     spec: StoreSpec,
     is_closed: bool,
     is_dead: bool,
-    // Dropped last: what is on them has to have ended.
+    // Dropped last: programs that use the disks have to end first.
     disks: Option<OwnDisks>,
 }
 
-/// Where a store is.
-enum Place {
-    /// On servers of ours.
+/// Location of a store.
+enum Location {
+    /// Private servers.
     Cluster {
         cluster: Cluster,
-        /// This thread, with what it starts, reaches its hosts.
+        /// Keeps this thread, and all processes it starts, in the hosts' network.
         _guard: Option<NamespaceGuard>,
     },
-    /// On those of a lab, which stays.
+    /// Servers of a lab, which keeps running.
     Lab {
         servers: Arc<dyn Servers>,
-        /// As above.
+        /// Keeps this thread in the lab's network.
         _guard: Option<NamespaceGuard>,
     },
-    /// Inside this process, with its files here.
+    /// This process, with the files in this directory.
     Embedded(PathBuf),
-    /// At somebody's server.
+    /// An attached server.
     Attached,
 }
 
-/// Opens a store of `kind`, on servers that are started for it where it needs some. `progress` is told what takes a while.
+/// Opens a store of `kind`, and starts private servers for it if it needs any. `progress` receives a line for each step
+/// that takes a while.
 ///
 /// # Errors
-/// As [`Cluster::start`] and the store say.
+/// The errors of [`Cluster::start`] and of the store.
 pub fn open(
     kind: &dyn StoreKind,
     mut options: OpenOptions,
@@ -73,35 +74,35 @@ pub fn open(
         _ => None,
     };
     let of_servers = || disks.as_ref().map(|disks| Arc::clone(&disks.0));
-    let place = match &mut options.target {
+    let location = match &mut options.target {
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
-                let bases = Bases { places: bases(data_dir, *said), disks: of_servers() };
+                let bases = Bases { directories: bases(data_dir, *said), disks: of_servers() };
                 let limits = Limits::of(&options.params)?;
                 let supervisor = Supervisor::start()?;
                 let cluster =
                     Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
                 options.target = Target::Servers(cluster.handle().servers());
-                Place::Cluster { _guard: cluster.handle().enter()?, cluster }
+                Location::Cluster { _guard: cluster.handle().enter()?, cluster }
             }
             None => {
                 if let Some(disks) = &disks {
                     progress(&format!("making a disk with {}", disks.0.file_system().name()));
-                    // A store inside this process is this process's user's.
+                    // An embedded store runs as this process's user.
                     *data_dir = disks.0.mount_point(0, None)?;
                 }
-                Place::Embedded(data_dir.clone())
+                Location::Embedded(data_dir.clone())
             }
         },
         Target::Described { server, data_dir, log_dir } => {
-            let bases = Bases { places: bases(data_dir, false), disks: of_servers() };
+            let bases = Bases { directories: bases(data_dir, false), disks: of_servers() };
             let recipe = Box::new(DescribedServer(server.clone()));
             let limits = Limits::of(&options.params)?;
             let supervisor = Supervisor::start()?;
             let cluster = Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
             let url = described::filled(&server.url, &cluster.first());
             options.target = Target::Attach { url, password: None };
-            Place::Cluster { _guard: None, cluster }
+            Location::Cluster { _guard: None, cluster }
         }
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
@@ -119,21 +120,21 @@ pub fn open(
                 Some(url) => Target::Attach { url, password: None },
                 None => Target::Servers(Arc::clone(&servers)),
             };
-            Place::Lab { servers, _guard: there }
+            Location::Lab { servers, _guard: there }
         }
-        _ => Place::Attached,
+        _ => Location::Attached,
     };
     let (spec, store) = (kind.spec().clone(), kind.open(options, progress)?);
     if let Some(disks) = &disks {
-        // Files that Plimsoll itself has written are not to be the store's loss.
+        // A power cut must not lose files that Plimsoll itself has written.
         disks.0.sync()?;
-        // To make a server takes many flushes that nobody asks about.
+        // Only now, because making a server takes many flushes that are not measured.
         disks.0.slow_down()?;
     }
-    Ok(OpenStore { store, place, spec, is_closed: false, is_dead: false, disks })
+    Ok(OpenStore { store, location, spec, is_closed: false, is_dead: false, disks })
 }
 
-/// Stops servers and starts them, with something done to each one's files in between.
+/// Stops all servers, calls `between` for the data directory of each, and starts them.
 fn restarted(servers: &dyn Servers, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
     servers.stop(Nodes::All)?;
     let done = servers.nodes().iter().map(|node| node.data_dir.as_path()).try_for_each(between);
@@ -141,42 +142,42 @@ fn restarted(servers: &dyn Servers, between: impl FnMut(&Path) -> Result<(), Sto
     done
 }
 
-/// Where a private server of a run may have its directories, best first: its data directory, and only there if that was
-/// `said`; otherwise where its user can get to, if that is not there.
+/// Returns the bases for a private server's directories, best first: the run's data directory and, unless the user
+/// named that (`said`), the fallbacks.
 fn bases(data_dir: &Path, said: bool) -> Vec<PathBuf> {
     let others = FALLBACK_BASES.into_iter().filter(|_| !said).map(PathBuf::from);
     [data_dir.to_owned()].into_iter().chain(others).collect()
 }
 
 impl OpenStore {
-    /// What it says of itself.
+    /// Returns the store's spec.
     pub fn spec(&self) -> &StoreSpec {
         &self.spec
     }
 
-    /// [`Store::create`] of a layout that the store can take.
+    /// Calls [`Store::create`] for a layout that the store supports.
     ///
     /// # Errors
-    /// As [`StoreSpec::must_take`] and the store say.
+    /// The errors of [`StoreSpec::must_take`] and of the store.
     pub fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         self.spec.must_take(layout)?;
         self.store.create(layout)
     }
 
-    /// Ids of the processes at the roots of its servers; none where it is embedded or attached.
+    /// Returns the ids of its servers' first processes; none if the store is embedded or attached.
     pub fn processes(&self) -> Vec<u32> {
-        match &self.place {
-            Place::Cluster { cluster, .. } => cluster.pids(),
-            Place::Lab { servers, .. } => servers.pids(),
+        match &self.location {
+            Location::Cluster { cluster, .. } => cluster.pids(),
+            Location::Lab { servers, .. } => servers.pids(),
             _ => Vec::new(),
         }
     }
 
-    /// What the server at `address` is called: `node 2` of our own, otherwise where it listens.
+    /// Returns the name of the server at `address`: `node 2` for a private one, otherwise its address.
     pub fn server_name(&self, address: &Address) -> String {
-        let nodes = match &self.place {
-            Place::Cluster { cluster, .. } => cluster.nodes(),
-            Place::Lab { servers, .. } => servers.nodes(),
+        let nodes = match &self.location {
+            Location::Cluster { cluster, .. } => cluster.nodes(),
+            Location::Lab { servers, .. } => servers.nodes(),
             _ => Vec::new(),
         };
         let is_at = |node: &&Arc<Node>| match address {
@@ -184,7 +185,7 @@ impl OpenStore {
             Address::Tcp(host, port) => *host == node.address.to_string() && node.ports.contains(port),
         };
         match (nodes.iter().find(is_at), address) {
-            // Behind another port than its first it may be something else: a proxy's for what only reads.
+            // Another port than the node's first may belong to a proxy, such as that for reads.
             (Some(node), Address::Tcp(_, port)) if node.ports.first() != Some(port) => {
                 format!("node {}:{port}", node.number + 1)
             }
@@ -194,71 +195,73 @@ impl OpenStore {
         }
     }
 
-    /// The servers of ours that it is on; `None` where it is embedded or attached.
+    /// Returns the servers that the store runs on; `None` if it is embedded or attached.
     pub fn servers(&self) -> Option<Arc<dyn Servers>> {
-        match &self.place {
-            Place::Cluster { cluster, .. } => Some(cluster.handle().servers()),
-            Place::Lab { servers, .. } => Some(Arc::clone(servers)),
+        match &self.location {
+            Location::Cluster { cluster, .. } => Some(cluster.handle().servers()),
+            Location::Lab { servers, .. } => Some(Arc::clone(servers)),
             _ => None,
         }
     }
 
-    /// [`Servers::settings`] of what it is on.
+    /// Returns [`Servers::settings`] of its servers.
     pub fn lab_settings(&self) -> Vec<Setting> {
-        let mut settings = match &self.place {
-            Place::Cluster { cluster, .. } => cluster.settings(),
-            Place::Lab { servers, .. } => servers.settings(),
+        let mut settings = match &self.location {
+            Location::Cluster { cluster, .. } => cluster.settings(),
+            Location::Lab { servers, .. } => servers.settings(),
             _ => Vec::new(),
         };
         settings.extend(self.disks.iter().flat_map(|disks| disks.0.settings()));
         settings
     }
 
-    /// What takes the power from its disks; `None` where those are none of ours.
+    /// Returns the handle that cuts the power of its disks; `None` if they cannot lose power.
     pub fn power_switch(&self) -> Option<PowerSwitch> {
-        let cluster = match &self.place {
-            Place::Cluster { cluster, .. } => Some(cluster.handle()),
+        let cluster = match &self.location {
+            Location::Cluster { cluster, .. } => Some(cluster.handle()),
             _ => None,
         };
         self.disks.as_ref().map(|disks| PowerSwitch::new(disks, cluster))
     }
 
-    /// Whether it did not come back after a power cut.
+    /// Returns true if the store did not come back after a power cut, or its disk has failed.
     pub fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// It is not to be used by another trial: its disk has failed.
+    /// Marks the store as unusable for other trials, because its disk has failed.
     pub fn spend(&mut self) {
         self.is_dead = true;
     }
 
-    /// Takes the power that is to go, if it has not gone, and gives it back: what `survivors` says of un-flushed writes is there,
-    /// and servers are started on that, and waited for until their cluster is whole.
+    /// Cuts power, unless that was done, and restores it with the un-flushed writes that `survivors` selects. Then
+    /// starts the servers, and waits until their cluster is complete.
     ///
     /// # Errors
-    /// `Usage` where the disk is none of ours; what the disk fails with.
+    /// `Usage` if the disk cannot lose power; errors of the disk.
     pub fn power_cycle(&mut self, survivors: Survivors) -> Result<PowerRecovery, StoreError> {
         let Some(switch) = self.power_switch() else {
-            return Err(StoreError::usage("this store's disk cannot lose power").next("say which it has: disk=ext4"));
+            return Err(
+                StoreError::usage("this store's disk cannot lose power").next("choose a disk that can: disk=ext4")
+            );
         };
         let cut = switch.cut_now()?;
         switch.kill_servers()?;
-        // Whatever it says: it has no power.
+        // An error here is expected, because the server has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
         let mounted = match switch.power_on(survivors) {
             Ok(()) => Ok(()),
-            // That is an answer, too.
+            // A damaged file system is a result.
             Err((true, error)) => Err(error),
             Err((false, error)) => {
                 self.is_dead = true;
                 return Err(error);
             }
         };
-        let started = mounted.and_then(|()| match &self.place {
-            // Those that do not run.
-            Place::Cluster { cluster, .. } => cluster.start(Nodes::All).map(drop),
+        let started = mounted.and_then(|()| match &self.location {
+            // Starts the nodes that do not run.
+            Location::Cluster { cluster, .. } => cluster.start(Nodes::All).map(drop),
             _ => Ok(()),
         });
         let came_back = started.and_then(|()| self.store.reconnect());
@@ -266,21 +269,22 @@ impl OpenStore {
         Ok(PowerRecovery { cut, recovery: back.elapsed(), came_back })
     }
 
-    /// Stops and starts it, or closes and opens an embedded one.
+    /// Stops and starts the servers, or closes and opens an embedded store.
     ///
     /// # Errors
-    /// `Usage` where it is somebody's; as its servers and the store say.
+    /// `Usage` if the store is attached; errors of its servers and of the store.
     pub fn restart(&mut self) -> Result<(), StoreError> {
         self.stop_and_start(|_| Ok(()))
     }
 
-    /// Starts servers of its own again of which one has ended that should not have, and says how that ended. `None` where all
-    /// of them run, or none are its own. `has_failed`: something on it has, so that one may be about to end.
+    /// Restarts the private servers if one has ended that should run, and returns its ending. Returns `None` if all
+    /// run, or the store has no private servers. `has_failed` is true if an operation failed, so that a server may be
+    /// about to end.
     ///
     /// # Errors
-    /// As [`OpenStore::restart`].
+    /// The errors of [`OpenStore::restart`].
     pub fn revive(&mut self, has_failed: bool) -> Result<Option<StoreError>, StoreError> {
-        let Place::Cluster { cluster, .. } = &self.place else { return Ok(None) };
+        let Location::Cluster { cluster, .. } = &self.location else { return Ok(None) };
         let until = Instant::now() + if has_failed { DYING } else { Duration::ZERO };
         let ended = loop {
             match cluster.check(Nodes::All) {
@@ -293,13 +297,13 @@ impl OpenStore {
         Ok(Some(ended))
     }
 
-    /// The same with its files out of the page cache.
+    /// Restarts the store with its files dropped from the page cache.
     ///
     /// # Errors
-    /// As its servers and the store say, and when its files cannot be read. It runs again then, if it can.
+    /// Errors of its servers and of the store, and of reading its files. The store runs again then, if possible.
     pub fn cold(&mut self) -> Result<Cold, StoreError> {
-        if matches!(self.place, Place::Attached) {
-            return Ok(Cold::NotPossible("an attached server is not ours to stop".to_owned()));
+        if matches!(self.location, Location::Attached) {
+            return Ok(Cold::NotPossible("Plimsoll does not stop an attached server".to_owned()));
         }
         let (mut file_bytes, mut resident_bytes) = (0, 0);
         self.stop_and_start(|files| {
@@ -315,21 +319,21 @@ impl OpenStore {
     }
 
     fn stop_and_start(&mut self, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let done = match &self.place {
-            Place::Attached => {
-                let what = format!("an attached {} server is not ours to restart", self.spec.name);
+        let done = match &self.location {
+            Location::Attached => {
+                let what = format!("Plimsoll does not restart an attached {} server", self.spec.name);
                 let next = format!("Use a private server: --on {}", self.spec.name);
                 return Err(StoreError::new(StoreErrorKind::Usage, what).next(next));
             }
-            Place::Embedded(files) => {
+            Location::Embedded(files) => {
                 self.store.disconnect()?;
                 std::iter::once(files.as_path()).try_for_each(between)
             }
-            Place::Cluster { cluster, .. } => {
+            Location::Cluster { cluster, .. } => {
                 self.store.disconnect()?;
                 restarted(&**cluster, between)
             }
-            Place::Lab { servers, .. } => {
+            Location::Lab { servers, .. } => {
                 self.store.disconnect()?;
                 restarted(&**servers, between)
             }
@@ -338,19 +342,19 @@ impl OpenStore {
         done
     }
 
-    /// Drops what it made, stops what was started, and removes all files.
+    /// Drops the store's data, stops its private servers, and removes all files.
     ///
     /// # Errors
-    /// What could not be dropped or removed.
+    /// Errors of dropping and removing.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.is_closed = true;
-        let closed = match std::mem::replace(&mut self.place, Place::Attached) {
-            Place::Cluster { cluster, .. } => cluster.close(),
-            // A lab's network is left when that is done.
-            _place => self.store.close(),
+        let closed = match std::mem::replace(&mut self.location, Location::Attached) {
+            Location::Cluster { cluster, .. } => cluster.close(),
+            // The guard leaves a lab's network after that.
+            _location => self.store.close(),
         };
         let disks = self.disks.take();
-        // Its files are still open there.
+        // Closes files that the store still has open on the disks.
         drop(self);
         closed.and(disks.map_or(Ok(()), |disks| disks.0.close()))
     }
@@ -358,8 +362,8 @@ impl OpenStore {
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // Not closed: something failed before. What an attached server holds of ours still goes.
-        if !self.is_closed && matches!(self.place, Place::Attached | Place::Lab { .. }) {
+        // Not closed, so something failed before. Data in an attached server is removed nevertheless.
+        if !self.is_closed && matches!(self.location, Location::Attached | Location::Lab { .. }) {
             let _ = self.store.close();
         }
     }

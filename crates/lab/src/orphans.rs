@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::directories::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
 use crate::limits;
-use crate::place::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
 
 /// Longest time for processes to end after SIGKILL.
 const KILL_BOUND: Duration = Duration::from_secs(5);
@@ -218,6 +218,6 @@ mod tests {
         assert_eq!(sockets_in_mark(mark(&inner).as_bytes()), Some(None));
         assert_eq!(sockets_in_mark(mark(Path::new("/")).as_bytes()), Some(None));
         assert_eq!(sockets_in_mark(b""), None);
-        assert_eq!(sockets_in_mark(b"plimsoll: private server of somebody else\n"), None);
+        assert_eq!(sockets_in_mark(b"plimsoll: private server of another program\n"), None);
     }
 }

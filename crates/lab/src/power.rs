@@ -10,7 +10,7 @@ use plimsoll_core::fault::{Fault, On};
 use plimsoll_core::{CutAt, Disk, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
-use crate::place::{FALLBACK_BASES, random_name};
+use crate::directories::{FALLBACK_BASES, random_name};
 use crate::user::ServerUser;
 
 /// Last part of the name of a disk's directory in `/var/tmp`.
@@ -24,17 +24,17 @@ const GOING: Duration = Duration::from_secs(10);
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
     /// Dropped last, when the directory is empty.
-    _place: DiskPlace,
+    _directory: DiskDirectory,
 }
 
 /// Directory of a disk, or a link to it if it is elsewhere.
 #[derive(Debug)]
-struct DiskPlace(PathBuf);
+struct DiskDirectory(PathBuf);
 
-impl Drop for DiskPlace {
+impl Drop for DiskDirectory {
     fn drop(&mut self) {
         // The next start removes what is left.
-        let _ = remove_place(&self.0);
+        let _ = remove_directory(&self.0);
     }
 }
 
@@ -73,7 +73,7 @@ impl PoweredDisk {
             None => directory.to_owned(),
         };
         // Removed from here on if anything fails.
-        let place = DiskPlace(link.unwrap_or_else(|| elsewhere.clone()));
+        let disk_directory = DiskDirectory(link.unwrap_or_else(|| elsewhere.clone()));
         DirBuilder::new()
             .mode(0o711)
             .create(&elsewhere)
@@ -87,7 +87,7 @@ impl PoweredDisk {
             keep_log: false,
             files: None,
         };
-        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _place: place })
+        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _directory: disk_directory })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
@@ -165,7 +165,7 @@ fn wait_until_gone(directory: &Path) {
     let until = Instant::now() + GOING;
     while directory.symlink_metadata().is_ok() && Instant::now() < until {
         faultfs::sweep_orphans();
-        if remove_place(directory).is_err() {
+        if remove_directory(directory).is_err() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -182,14 +182,14 @@ fn slow(flush_time: Duration) -> Fault {
 }
 
 /// Removes an empty disk directory, or a link together with the empty directory that it points to.
-pub(crate) fn remove_place(place: &Path) -> io::Result<()> {
-    let Ok(elsewhere) = fs::read_link(place) else { return fs::remove_dir(place) };
+pub(crate) fn remove_directory(directory: &Path) -> io::Result<()> {
+    let Ok(elsewhere) = fs::read_link(directory) else { return fs::remove_dir(directory) };
     let is_ours = elsewhere.starts_with(FALLBACK_BASES[0]) && elsewhere.extension().is_some_and(|end| end == ENDING);
     if is_ours {
         let gone = fs::remove_dir(&elsewhere);
         gone.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
     }
-    fs::remove_file(place)
+    fs::remove_file(directory)
 }
 
 /// Makes `directory` passable for a server's user, whatever the file mode creation mask is.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::directories::{self, NAME_PREFIX, ServerDirectories};
 use crate::ending::{self, Ending};
 use crate::limits::LimitUsage;
 use crate::orphans;
-use crate::place::{self, NAME_PREFIX, Place};
 use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
 use crate::user::ServerUser;
 
@@ -50,7 +50,7 @@ struct Running {
 /// [`PrivateServer::new`] removes the rest.
 pub struct PrivateServer {
     spec: ServerSpec,
-    place: Place,
+    directories: ServerDirectories,
     user: ServerUser,
     log_dir: PathBuf,
     /// Network namespace of the server's own host, if it has one.
@@ -86,10 +86,10 @@ impl PrivateServer {
             let _ = orphans::sweep_orphans(base);
         }
         let guard = |root: &Path| supervisor.ask(root, &["guard".as_ref(), root.as_ref()], ANSWER_BOUND).map(drop);
-        let place = Place::make(bases, &user, &guard)?;
+        let directories = ServerDirectories::make(bases, &user, &guard)?;
         Ok(Self {
             spec,
-            place,
+            directories,
             user,
             log_dir: log_dir.to_owned(),
             network: None,
@@ -106,9 +106,9 @@ impl PrivateServer {
     /// # Errors
     /// Errors of the operating system.
     pub fn keep_data_in(&mut self, base: &Path) -> Result<(), StoreError> {
-        let data = base.join(self.place.root.file_name().unwrap_or_default());
-        place::make_directory(&data, &self.user).map_err(|error| StoreError::io(data.display(), &error))?;
-        self.place.data = data;
+        let data = base.join(self.directories.root.file_name().unwrap_or_default());
+        directories::make_directory(&data, &self.user).map_err(|error| StoreError::io(data.display(), &error))?;
+        self.directories.data = data;
         Ok(())
     }
 
@@ -119,22 +119,22 @@ impl PrivateServer {
 
     /// Returns the data directory: owned by the server's user, mode 0700, empty at first.
     pub fn data_dir(&self) -> &Path {
-        &self.place.data
+        &self.directories.data
     }
 
     /// Returns the directory for sockets: owned by the server's user, mode 0700, with a path of at most 60 bytes.
     pub fn socket_dir(&self) -> &Path {
-        &self.place.sockets
+        &self.directories.sockets
     }
 
     /// Returns the directory that contains the data and, usually, the sockets.
     pub fn root_dir(&self) -> &Path {
-        &self.place.root
+        &self.directories.root
     }
 
     /// Returns the path of the log, which contains the output of all starts.
     pub fn log(&self) -> &Path {
-        &self.place.log
+        &self.directories.log
     }
 
     /// Returns the id of the running program.
@@ -151,12 +151,12 @@ impl PrivateServer {
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
         }
         let Launch { program, arguments, .. } = launch;
-        let root = self.place.root.as_os_str();
+        let root = self.directories.root.as_os_str();
         let [leave, uid, gid] = self.leave_and_ids();
         let network = self.network.as_deref().unwrap_or(Path::new("-")).as_os_str();
         let fixed = ["start".as_ref(), root, leave.as_ref(), uid.as_ref(), gid.as_ref(), network, program.as_os_str()];
         let words: Vec<&OsStr> = fixed.into_iter().chain(arguments.iter().map(AsRef::as_ref)).collect();
-        let log_start = fs::metadata(&self.place.log).map_or(0, |metadata| metadata.len());
+        let log_start = fs::metadata(&self.directories.log).map_or(0, |metadata| metadata.len());
         let pid = self.supervisor.ask(program, &words, ANSWER_BOUND)?;
         // The program is not yet reaped, so the number is still its own.
         let handle = Pid::from_raw(pid)
@@ -165,7 +165,7 @@ impl PrivateServer {
             .map_err(|error| StoreError::io(format_args!("process {pid}"), &error.into()))?;
         let pid = pid.unsigned_abs();
         self.ended = None;
-        let memory_kills = LimitUsage::of(&self.place.root).memory_kills;
+        let memory_kills = LimitUsage::of(&self.directories.root).memory_kills;
         self.running = Some(Running { name: launch.name, pid, handle, log_start, memory_kills });
         Ok(pid)
     }
@@ -253,10 +253,10 @@ impl PrivateServer {
     /// Errors of copying.
     pub fn keep_log(&self) -> io::Result<PathBuf> {
         fs::create_dir_all(&self.log_dir)?;
-        let root_name = self.place.root.file_name().unwrap_or_default().to_string_lossy();
+        let root_name = self.directories.root.file_name().unwrap_or_default().to_string_lossy();
         let number = root_name.trim_start_matches(NAME_PREFIX);
         let path = self.log_dir.join(format!("{}-{number}.log", self.spec.name.to_lowercase()));
-        fs::copy(&self.place.log, &path)?;
+        fs::copy(&self.directories.log, &path)?;
         Ok(path)
     }
 
@@ -273,13 +273,14 @@ impl PrivateServer {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
-        let root = &self.place.root;
+        let root = &self.directories.root;
         if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
             return Ok(());
         }
-        let sockets = (!self.place.sockets.starts_with(&self.place.root)).then_some(&*self.place.sockets);
-        orphans::remove(&self.place.root, sockets)
-            .map_err(|error| StoreError::io(self.place.root.display(), &error).next("remove it by hand"))
+        let sockets =
+            (!self.directories.sockets.starts_with(&self.directories.root)).then_some(&*self.directories.sockets);
+        orphans::remove(&self.directories.root, sockets)
+            .map_err(|error| StoreError::io(self.directories.root.display(), &error).next("remove it by hand"))
     }
 
     /// Waits until the program has ended; returns false after `bound`.
@@ -318,13 +319,13 @@ impl PrivateServer {
         let Some(running) = self.running.take() else {
             return Ok((ending, StoreError::new(StoreErrorKind::Unreachable, "the server is stopped")));
         };
-        let log = ending::log_of(&self.place.log, running.log_start);
-        let error = ending::error_of(running.name, ending, &log, &self.place.root);
-        let error = LimitUsage::of(&self.place.root).explain(error, running.memory_kills);
+        let log = ending::log_of(&self.directories.log, running.log_start);
+        let error = ending::error_of(running.name, ending, &log, &self.directories.root);
+        let error = LimitUsage::of(&self.directories.root).explain(error, running.memory_kills);
         let error = match (ending.is_success(), error.kind) {
             (true, _) => error,
             (_, StoreErrorKind::DiskFull) => {
-                error.next(format!("free space on the disk of {}", self.place.root.display()))
+                error.next(format!("free space on the disk of {}", self.directories.root.display()))
             }
             _ => self.with_log(error),
         };
@@ -333,7 +334,7 @@ impl PrivateServer {
 
     /// Ends the server, unless that was done, and keeps its log, because something failed.
     pub(crate) fn abandon(&mut self) {
-        if !self.is_closed && self.place.log.metadata().is_ok_and(|log| log.len() > 0) {
+        if !self.is_closed && self.directories.log.metadata().is_ok_and(|log| log.len() > 0) {
             let _ = self.keep_log();
         }
         // No caller can handle an error here; the next start removes what is left.
@@ -343,7 +344,7 @@ impl PrivateServer {
     /// Kills a running program that is of no use, and returns the error `why` with its last log lines.
     pub(crate) fn give_up(&mut self, why: StoreError) -> StoreError {
         let start = self.running.as_ref().map_or(0, |running| running.log_start);
-        let said = ending::log_of(&self.place.log, start).tail;
+        let said = ending::log_of(&self.directories.log, start).tail;
         let detail = why.detail.iter().chain(Some(&said)).filter(|text| !text.is_empty());
         let detail = detail.cloned().collect::<Vec<_>>().join("\n");
         let error = self.with_log(why.detail(detail));
@@ -356,8 +357,8 @@ impl PrivateServer {
     /// # Errors
     /// `Broken` if a process does not; errors of the operating system.
     pub fn pause(&self, stands: bool) -> Result<(), StoreError> {
-        orphans::pause_those_in(&self.place.root, stands)
-            .map_err(|error| StoreError::io(self.place.root.display(), &error))
+        orphans::pause_those_in(&self.directories.root, stands)
+            .map_err(|error| StoreError::io(self.directories.root.display(), &error))
     }
 
     /// Makes a file for the server's user below its data directory; a directory if `name` ends with `/`.
@@ -369,17 +370,17 @@ impl PrivateServer {
             return Err(StoreError::usage(format!("`{name}` is not below the server's data directory"))
                 .next("name a file there, such as conf/server.conf"));
         }
-        let path = self.place.data.join(name);
+        let path = self.directories.data.join(name);
         let made = match name.ends_with('/') {
-            true => place::make_directory(&path, &self.user),
-            false => fs::write(&path, bytes).and_then(|()| place::give(&path, 0o600, &self.user)),
+            true => directories::make_directory(&path, &self.user),
+            false => fs::write(&path, bytes).and_then(|()| directories::give(&path, 0o600, &self.user)),
         };
         made.map_err(|error| StoreError::io(path.display(), &error))
     }
 
     /// Removes sockets that a killed server left: some servers do not listen at a path that exists.
     pub(crate) fn clear_sockets(&self) {
-        for entry in fs::read_dir(&self.place.sockets).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.directories.sockets).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -397,7 +398,7 @@ impl PrivateServer {
 
     /// Kills the program, unless it has ended, and its remaining processes; returns its ending.
     fn end_program(&self) -> Result<Ending, StoreError> {
-        let root = &self.place.root;
+        let root = &self.directories.root;
         self.supervisor.ask(root, &["end".as_ref(), root.as_os_str()], END_BOUND).map(Ending)
     }
 

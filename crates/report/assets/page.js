@@ -7,7 +7,7 @@
   if (typeof DecompressionStream === "undefined") {
     const note = document.createElement("p");
     note.className = "note";
-    note.textContent = "This browser is too old to unpack the plots' data. All numbers of the run stand in the tables.";
+    note.textContent = "This browser is too old to unpack the plots' data. All numbers of the run are in the tables.";
     charts.before(note);
     return;
   }

@@ -205,7 +205,7 @@ mod tests {
             power_node: Default::default(),
         };
         let context = DriveSpec::default();
-        assert_eq!(drive_spec::of(&drive, 1, &context).undisturbed, None, "nobody asked for it");
+        assert_eq!(drive_spec::of(&drive, 1, &context).undisturbed, None, "it was not asked for");
         let rung = Rung { ordinal: 0, rate_per_s: Some(9.0), purpose: Purpose::Climb, warmup_s: 1.0, seconds: 3.0 };
         let spec = drive_spec::of(&at(&drive, &rung, 5.5), 1, &context);
         let wanted = spec.undisturbed.unwrap();

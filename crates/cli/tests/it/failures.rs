@@ -352,7 +352,7 @@ do = "restart"
         locked.port
     ));
     let ran = place.run(&["run", &plan]).expect(2).says("see the error below");
-    let said = |text: &str| text.matches("not ours to restart").count();
+    let said = |text: &str| text.matches("does not restart an attached").count();
     assert_eq!(
         (said(&ran.out) + said(&ran.err.replace('\n', " ")), ran.out.contains("INCOMPLETE")),
         (1, true),

@@ -17,11 +17,11 @@ use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{REQUEST_BYTES_MAX, readable};
+use crate::directories::MARK_FILE;
 use crate::hosts;
 use crate::limits::CgroupGuard;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
-use crate::place::MARK_FILE;
 use crate::standing::LOCK;
 
 /// Environment variable that makes this program a supervisor: the id of the process that owns it.
@@ -75,7 +75,7 @@ fn run(owner: OsString) {
         return;
     }
     let _ = rustix::thread::set_name(c"plimsoll-superv");
-    let mut guard = Guard { owner, places: Vec::new(), also: Vec::new() };
+    let mut guard = Guard { owner, servers: Vec::new(), also: Vec::new() };
     let control = io::stdin();
     let mut request = vec![0; REQUEST_BYTES_MAX];
     loop {
@@ -111,7 +111,7 @@ fn run(owner: OsString) {
 struct Guard {
     owner: OsString,
     /// Servers, in the order in which they were made.
-    places: Vec<GuardedServer>,
+    servers: Vec<GuardedServer>,
     /// Directories that are removed last.
     also: Vec<PathBuf>,
 }
@@ -143,7 +143,7 @@ impl Guard {
         match *words {
             [b"guard", root] => {
                 let root = path(root).to_owned();
-                self.places.push(GuardedServer { root, lock: None, sockets: None, program: None });
+                self.servers.push(GuardedServer { root, lock: None, sockets: None, program: None });
                 Ok(0)
             }
             [b"start", root, leave, uid, gid, network, ref command @ ..] => {
@@ -165,15 +165,15 @@ impl Guard {
 
     fn start(&mut self, root: &Path, leave: Signal, user: Option<(u32, u32)>, command: &[&[u8]]) -> io::Result<i32> {
         let [program, arguments @ ..] = command else { return Err(Errno::INVAL.into()) };
-        let place = self.places.iter_mut().find(|place| place.root == root && place.program.is_none());
-        let place = place.ok_or(Errno::INVAL)?;
-        if place.lock.is_none() {
+        let server = self.servers.iter_mut().find(|server| server.root == root && server.program.is_none());
+        let server = server.ok_or(Errno::INVAL)?;
+        if server.lock.is_none() {
             let mut mark = File::open(root.join(MARK_FILE))?;
             rustix::fs::flock(&mark, FlockOperation::LockShared)?;
             let mut text = Vec::new();
             mark.read_to_end(&mut text)?;
-            place.sockets = orphans::sockets_in_mark(&text).flatten();
-            place.lock = Some(mark);
+            server.sockets = orphans::sockets_in_mark(&text).flatten();
+            server.lock = Some(mark);
         }
         let log = OpenOptions::new().append(true).open(root.join("log"))?;
         let mut command = Command::new(path(program));
@@ -192,14 +192,14 @@ impl Guard {
         }
         ends_with_us(&mut command, leave);
         let pid = Pid::from_child(&command.spawn()?);
-        place.program = Some(Program { pid, leave });
+        server.program = Some(Program { pid, leave });
         Ok(pid.as_raw_nonzero().get())
     }
 
     fn end(&mut self, root: &Path) -> io::Result<i32> {
         self.kill(Some(root))?;
-        let place = self.places.iter_mut().find(|place| place.root == root);
-        let program = place.and_then(|place| place.program.take()).ok_or(Errno::SRCH)?;
+        let server = self.servers.iter_mut().find(|server| server.root == root);
+        let program = server.and_then(|server| server.program.take()).ok_or(Errno::SRCH)?;
         let ended = rustix::process::waitid(WaitId::Pid(program.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
         let ended = ended.ok_or(Errno::BUSY)?;
         let by_signal = || ended.terminating_signal().map(|signal| 128 + signal);
@@ -208,19 +208,19 @@ impl Guard {
 
     /// Ends and removes the server at `of`, or all of them.
     fn remove(&mut self, of: Option<&Path>) -> io::Result<()> {
-        let is_meant = |place: &GuardedServer| of.is_none_or(|of| place.root == of);
-        for program in self.places.iter().filter(|place| is_meant(place)).filter_map(|place| place.program) {
+        let is_meant = |server: &GuardedServer| of.is_none_or(|of| server.root == of);
+        for program in self.servers.iter().filter(|server| is_meant(server)).filter_map(|server| server.program) {
             let _ = rustix::process::kill_process(program.pid, program.leave);
         }
         self.wait(of, LEAVE_BOUND, |_| {});
         // If a process still writes there, the next sweep removes it.
         self.kill(of)?;
-        let (meant, kept) = std::mem::take(&mut self.places).into_iter().partition(is_meant);
-        self.places = kept;
+        let (meant, kept) = std::mem::take(&mut self.servers).into_iter().partition(is_meant);
+        self.servers = kept;
         let meant: Vec<GuardedServer> = meant;
-        let remove = |place: GuardedServer| {
-            let removed = orphans::remove_made_by(&self.owner, &place.root);
-            match place.sockets.map(fs::remove_dir_all) {
+        let remove = |server: GuardedServer| {
+            let removed = orphans::remove_made_by(&self.owner, &server.root);
+            match server.sockets.map(fs::remove_dir_all) {
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => removed.and(Err(error)),
                 _ => removed,
             }
@@ -252,7 +252,7 @@ impl Guard {
     /// except programs: their number must stay theirs until their owner has asked for their exit status.
     fn below(&self, of: Option<&Path>) -> Vec<Pid> {
         let has_ended = |pid: Pid| {
-            let is_program = self.places.iter().any(|place| place.is_program(pid));
+            let is_program = self.servers.iter().any(|server| server.is_program(pid));
             let keep = if is_program { WaitIdOptions::NOWAIT } else { WaitIdOptions::empty() };
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | keep;
             !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
@@ -260,8 +260,8 @@ impl Guard {
         // The working directory tells which server left a process. A process that works elsewhere counts for every
         // server.
         let is_anothers = |pid: Pid| {
-            let is_its = |place: &GuardedServer| place.is_program(pid) || orphans::works_in(pid, &place.root);
-            of.is_some_and(|of| self.places.iter().any(|place| place.root != of && is_its(place)))
+            let is_its = |server: &GuardedServer| server.is_program(pid) || orphans::works_in(pid, &server.root);
+            of.is_some_and(|of| self.servers.iter().any(|server| server.root != of && is_its(server)))
         };
         children().into_iter().filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
     }

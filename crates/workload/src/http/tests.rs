@@ -133,7 +133,7 @@ fn what_is_wrong_in_a_request_is_said_with_its_name() {
     let take = |place: &str| Request { take: vec![("a".into(), place.into())], ..request("GET", "/") };
     for (request, words) in [
         (request("GET", "items"), "`items` is not a path"),
-        (request("GET", "/${nobody}"), "nothing gives `nobody` a value"),
+        (request("GET", "/${other}"), "nothing gives `other` a value"),
         (request("GET", "/${random(1}"), "`path`: `random(1`"),
         (request("GET", "/${id"), "without its `}`"),
         (Request { expect: "2xx".into(), ..request("GET", "/") }, "`2xx` is not a status"),

@@ -1,11 +1,11 @@
-//! The directories of one private server: where they may be, what stands in them, how they are recognised.
+//! Directories of one private server: where they may be, their contents, and how they are recognised.
 //!
 //! ```text
 //! BASE/plimsoll-1a2b3c4d/          the caller's, 0711 (0700 where the server runs as the caller)
 //!     supervisor                   the mark and the lock: held by Plimsoll and its supervisor while they live
-//!     log                          what the server prints
+//!     log                          the server's output
 //!     data/                        the server's user's, 0700
-//!     sockets/                     the same; elsewhere, in a directory of its own, where this path is too long
+//!     sockets/                     as data/; in a directory elsewhere if this path is too long
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -20,37 +20,37 @@ use rustix::fs::{Access, FlockOperation};
 
 use crate::user::ServerUser;
 
-/// What all directories made here are called, before eight hexadecimal digits.
+/// Beginning of the names of all directories made here, followed by eight hexadecimal digits.
 pub(crate) const NAME_PREFIX: &str = "plimsoll-";
-/// The file that marks and locks one.
+/// File that marks and locks a server's directory.
 pub(crate) const MARK_FILE: &str = "supervisor";
 /// First line of the mark.
 pub(crate) const MARK: &str = "plimsoll: private server";
-/// Begins the mark's line with the id of the process that made it.
+/// Beginning of the mark's line with the id of the process that made it.
 pub(crate) const MARK_OWNER: &str = "pid ";
-/// Begins the mark's line with the socket directory.
+/// Beginning of the mark's line with the socket directory.
 pub(crate) const MARK_SOCKETS: &str = "sockets ";
 
-/// Longest path of a socket directory: a socket's path has 108 bytes, and servers put names of their own there.
+/// Longest path of a socket directory: a socket's path has 108 bytes, and servers append their own names.
 pub const SOCKET_DIR_BYTES_MAX: usize = 60;
 
-/// Where private servers go when nothing better is given: on a disk, if `/tmp` is none.
+/// Default bases of private servers: on a disk, unless `/tmp` is the only choice.
 pub const FALLBACK_BASES: [&str; 2] = ["/var/tmp", "/tmp"];
 
-/// The directories of one private server.
+/// Directories of one private server.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ServerDirectories {
     pub(crate) root: PathBuf,
     pub(crate) data: PathBuf,
     pub(crate) sockets: PathBuf,
     pub(crate) log: PathBuf,
-    /// Locked, as the supervisor's copy is: whichever lives longer.
+    /// Mark, locked. The supervisor locks its own copy, so the lock lasts as long as either process.
     _mark: File,
 }
 
-impl Place {
-    /// Makes the directories under the first of `bases` that `user` gets to and the caller may write to. `guard` is told what
-    /// is about to be made.
+impl ServerDirectories {
+    /// Makes the directories under the first of `bases` that `user` can reach and the caller may write to. `guard` is
+    /// called with the path before it is made.
     pub(crate) fn make(
         bases: &[PathBuf],
         user: &ServerUser,
@@ -62,7 +62,7 @@ impl Place {
                 Ok(base) => {
                     let root = make_new(&base, guard)?;
                     return Self::furnish(&root, user).inspect_err(|_| {
-                        // What was made is ours and holds nothing yet.
+                        // The directory was just made and contains nothing yet.
                         let _ = fs::remove_dir_all(&root);
                     });
                 }
@@ -71,27 +71,31 @@ impl Place {
         }
         Err(StoreError::new(
             StoreErrorKind::Permission,
-            format!("there is no directory in which {} could keep a private server's data", user.name),
+            format!("user {} can keep a private server's data in none of the directories", user.name),
         )
         .detail(refused.join("; "))
-        .next(format!("let {0} in, or name a directory with --dir that {0} may enter and you may write to", user.name)))
+        .next(format!(
+            "open a directory to {0}, or name one with --dir that {0} may enter and you may write to",
+            user.name
+        )))
     }
 
     fn furnish(root: &Path, user: &ServerUser) -> Result<Self, StoreError> {
-        let io = |place: &Path, error: &io::Error| StoreError::io(place.display(), error);
+        let io = |path: &Path, error: &io::Error| StoreError::io(path.display(), error);
         let inner = root.join("sockets");
         let elsewhere = inner.as_os_str().len() > SOCKET_DIR_BYTES_MAX;
         let sockets = if elsewhere { short_name(user)? } else { inner };
 
-        // The mark comes first and names what will be made, so that a sweep finds all of it at any moment.
+        // The mark comes first and names the directories, so that a sweep finds all of them at any moment.
         let mark_path = root.join(MARK_FILE);
         let mut mark = new_file(&mark_path)?;
-        // Text under a free lock is an orphan's. A sweep that looks just now lets go at once, for there is no text yet.
+        // Text under a free lock marks an orphan. A sweep at this moment releases the lock at once, because there is no
+        // text yet.
         rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(|error| io(&mark_path, &error.into()))?;
         let mut text = format!("{MARK}\n{MARK_OWNER}{}\n{MARK_SOCKETS}", std::process::id()).into_bytes();
         text.extend_from_slice(sockets.as_os_str().as_bytes());
         text.push(b'\n');
-        // At once, so that there is never a part of it.
+        // Written at once, so that there is never a part of it.
         mark.write_all(&text).map_err(|error| io(&mark_path, &error))?;
 
         let log = root.join("log");
@@ -113,7 +117,7 @@ pub(crate) fn make_directory(path: &Path, user: &ServerUser) -> io::Result<()> {
     give(path, 0o700, user)
 }
 
-/// Makes `path` the user's own, for him with `mode`.
+/// Gives `path` to the user, with `mode`.
 pub(crate) fn give(path: &Path, mode: u32, user: &ServerUser) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     if user.is_switched {
@@ -122,7 +126,7 @@ pub(crate) fn give(path: &Path, mode: u32, user: &ServerUser) -> io::Result<()> 
     Ok(())
 }
 
-/// `base` without symbolic links, or why it is of no use.
+/// Returns `base` without symbolic links, or the reason why it cannot be used.
 fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, StoreError> {
     let base = match base.canonicalize() {
         Ok(base) => base,
@@ -135,7 +139,7 @@ fn usable(base: &Path, user: &ServerUser) -> Result<Result<PathBuf, String>, Sto
         return Ok(Err(format!("you may not write to it: {error}")));
     }
     if !user.can_traverse(&base)? {
-        // The one on the way that has to be opened.
+        // The outermost directory on the path that is closed to the user.
         let closed = base.ancestors().filter(|directory| matches!(user.can_traverse(directory), Ok(false))).last();
         let closed = closed.unwrap_or(&base).display().to_string();
         let opens = format!("chmod o+x {}", shell_word(&closed));
@@ -162,7 +166,7 @@ pub(crate) fn random_name() -> String {
     format!("{NAME_PREFIX}{:08x}", RandomState::new().hash_one(std::process::id()) as u32)
 }
 
-/// A path for a socket directory that is short enough, and that nothing stands at.
+/// Returns an unused path for a socket directory that is short enough.
 fn short_name(user: &ServerUser) -> Result<PathBuf, StoreError> {
     for base in ["/tmp", "/var/tmp"] {
         if let Ok(base) = usable(Path::new(base), user)? {
@@ -187,7 +191,7 @@ fn new_file(path: &Path) -> Result<File, StoreError> {
         .map_err(|error| StoreError::io(path.display(), &error))
 }
 
-/// True when `metadata` is of a directory that this user made and nobody else may write to.
+/// Returns true if `metadata` is of a directory that this user made and no other user may write to.
 pub(crate) fn is_own_directory(metadata: &fs::Metadata) -> bool {
     metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
 }
