@@ -114,13 +114,13 @@ mod tests {
     fn the_node_that_is_slower_than_every_other_is_named() {
         let fast = [(1_000_000, 30_000)];
         let nodes = [node("node 1", &fast), node("node 2", &[(1_300_000, 30_000)]), node("node 3", &fast)];
-        let sentence = "node 2 answers slowest: p50 1.30 ms, where no other takes longer than 1.00 ms";
+        let sentence = "node 2 answers slowest: p50 1.30 ms, and no other node takes longer than 1.00 ms";
         assert_eq!(slowest(&nodes).unwrap(), sentence);
         // By its tail alone.
         let nodes = [node("node 1", &fast), node("node 2", &[(1_000_000, 29_000), (9_000_000, 1_000)])];
         assert_eq!(
             slowest(&nodes).unwrap(),
-            "node 2 answers slowest: p99 9.00 ms, where no other takes longer than 1.00 ms"
+            "node 2 answers slowest: p99 9.00 ms, and no other node takes longer than 1.00 ms"
         );
     }
 

@@ -201,20 +201,20 @@ keys! {
         slice: Time(SECOND_NS / 10, 60 * SECOND_NS), Is("\"1s\""), "Length of a slice, the unit of everything over time", option;
         setup_timeout: SILENCE, Is("\"15s\""),
             "Time-out for a server's silence while a connection is opened, during set-up and short requests, and within a reply",
-            option_as = "setup-timeout", see = "#how-long-a-server-is-waited-for";
+            option_as = "setup-timeout", see = "#time-outs";
         load_timeout: SILENCE, Is("\"20s\""), "Time-out for an operation of a load, and for reading a record back", option_as = "load-timeout";
         work_timeout: SILENCE, Is("\"1h\""), "Time-out for a server's silence during a statement that creates, fills, maintains or removes something", option_as = "work-timeout";
         samplers: Samplers, Else("`[\"default\"]`"), "Samplers to read during the load, by name; `default` for all that do not affect the load; `[]` for none", option, see = "samplers.md";
-        repeats: Whole(1, 1_000), Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-what-trials-start-from";
+        repeats: Whole(1, 1_000), Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-start";
         order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "Order of the trials";
         start: Word("start", &["fresh", "settled", "as-is"]), Is("\"settled\""),
             "Data at the start of a trial: fresh (loaded again), settled (as it is, after the store's own maintenance) or as-is", option;
         server_pin: Processors, NOWHERE, "Processors of private servers, to keep them off the generator's", option_as = "server-pin";
-        dir: Text, Else("the run's own directory"), "Directory for the data of private stores", option, see = "private-servers.md#where-it-is";
-        allow_writes: Flag, Is("false"), "Allow operations to change existing data of an attached store", option_as = "allow-writes", see = "attaching.md#what-is-there-already";
+        dir: Text, Else("the run's own directory"), "Directory for the data of private stores", option, see = "private-servers.md#location";
+        allow_writes: Flag, Is("false"), "Allow operations to change existing data of an attached store", option_as = "allow-writes", see = "attaching.md#existing-data";
         answer_max: Size, Else("`\"16MiB\"` and 8 times a record; 8 times all records where an operation reads many"),
-            "Most bytes that are kept of one answer, 1 KiB to 4 GiB", option_as = "answer-max", see = "#what-a-run-takes";
-        sweep: Tables(SWEEP), Else("every combination"), "Combination of lists", see = "#order-repeats-and-what-trials-start-from";
+            "Most bytes that are kept of one answer, 1 KiB to 4 GiB", option_as = "answer-max", see = "#resources-of-a-run";
+        sweep: Tables(SWEEP), Else("every combination"), "Combination of lists", see = "#order-repeats-and-start";
         line: Table(LINE), Else("no search"), "Search for the load line, within these bounds", see = "#the-load-line";
         workload: Workload, Needed, "Operations and data", see = "#the-workload";
         phase: Phases, Needed, "Phases of a trial, in order", see = "#phases";
@@ -350,7 +350,7 @@ keys! {
         arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""),
             "Distribution of arrivals in an open loop: even, or poisson, as of many independent users", swept, option;
         stages: Stages, Else("a constant load"),
-            "Changing load, one stage after the other: `500/s@10s` holds a rate, `500/s..2000/s@30s` ramps; `10@10s` are clients. Their lengths sum up to the phase's",
+            "Changing load, one stage after the other: `500/s@10s` holds a rate, `500/s..2000/s@30s` ramps; `10@10s` are clients; the stages set the length of the phase",
             option, see = "#a-load-that-changes";
         think: Think, NONE, "Closed loop: wait of a client after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
         reconnect: Whole(1, 1_000_000_000), NONE, "Operations of a client after which it opens a new connection; `--reconnect each` is 1", swept, option, see = "#new-connections";
@@ -361,7 +361,7 @@ keys! {
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
             "Clients with their own operations and rate: `readers clients=8 mix=read rate=500/s`; may be repeated", option, see = "#several-scenarios";
-        action: Tables(ACTION), NONE, "Actions on private servers, or their disk, during the phase", see = "#what-is-done-meanwhile";
+        action: Tables(ACTION), NONE, "Actions on private servers, or their disk, during the phase", see = "#actions";
         warmup: Warmup, Else("`\"0s\"`"),
             "Warm-up at the start, which counts for nothing; `auto` detects it within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;
@@ -395,7 +395,7 @@ keys! {
     ACTION {
         at: Time(0, TIME_NS_MAX), Needed, "Time from the start of the phase";
         what: Word("action", &["add", "fault", "mend"]), Needed,
-            "Kind of action. `add` adds a node until the end of the trial; `fault` starts a disk fault; `mend` ends all disk faults. The last two need the store's parameter `disk`";
+            "Kind of action: `add` adds a node until the end of the trial, `fault` starts a disk fault, `mend` ends all disk faults";
         fault: Fault, Else("of `fault` only"), "Disk fault: `\"eio write once\"`", swept, see = "promises.md#other-faults";
     }
 
