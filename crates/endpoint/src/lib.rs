@@ -15,6 +15,7 @@
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
 //! | `branched` | [`Branched`]: a session over several servers, such as reads and writes apart |
 //! | `instances` | [`Instances`]: several servers that share nothing, as one store |
+//! | `equals` | [`equals::Equals`]: a cluster whose servers all take every request, and sessions that move among them |
 //! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
 
 mod branched;
@@ -22,6 +23,7 @@ mod channel;
 mod connect;
 mod connection;
 mod environment;
+pub mod equals;
 mod instances;
 mod link;
 mod name;

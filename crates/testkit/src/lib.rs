@@ -13,6 +13,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`conformance`] | the suite, gated by what a store declares |
+//! | [`equals`] | the suite for clusters whose servers each take every request |
 //! | [`mod@reference`] | records in memory behind one lock, right by its plainness |
 //! | [`lying`] | the reference store with one kind of lie |
 //! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
@@ -33,6 +34,7 @@ pub mod ask;
 pub mod certificates;
 pub mod conformance;
 pub mod draw;
+pub mod equals;
 pub mod lying;
 pub mod lying_kv;
 pub mod owned;

@@ -1,5 +1,5 @@
-//! A loop over the crate `h2` alone, as it is usually written: what clients of etcd cost at least. It reads the keys of a
-//! file at random, or puts them all when it is told a value's length.
+//! Loop over the crate `h2` alone, as usually written: the least that a client of etcd costs.
+//! Reads the keys of a file at random, or puts all of them with values of a given length.
 //!
 //!     bare HOST:PORT KEYS_FILE read CLIENTS SECONDS
 //!     bare HOST:PORT KEYS_FILE put BYTES

@@ -1,6 +1,6 @@
 //! Calls of gRPC, one after the other, over a connection of HTTP/2.
 //!
-//! The connection is looked after while a call waits, by whoever waits: no task of its own has to be woken for it.
+//! A call drives its connection while it waits, so that no separate task has to be woken.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::messages::HEAD_BYTES;
 
-/// Bytes that the server may send before they are taken.
+/// Flow-control window: bytes that the server may send before they are taken.
 const WINDOW_BYTES: u32 = 16 << 20;
 
-/// What is called.
+/// Paths of the calls in use.
 pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
@@ -28,14 +28,14 @@ pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(crate) const HASH: &str = "/etcdserverpb.Maintenance/Hash";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
-/// Why a call came to nothing.
+/// Cause of a failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The server said so: a status of gRPC, and its words.
+    /// Status of gRPC, with its message.
     Said(u32, String),
-    /// The connection is of no more use; nobody knows what became of the call.
+    /// Loss of the connection; the outcome of the call is unknown.
     Lost(String),
-    /// The answer has more bytes than are kept.
+    /// Size of a reply that has more bytes than are kept.
     TooLarge(usize),
 }
 
@@ -45,10 +45,10 @@ impl From<h2::Error> for Failure {
     }
 }
 
-/// A request without its message, ready to be sent.
+/// Request without its message, ready to be sent.
 pub(crate) type Head = Request<()>;
 
-/// The head of calls of `path` at `authority`.
+/// Returns the head of calls of `path` at `authority`; `None` if they make no URI.
 pub(crate) fn head(path: &'static str, authority: &str, token: Option<&HeaderValue>) -> Option<Head> {
     let mut request = Request::builder()
         .method(Method::POST)
@@ -70,7 +70,7 @@ pub(crate) struct Channel<I> {
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
-    /// Greets the server at the other end of `io`.
+    /// Performs the handshake with the server at the other end of `io`.
     pub async fn open(io: I) -> Result<Self, Failure> {
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES).enable_push(false);
@@ -78,12 +78,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
         Ok(Self { sender, connection })
     }
 
-    /// False when the connection has ended.
+    /// Returns false if the connection has ended.
     pub fn is_alive(&mut self, context: &mut Context<'_>) -> bool {
         Pin::new(&mut self.connection).poll(context).is_pending()
     }
 
-    /// Sends `message`, which has room for its head, and takes the answer, of at most so many bytes.
+    /// Sends `message`, which has room for its head, and returns the reply, of at most `bytes_max` bytes.
     pub async fn call(&mut self, head: &Head, message: &mut BytesMut, bytes_max: usize) -> Result<Bytes, Failure> {
         let length = (message.len() - HEAD_BYTES) as u32;
         message[1..HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
@@ -94,9 +94,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
         let response = together(connection, |context| Pin::new(&mut response).poll(context)).await??;
         let (head, mut body) = response.into_parts();
         if !head.status.is_success() {
-            return Err(Failure::Lost(format!("it answers with {}, as no etcd does", head.status)));
+            return Err(Failure::Lost(format!("the HTTP status is {}, which etcd does not send", head.status)));
         }
-        // A call that fails at once has its status where others have their headers.
+        // A call that fails at once has its status in the headers.
         status(&head.headers).unwrap_or(Ok(()))?;
         let answer = take(connection, &mut body, bytes_max).await?;
         let trailers = together(connection, |context| body.poll_trailers(context)).await??;
@@ -111,7 +111,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
     }
 }
 
-/// Takes all of an answer. Mostly it is in one piece, which is not copied.
+/// Takes a whole reply. A reply in one piece, the usual case, is not copied.
 async fn take<I: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<I, Bytes>,
     body: &mut RecvStream,
@@ -136,13 +136,13 @@ async fn take<I: AsyncRead + AsyncWrite + Unpin>(
     Ok(if more.is_empty() { whole } else { more.freeze() })
 }
 
-/// Waits for `wanted`, and looks after the connection meanwhile.
+/// Waits for `wanted`, and drives the connection meanwhile.
 async fn together<I: AsyncRead + AsyncWrite + Unpin, T>(
     connection: &mut Connection<I, Bytes>,
     mut wanted: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Result<T, Failure> {
     poll_fn(|context| {
-        // First, so that what it sends is sent and what it reads is there at once.
+        // First, so that pending bytes are sent and arrived bytes are seen at once.
         let ended = Pin::new(&mut *connection).poll(context);
         match (wanted(context), ended) {
             (Poll::Ready(found), _) => Poll::Ready(Ok(found)),
@@ -156,7 +156,7 @@ async fn together<I: AsyncRead + AsyncWrite + Unpin, T>(
     .await
 }
 
-/// What a call came to by its headers; `None` where they do not say.
+/// Reads the status of a call from its headers; `None` if they have none.
 fn status(headers: &HeaderMap) -> Option<Result<(), Failure>> {
     let code = headers.get("grpc-status")?.to_str().ok().and_then(|code| code.parse().ok()).unwrap_or(2);
     if code == 0 {

@@ -1,4 +1,4 @@
-//! One connection that waits for its answers: for the control plane, where nothing is measured.
+//! Blocking connection for the control plane, where nothing is measured.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;
 use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits, waits};
+use plimsoll_endpoint::equals::Addresses;
 use plimsoll_endpoint::{Connected, connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, head};
-use crate::endpoint::Endpoint;
 use crate::messages::{Writer, bytes, number};
 
-/// What a server says of itself.
+/// Status that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub version: String,
     pub db_bytes: u64,
     pub in_use_bytes: u64,
-    /// The member that it is, and the one that leads all.
+    /// Ids of the member itself and of the leader.
     pub member: u64,
     pub leader: u64,
     pub revision: u64,
@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-/// The error of a call that `place` did not do.
+/// Returns the error of a call that failed at `place`.
 pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
     use StoreErrorKind as K;
     let (code, words) = match failure {
@@ -79,10 +79,10 @@ pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
     }
 }
 
-/// A socket of which nothing is waited for here.
+/// Socket whose reads and writes never wait.
 struct Patient {
     socket: Arc<TcpStream>,
-    /// It takes no more bytes.
+    /// The last write found the socket's buffer full.
     is_full: Arc<AtomicBool>,
 }
 
@@ -133,7 +133,7 @@ struct Line {
 }
 
 impl Line {
-    /// Runs `future` to its end, which waits for the socket alone.
+    /// Runs `future`, which waits for nothing but the socket, to its end.
     fn wait<T>(&self, bound: Duration, future: impl Future<Output = T>) -> Result<T, StoreError> {
         let mut future = pin!(future);
         let woken = Arc::<Woken>::default();
@@ -149,7 +149,7 @@ impl Line {
             let writes = if self.is_full.load(SeqCst) { PollFlags::OUT } else { PollFlags::empty() };
             let mut sockets = [PollFd::new(&*self.socket, PollFlags::IN | writes)];
             let tick = Timespec { tv_sec: 0, tv_nsec: waits::TICK.as_nanos() as _ };
-            // A wait that a signal ends is begun again.
+            // A wait that a signal interrupts is repeated.
             let _ = poll(&mut sockets, Some(&tick));
             self.waits.check()?;
             if began.elapsed() > bound {
@@ -161,7 +161,7 @@ impl Line {
     }
 }
 
-/// A connection whose calls return when they are done.
+/// Connection whose calls block until their replies arrive.
 pub(crate) struct Control {
     line: Line,
     channel: Channel<Patient>,
@@ -177,30 +177,31 @@ impl Connected for Control {
 }
 
 impl Control {
-    /// Connects to the only server of `endpoint`, or the first, and logs in.
+    /// Connects to the first of `addresses`, and logs in.
     ///
     /// # Errors
-    /// `Unreachable`, `Authentication`, `Interrupted`, or as the server says.
-    pub fn open(endpoint: &Endpoint, waits: &Waits) -> Result<Self, StoreError> {
-        let place = endpoint.place.clone();
-        let socket = connect(&endpoint.address(), waits).map_err(|error| match error.kind() {
+    /// `Unreachable`, `Authentication`, `Interrupted`, or the server's refusal.
+    pub fn open(addresses: &Addresses, waits: &Waits) -> Result<Self, StoreError> {
+        let place = addresses.place.clone();
+        let socket = connect(&addresses.first(), waits).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => waits::interrupted(),
             _ => StoreError { kind: StoreErrorKind::Unreachable, ..StoreError::io(&place, &error) }
                 .next("check that etcd runs and listens there"),
         })?;
         let socket = Arc::new(TcpStream::from(socket));
-        // What it costs when this fails is time alone.
+        // A failure costs time alone.
         let _ = socket.set_nodelay(true);
         let is_full = Arc::<AtomicBool>::default();
         let line = Line { socket: Arc::clone(&socket), is_full: Arc::clone(&is_full), waits: waits.clone(), place };
         let channel = line.wait(waits.answer(), Channel::open(Patient { socket, is_full }))?;
         let channel = channel.map_err(|failure| refused(&line.place, failure))?;
-        let (host, port) = &endpoint.addresses[0];
+        let (host, port) = &addresses.hosts[0];
         let authority = format!("{}:{port}", plimsoll_endpoint::shown_host(host));
         let mut control = Self { line, channel, authority, token: None, out: BytesMut::new() };
-        if let Some(login) = &endpoint.login {
+        if let Some(login) = &addresses.login {
             let answer = control.call(AUTHENTICATE, |message| {
-                message.bytes(1, login.user.as_bytes(), &[]).bytes(2, login.password.text().as_bytes(), &[]);
+                let password = login.password.as_ref().map_or("", |password| password.text());
+                message.bytes(1, login.user.text().as_bytes(), &[]).bytes(2, password.as_bytes(), &[]);
             })?;
             let mut token = HeaderValue::from_bytes(bytes(&answer, 2)).ok();
             token.iter_mut().for_each(|token| token.set_sensitive(true));
@@ -209,16 +210,16 @@ impl Control {
         Ok(control)
     }
 
-    /// Calls `path` with what `write` writes.
+    /// Calls `path` with the message that `write` writes.
     ///
     /// # Errors
-    /// What the server refused, its own words as detail; or `Unreachable`.
+    /// The server's refusal, with its own words as detail; or `Unreachable`.
     pub fn call(&mut self, path: &'static str, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, StoreError> {
         let bound = self.line.waits.answer();
         self.call_within(bound, path, write)
     }
 
-    /// The same for a call that has much to do.
+    /// Calls `path` as [`Control::call`], with the time limit of long work.
     pub fn long_call(&mut self, path: &'static str, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, StoreError> {
         let bound = self.line.waits.work();
         self.call_within(bound, path, write)
@@ -237,7 +238,7 @@ impl Control {
         self.line.wait(bound, called)?.map_err(|failure| refused(&self.line.place, failure))
     }
 
-    /// What the server says of itself.
+    /// Returns the server's status.
     pub fn status(&mut self) -> Result<Status, StoreError> {
         self.call(STATUS, |_| {}).map(|message| Status::read(&message))
     }

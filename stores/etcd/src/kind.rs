@@ -2,24 +2,18 @@
 
 use plimsoll_core::{
     Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StorePreset, StoreSpec, Target, with_limits,
+    StoreError, StoreKind, StorePreset, StoreSpec, with_limits,
 };
-use plimsoll_endpoint::Environment;
+use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 
-use crate::endpoint;
-use crate::server::{EtcdRecipe, SERVER};
+use crate::control::Control;
+use crate::server::{ETCD, EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
 const PARAMS: [ParamSpec; 15] = with_limits([
     PROXY,
-    ParamSpec::int(
-        "nodes",
-        1..=15,
-        "1",
-        "servers of a private cluster, each on a host of its own; sessions go to them in turn",
-    )
-    .of_private(),
+    NODES,
     ParamSpec::flag("unsafe_no_fsync", "a private server syncs nothing (unsafe-no-fsync)").of_private(),
     ParamSpec::bytes(
         "quota",
@@ -56,9 +50,8 @@ pub fn kind() -> Box<dyn StoreKind> {
 
 struct Etcd;
 
-fn recipe(params: &Params) -> Result<EtcdRecipe, StoreError> {
-    let number = |name: &str| u64::try_from(params.int(name)).unwrap_or(0);
-    EtcdRecipe::new(number("nodes").max(1) as usize, number("quota"), params.bool("unsafe_no_fsync"))
+fn nodes(params: &Params) -> usize {
+    usize::try_from(params.int(NODES.name)).unwrap_or(1).max(1)
 }
 
 impl StoreKind for Etcd {
@@ -71,17 +64,17 @@ impl StoreKind for Etcd {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
+        let place = Addresses::of_target(&ETCD, &options.target)?.place;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
-            format!("attaches to {}", endpoint.place),
+            format!("attaches to {place}"),
             format!("writes keys that begin with {prefix} there, and deletes them afterwards; compacts nothing"),
         ])
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        let (nodes, recipe) = (usize::try_from(params.int("nodes")).unwrap_or(1), recipe(params)?);
+        let (nodes, quota) = (nodes(params), u64::try_from(params.int("quota")).unwrap_or(0));
+        let recipe = EtcdRecipe::new(nodes, quota, params.bool("unsafe_no_fsync"))?;
         if !params.bool(PROXY.name) {
             return Ok(Some(Box::new(recipe)));
         }
@@ -92,19 +85,8 @@ impl StoreKind for Etcd {
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits } = options;
-        let nodes = usize::try_from(params.int("nodes")).unwrap_or(1);
-        let store = match target {
-            Target::Servers(servers) => {
-                let mut store = EtcdStore::private(&servers, params.bool(PROXY.name).then_some(nodes), &waits);
-                store.unsynced = params.bool("unsafe_no_fsync");
-                store
-            }
-            target => {
-                let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
-                EtcdStore::attach(&endpoint, &run_id, &waits, progress)?
-            }
-        };
-        Ok(Box::new(store))
+        let proxy = params.bool(PROXY.name).then(|| nodes(&params));
+        let cluster = Equals::of_target(&ETCD, &target, proxy, Control::open, &waits)?;
+        Ok(Box::new(EtcdStore::open(cluster, params.bool("unsafe_no_fsync"), &run_id, waits, progress)?))
     }
 }

@@ -1,4 +1,4 @@
-//! etcd as a key-value store of the control plane's calls: what `keyindex` keeps its records and index keys in.
+//! Key-value store over the control plane's calls, in which `keyindex` keeps records and index keys.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -12,29 +12,29 @@ use crate::control::Control;
 use crate::messages::{Field, HEAD_BYTES, Writer, fields, pairs};
 use crate::session::end_of;
 
-/// Operations of one transaction: 128 are what etcd takes where nobody says otherwise (`max-txn-ops`).
+/// Operations of one transaction. etcd's default limit is 128 (`max-txn-ops`).
 const OPERATIONS_MAX: usize = 100;
-/// Pairs of one page of a scan.
+/// Pairs in one page of a scan.
 const PAGE_PAIRS: u64 = 1_000;
-/// etcd limits requests, not keys; of 1.5 MiB this leaves room for the rest.
+/// Longest key. etcd limits requests, by default to 1.5 MiB; this leaves room for the rest of one.
 const KEY_BYTES_MAX: usize = 1 << 20;
 /// Kinds of a RequestOp, and of a ResponseOp.
 const OF_RANGE: u64 = 1;
 const OF_PUT: u64 = 2;
 const OF_DELETE: u64 = 3;
 
-/// Connections to the servers of one cluster, one at a time: the next one when an answer fails to come.
+/// Connections to the servers of one cluster, used one at a time. A lost reply moves on to the next server.
 pub(crate) struct EtcdKv {
     servers: Vec<Link<Control>>,
     at: usize,
-    /// Begins every key.
+    /// Prefix of every key.
     prefix: Vec<u8>,
-    /// One operation of a transaction.
+    /// Buffer for an operation of a transaction.
     operation: BytesMut,
 }
 
 impl EtcdKv {
-    /// Over `servers`, of which the one at `first` is asked first.
+    /// Begins with the server at position `first` of `servers`.
     pub fn new(servers: Vec<Link<Control>>, first: usize, prefix: &str) -> Self {
         Self { servers, at: first, prefix: prefix.as_bytes().to_vec(), operation: BytesMut::new() }
     }
@@ -54,7 +54,8 @@ impl EtcdKv {
         })
     }
 
-    /// A transaction of what `write` writes for each of `items`, without a condition.
+    /// Runs a transaction without a condition, of the operations that `write` writes for `items`.
+    /// `write` returns the kind of operation.
     fn transaction<T>(
         &mut self,
         items: &[T],
@@ -66,7 +67,7 @@ impl EtcdKv {
             let mut one = BytesMut::new();
             Writer::begin(&mut one).bytes(kind, &self.operation[HEAD_BYTES..], &[]);
             let mut wrapped = BytesMut::new();
-            // TxnRequest.success: what is done where no condition fails.
+            // TxnRequest.success: operations for the case that no condition fails.
             Writer::begin(&mut wrapped).bytes(2, &one[HEAD_BYTES..], &[]);
             all.extend_from_slice(&wrapped[HEAD_BYTES..]);
         }
@@ -80,7 +81,7 @@ fn malformed() -> KvError {
 
 impl Kv for EtcdKv {
     fn capabilities(&self) -> KvCapabilities {
-        // Each transaction is atomic, and a large batch is several.
+        // A large batch is several transactions, each of them atomic.
         KvCapabilities { atomic_batch: false, snapshot_scan: false, key_bytes_max: KEY_BYTES_MAX }
     }
 
@@ -107,7 +108,7 @@ impl Kv for EtcdKv {
             })?;
             let (mut position, mut is_whole) = (first, Some(()));
             fields(&answer, |field, response| {
-                // TxnResponse.responses, one for each operation in their order.
+                // TxnResponse.responses, one for each operation, in order.
                 let (3, Field::Bytes(response)) = (field, response) else { return };
                 let whole = fields(response, |kind, range| {
                     if let (OF_RANGE, Field::Bytes(range)) = (kind, range) {
@@ -197,7 +198,7 @@ impl Kv for EtcdKv {
             if broke || found < PAGE_PAIRS {
                 return Ok(());
             }
-            // The key that comes next after the last one.
+            // The first key after the last one.
             low.push(0);
         }
     }

@@ -1,22 +1,20 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # Where things are
+//! # Modules
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `kind` | the store as `stores/all` lists it |
-//! | `store` | attached or private: what it makes, and what it can be asked |
-//! | `session` | one connection that operations go over |
+//! | `store` | keys of a run in a private or attached cluster |
+//! | `session` | operations over one connection |
 //! | `channel` | calls of gRPC over the HTTP/2 of the crate `h2` |
-//! | `messages` | the few messages of etcd's that are used, written and read by hand |
-//! | `control` | one connection that waits, for everything that is not measured |
-//! | `kv` | the same as a key-value store, for records with indexes of `keyindex` |
-//! | `endpoint` | where a URL leads |
-//! | `server` | how private servers are made |
+//! | `messages` | messages of etcd's API, written and read by hand |
+//! | `control` | blocking connection for the control plane |
+//! | `kv` | key-value store over the control plane's calls, for records of `keyindex` |
+//! | `server` | URLs of etcd, and the recipe of private servers |
 
 mod channel;
 mod control;
-mod endpoint;
 mod kind;
 mod kv;
 mod messages;

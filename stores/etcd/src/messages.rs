@@ -1,10 +1,10 @@
-//! The messages of etcd's API (`rpc.proto` of etcd 3.4) that are used, written and read by hand: fields of varints and
-//! of bytes are all there is in them.
+//! Messages of etcd's API (`rpc.proto` of etcd 3.4) that are used, written and read by hand.
+//! Their only fields are varints and bytes.
 
 use bytes::{BufMut, BytesMut};
 use plimsoll_endpoint::Reader;
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Bytes before a message: the flag of compression, and the length.
 pub(crate) const HEAD_BYTES: usize = 5;
 
 /// Writes one message.
@@ -26,7 +26,7 @@ impl<'a> Writer<'a> {
         self.0.put_u8(value as u8);
     }
 
-    /// A field of bytes, in two parts.
+    /// Appends a field of bytes, in two parts.
     pub fn bytes(&mut self, field: u64, first: &[u8], rest: &[u8]) -> &mut Self {
         self.varint(field << 3 | 2);
         self.varint((first.len() + rest.len()) as u64);
@@ -35,12 +35,12 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Fields that were written before.
+    /// Appends fields that are encoded already.
     pub fn raw(&mut self, fields: &[u8]) {
         self.0.put_slice(fields);
     }
 
-    /// A field of a number that is not negative.
+    /// Appends a field of a number that is not negative.
     pub fn number(&mut self, field: u64, value: u64) -> &mut Self {
         self.varint(field << 3);
         self.varint(value);
@@ -48,14 +48,14 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What a field holds.
+/// Content of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Hands the fields of `message` to `take`, in their order; `None` when it is no message.
+/// Hands the fields of `message` to `take`, in order. Returns `None` if the message is malformed.
 pub(crate) fn fields<'a>(message: &'a [u8], mut take: impl FnMut(u64, Field<'a>)) -> Option<()> {
     let mut reader = Reader(message);
     while !reader.0.is_empty() {
@@ -87,7 +87,7 @@ fn varint(reader: &mut Reader<'_>) -> Option<u64> {
     None
 }
 
-/// The keys and values of a RangeResponse, in their order; `None` when it is none.
+/// Hands the keys and values of a RangeResponse to `take`, in order. Returns `None` if the message is malformed.
 pub(crate) fn pairs<'a>(response: &'a [u8], mut take: impl FnMut(&'a [u8], &'a [u8])) -> Option<()> {
     let mut is_whole = Some(());
     fields(response, |field, value| {
@@ -104,7 +104,7 @@ pub(crate) fn pairs<'a>(response: &'a [u8], mut take: impl FnMut(&'a [u8], &'a [
     is_whole
 }
 
-/// The number in `field`; 0 where it is left out, as it is then.
+/// Returns the number in the field `wanted`; 0, protobuf's default, if it is left out.
 pub(crate) fn number(message: &[u8], wanted: u64) -> u64 {
     let mut found = 0;
     let _ = fields(message, |field, value| {
@@ -115,7 +115,7 @@ pub(crate) fn number(message: &[u8], wanted: u64) -> u64 {
     found
 }
 
-/// The bytes in `field`.
+/// Returns the bytes in the field `wanted`; none if it is left out.
 pub(crate) fn bytes(message: &[u8], wanted: u64) -> &[u8] {
     let mut found = &[][..];
     let _ = fields(message, |field, value| {

@@ -1,27 +1,28 @@
-//! How private servers are made: one on a port of the loopback interface, or a cluster on hosts of their own.
+//! Recipe of private servers: a single one on the loopback interface, or a cluster on hosts of their own.
 //!
-//! They ask nobody for a password, so whoever is on this machine can reach the one on the loopback interface while it runs.
+//! Private servers ask for no password. While one runs on the loopback interface, every user of this machine can reach it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
+use plimsoll_endpoint::usage;
 use plimsoll_lab::Program;
 
 use crate::control::Control;
-use crate::endpoint::Endpoint;
 
 pub(crate) const SERVER: Program = Program { name: "etcd", directories: &[], package: "etcd-server" };
 
-/// Largest request that a private server takes: values of a few MiB are refused by its default.
+/// Largest request that a private server takes. etcd's default refuses values of a few MiB.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 8 << 20;
-/// Between two looks whether a member has caught up.
+/// Interval of checks that a member has caught up.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Ports of clients and of the cluster's other nodes.
+/// Ports for clients and for the cluster's other nodes.
 const PORTS: [u16; 2] = [2379, 2380];
 
-/// So many servers of one cluster.
+/// Recipe of `nodes` servers in one cluster.
 pub(crate) struct EtcdRecipe {
     program: PathBuf,
     nodes: usize,
@@ -31,16 +32,40 @@ pub(crate) struct EtcdRecipe {
 
 impl EtcdRecipe {
     /// # Errors
-    /// `Missing`, with the line that installs it.
+    /// `Missing`, with the command that installs it.
     pub fn new(nodes: usize, quota_bytes: u64, unsynced: bool) -> Result<Self, StoreError> {
         Ok(Self { program: SERVER.find()?, nodes, quota_bytes, unsynced })
     }
 }
 
-/// Where clients reach `nodes`.
-pub(crate) fn endpoint<'a>(nodes: impl Iterator<Item = &'a Node>) -> Endpoint {
-    let address = |node: &Node| (node.address.to_string(), node.listens_at(0).port());
-    Endpoint { addresses: nodes.map(address).collect(), login: None, place: "the private etcd".to_owned() }
+/// URLs of etcd.
+pub(crate) const ETCD: ClusterSpec = ClusterSpec {
+    name: "etcd",
+    scheme: "etcd",
+    port: PORTS[0],
+    password: "ETCDCTL_PASSWORD",
+    form: "Write it as etcd://user@host:2379, with commas between several hosts; \
+           TLS is not spoken: attach where etcd listens in clear",
+    check,
+    private_login: |_| None,
+};
+
+fn check(addresses: &Addresses) -> Result<(), StoreError> {
+    if addresses.path.is_some() {
+        return Err(usage("the URL has a path, and etcd takes none", ETCD.form));
+    }
+    match &addresses.login {
+        Some(Login { password: None, .. }) => Err(usage(
+            "the URL names a user, and there is no password",
+            "Give it with --password-file, or in ETCDCTL_PASSWORD.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Connects to one node.
+fn control(node: &Node, waits: &Waits) -> Result<Control, StoreError> {
+    Control::open(&Addresses::of_nodes(&ETCD, [node]), waits)
 }
 
 fn name(node: &Node) -> String {
@@ -51,9 +76,9 @@ fn url(node: &Node, port: usize) -> String {
     format!("http://{}", node.listens_at(port))
 }
 
-/// Waits until each member has applied what any of them has.
+/// Waits until each member has applied the newest revision of all.
 pub(crate) fn until_caught_up(nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
-    let status = |node: &Arc<Node>| Control::open(&endpoint([&**node].into_iter()), waits)?.status();
+    let status = |node: &Arc<Node>| control(node, waits)?.status();
     let most = nodes.iter().map(|node| Ok(status(node)?.revision)).collect::<Result<Vec<_>, StoreError>>()?;
     let most = most.into_iter().max().unwrap_or(0);
     nodes.iter().try_for_each(|node| {
@@ -82,7 +107,7 @@ impl Recipe for EtcdRecipe {
 
     fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
         for node in nodes {
-            let status = Control::open(&endpoint([&**node].into_iter()), waits)?.status()?;
+            let status = control(node, waits)?.status()?;
             if status.member == status.leader {
                 return Ok(node.number);
             }
@@ -117,8 +142,7 @@ impl Recipe for EtcdRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        let mut control = Control::open(&endpoint([node].into_iter()), waits)?;
-        match control.status()?.leader {
+        match control(node, waits)?.status()?.leader {
             0 => Err(StoreError::new(StoreErrorKind::Unreachable, "it knows of no leader yet")),
             _ => Ok(()),
         }

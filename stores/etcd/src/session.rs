@@ -1,91 +1,82 @@
-//! One connection that operations go over, to one of the cluster's servers; to the next one when it is lost.
+//! Operations over one connection to a member of the cluster.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use http::header::HeaderValue;
-use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, Pending, StoreError,
-    StoreErrorKind, Value, ValueType,
-};
+use plimsoll_core::{ANSWER_BYTES_MAX, Answer, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Value};
+use plimsoll_endpoint::equals::{Protocol, kv_call};
 use tokio::net::TcpStream;
 
 use crate::channel::{Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, head};
 use crate::control::{Status, refused};
 use crate::messages::{Writer, number, pairs};
 
-/// What all sessions of a phase have in common.
+/// Settings that all sessions of a phase share.
 pub(crate) struct Common {
-    /// Where the cluster's servers listen.
-    pub addresses: Vec<SocketAddr>,
-    /// Reads ask a member for what it has by itself (`serializable`), and not the cluster.
+    /// Reads ask the member alone (`serializable`), not the cluster.
     pub reads_copy: bool,
     pub token: Option<HeaderValue>,
-    /// Begins every key.
+    /// Prefix of every key.
     pub prefix: Vec<u8>,
     pub place: String,
 }
 
-/// What a kind of operation asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Nothing,
-    Get,
-    Put,
-    Delete,
-    Scan,
-}
-
 struct Asked {
-    what: What,
+    /// `None` asks for the member's status, which reads no key.
+    call: Option<KvCall>,
     keep: bool,
     head: Head,
 }
 
 pub(crate) struct EtcdSession {
     common: Arc<Common>,
-    /// The server that it is connected to, or will be next.
-    at: usize,
     channel: Option<Channel<TcpStream>>,
     asked: Vec<Asked>,
     out: BytesMut,
     bytes_max: usize,
-    lost: Option<StoreError>,
 }
 
 impl EtcdSession {
-    pub fn new(common: &Arc<Common>, number: usize) -> Self {
+    pub fn new(common: &Arc<Common>) -> Self {
         Self {
             common: Arc::clone(common),
-            at: number,
             channel: None,
             asked: Vec::new(),
             out: BytesMut::new(),
             bytes_max: ANSWER_BYTES_MAX,
-            lost: None,
         }
     }
 
-    async fn connect(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
-        self.lost = None;
+    /// Returns the outcome of an error reply, or the cause of a lost connection.
+    #[cold]
+    fn fail(&self, failure: Failure, answer: &mut Answer) -> Result<Outcome, StoreError> {
+        let place = &self.common.place;
+        match failure {
+            Failure::Said(code, words) => Ok(answer.fail(outcome(code), name(code), &words)),
+            Failure::TooLarge(bytes) => Err(StoreError::answer_too_large(place, Some(bytes as u64), self.bytes_max)),
+            failure => Err(refused(place, failure)),
+        }
+    }
+}
+
+impl Protocol for EtcdSession {
+    async fn connect(&mut self, address: SocketAddr, kinds: &[OpKind]) -> Result<(), StoreError> {
         self.channel = None;
-        let address = self.common.addresses[self.at % self.common.addresses.len()];
-        // Where this comes to nothing, another server is next.
-        self.at += 1;
         let place = format!("etcd://{address}");
         let authority = address.to_string();
         let head =
             |path| head(path, &authority, self.common.token.as_ref()).ok_or_else(|| StoreError::broken("no URI"));
         let asked = kinds.iter().map(|kind| {
-            let what = what(kind)?;
-            let path = match what {
-                What::Nothing => STATUS,
-                What::Get | What::Scan => RANGE,
-                What::Put => PUT,
-                What::Delete => DELETE_RANGE,
+            let call = kv_call(kind, "etcd")?;
+            let path = match call {
+                None => STATUS,
+                Some(KvCall::Get | KvCall::Scan) => RANGE,
+                Some(KvCall::Put) => PUT,
+                Some(KvCall::Delete) => DELETE_RANGE,
             };
-            Ok(Asked { what, keep: kind.keep_answer, head: head(path)? })
+            Ok(Asked { call, keep: kind.keep_answer, head: head(path)? })
         });
         let asked = asked.collect::<Result<Vec<_>, StoreError>>()?;
         let unreachable = |error| StoreError {
@@ -103,12 +94,18 @@ impl EtcdSession {
         }
         self.asked = asked;
         self.channel = Some(channel);
-        self.at -= 1;
         Ok(())
     }
 
-    /// Writes what `op` asks.
-    fn write(&mut self, op: &Op<'_>) {
+    fn hang_up(&mut self) {
+        self.channel = None;
+    }
+
+    fn limit_answers(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    fn take(&mut self, op: &Op<'_>) {
         let (params, prefix, reads_copy) = (op.params, &self.common.prefix[..], self.common.reads_copy);
         let mut message = Writer::begin(&mut self.out);
         let mut bytes = |field: u64, value: Value<'_>, prefix: &[u8]| {
@@ -116,28 +113,28 @@ impl EtcdSession {
                 message.bytes(field, prefix, bytes);
             });
         };
-        match self.asked[usize::from(op.kind)].what {
-            What::Nothing => {}
-            What::Delete => bytes(1, params.get(0), prefix),
-            What::Get => {
+        match self.asked[usize::from(op.kind)].call {
+            None => {}
+            Some(KvCall::Delete) => bytes(1, params.get(0), prefix),
+            Some(KvCall::Get) => {
                 bytes(1, params.get(0), prefix);
                 if reads_copy {
                     // RangeRequest.serializable.
                     message.number(7, 1);
                 }
             }
-            What::Put => {
+            Some(KvCall::Put) => {
                 bytes(1, params.get(0), prefix);
                 bytes(2, params.get(1), &[]);
             }
-            What::Scan => {
-                // A range begins with a key, and the first one that can be is a zero byte.
+            Some(KvCall::Scan) => {
+                // A range begins with a key; the first possible key is a zero byte.
                 match params.get(0) {
                     Value::Bytes([]) if prefix.is_empty() => bytes(1, Value::Bytes(&[0]), prefix),
                     from => bytes(1, from, prefix),
                 }
                 message.bytes(2, &end_of(prefix), &[]);
-                // etcd takes a limit of 0 for none: it is asked how many there are instead, and for none of them.
+                // For etcd a limit of 0 is no limit. The request asks for the count alone instead.
                 match params.get(1) {
                     Value::Int(count @ 1..) => message.number(3, count.unsigned_abs()),
                     _ => message.number(9, 1),
@@ -146,32 +143,32 @@ impl EtcdSession {
         }
     }
 
-    async fn ask(&mut self, kind: usize, answer: &mut Answer) -> Outcome {
+    async fn ask(&mut self, kind: usize, answer: &mut Answer) -> Result<Outcome, StoreError> {
         let (asked, Some(channel)) = (&self.asked[kind], &mut self.channel) else {
-            return answer.fail(Outcome::Rejected, "connection", "the session is not open");
+            return Ok(answer.fail(Outcome::Rejected, "connection", "the session is not open"));
         };
         let response = match channel.call(&asked.head, &mut self.out, self.bytes_max).await {
             Ok(response) => response,
             Err(failure) => return self.fail(failure, answer),
         };
         let prefix = self.common.prefix.len();
-        let read = match asked.what {
-            What::Nothing => Some(()),
-            What::Put => {
+        let read = match asked.call {
+            None => Some(()),
+            Some(KvCall::Put) => {
                 answer.rows = 1;
                 Some(())
             }
-            What::Delete => {
+            Some(KvCall::Delete) => {
                 answer.rows = number(&response, 2);
                 Some(())
             }
-            What::Get => pairs(&response, |_, value| {
+            Some(KvCall::Get) => pairs(&response, |_, value| {
                 (answer.rows, answer.columns) = (1, 1);
                 if asked.keep {
                     answer.values.push(Value::Bytes(value));
                 }
             }),
-            What::Scan => pairs(&response, |key, value| {
+            Some(KvCall::Scan) => pairs(&response, |key, value| {
                 answer.columns = 2;
                 answer.rows += 1;
                 if asked.keep {
@@ -180,80 +177,15 @@ impl EtcdSession {
                 }
             }),
         };
-        match (read, asked.what) {
+        match (read, asked.call) {
             (None, _) => self.fail(Failure::Lost("its answer is no message of etcd's".to_owned()), answer),
-            (Some(()), What::Get | What::Delete) if answer.rows == 0 => Outcome::NotFound,
-            (Some(()), _) => Outcome::Ok,
+            (Some(()), Some(KvCall::Get | KvCall::Delete)) if answer.rows == 0 => Ok(Outcome::NotFound),
+            (Some(()), _) => Ok(Outcome::Ok),
         }
     }
-
-    /// What an operation came to that was not answered as it should be.
-    #[cold]
-    fn fail(&mut self, failure: Failure, answer: &mut Answer) -> Outcome {
-        if let Failure::Said(code, words) = &failure {
-            return answer.fail(outcome(*code), name(*code), words);
-        }
-        let error = match failure {
-            Failure::TooLarge(bytes) => {
-                StoreError::answer_too_large(&self.common.place, Some(bytes as u64), self.bytes_max)
-            }
-            failure => refused(&self.common.place, failure),
-        };
-        answer.fail(Outcome::Unknown, "connection", &error.to_string());
-        self.lost = Some(error);
-        self.channel = None;
-        // Another server may be there.
-        self.at += 1;
-        Outcome::Unknown
-    }
 }
 
-impl AsyncSession for EtcdSession {
-    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
-        Box::pin(self.connect(kinds))
-    }
-
-    fn limit_answers(&mut self, bytes_max: usize) {
-        self.bytes_max = bytes_max;
-    }
-
-    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome> {
-        self.write(op);
-        Box::pin(self.ask(usize::from(op.kind), answer))
-    }
-
-    fn place(&self) -> &str {
-        &self.common.place
-    }
-
-    fn address(&self) -> Option<Address> {
-        let address = self.common.addresses[self.at % self.common.addresses.len()];
-        Some(Address::Tcp(address.ip().to_string(), address.port()))
-    }
-
-    fn lost(&self) -> Option<StoreError> {
-        self.lost.clone()
-    }
-}
-
-/// What `kind` asks.
-fn what(kind: &OpKind) -> Result<What, StoreError> {
-    let (what, params) = match &kind.call {
-        Call::Nothing | Call::Steps => return Ok(What::Nothing),
-        Call::Kv(KvCall::Get) => (What::Get, 1),
-        Call::Kv(KvCall::Put) => (What::Put, 2),
-        Call::Kv(KvCall::Delete) => (What::Delete, 1),
-        Call::Kv(KvCall::Scan) => (What::Scan, 2),
-        _ => return Err(kind.refused("etcd")),
-    };
-    if kind.params.len() != params || !kind.params.iter().all(ValueType::has_bytes) {
-        let what = "its parameters are not bytes, texts or integers, one for the key and one for what follows it";
-        return Err(StoreError::usage(format!("operation `{}`: {what}", kind.name)));
-    }
-    Ok(what)
-}
-
-/// The end of the keys that begin with `prefix`: all of them where there is none.
+/// Returns the end of the range of keys that begin with `prefix`; the end of all keys if it is empty.
 pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     match end.last_mut() {
@@ -264,8 +196,8 @@ pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// What an error of this code says of the operation. etcd says Unavailable also of what it has proposed and did not see
-/// applied in time.
+/// Returns the outcome of an operation with this code of gRPC. etcd also answers `Unavailable` if it has proposed a write
+/// and did not see it applied in time.
 fn outcome(code: u32) -> Outcome {
     match code {
         3 | 5 | 6 | 7 | 8 | 9 | 11 | 12 | 16 => Outcome::Rejected,
@@ -273,7 +205,7 @@ fn outcome(code: u32) -> Outcome {
     }
 }
 
-/// The name of a code of gRPC.
+/// Returns the name of a code of gRPC.
 fn name(code: u32) -> &'static str {
     const NAMES: [&str; 17] = [
         "OK",

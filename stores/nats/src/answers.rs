@@ -1,4 +1,4 @@
-//! What JetStream answers.
+//! Replies of JetStream.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use crate::frames::{header, status};
 /// JetStream's numbers of errors (its `errors.json`).
 const NO_MESSAGE: u16 = 10037;
 const WRONG_LAST_SEQUENCE: u16 = 10071;
-/// Nobody is subscribed to what was asked, or a server without an answer in time.
+/// No responders: the subject has no subscriber. Also the code of a server that has no reply in time.
 const NO_RESPONDERS: u16 = 503;
 const NOT_FOUND: u16 = 404;
 
-/// What it says no with.
+/// Error of a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Refusal {
-    /// As those of HTTP.
+    /// Code like those of HTTP.
     pub code: u16,
-    /// What it is exactly.
+    /// Number of the error in `errors.json`.
     pub err_code: u16,
     pub description: String,
 }
@@ -31,18 +31,18 @@ impl Refusal {
         Self { description: "its answer is none of JetStream's".to_owned(), ..Self::default() }
     }
 
-    /// Nobody took the question: a stream that is not there, or has no leader at the moment.
-    fn nobody() -> Self {
+    /// Returns the error of a request without responders: the stream does not exist, or has no leader at the moment.
+    fn no_responders() -> Self {
         let description = "no responders: the bucket is not there, or has no leader".to_owned();
         Self { code: NO_RESPONDERS, err_code: 0, description }
     }
 
-    /// Nothing of what was asked was done, or will be.
+    /// True if the request had no effect, and will have none.
     pub fn is_definite(&self) -> bool {
         matches!(self.code, 400..500) || (self.code, self.err_code) == (NO_RESPONDERS, 0)
     }
 
-    /// What it is called in counts of errors.
+    /// Returns the name in counts of errors.
     pub fn name(&self) -> String {
         match self.err_code {
             0 => self.code.to_string(),
@@ -51,19 +51,19 @@ impl Refusal {
     }
 }
 
-/// What a key has.
+/// Value of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found<'a> {
-    /// The number of the write, among all of the stream.
+    /// Number of the write among all writes of the stream.
     pub revision: u64,
     pub value: Cow<'a, [u8]>,
 }
 
-/// What a write came to.
+/// Result of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
-    /// Another write came before, which it was not to come after.
+    /// Not written: the revision it was to follow is not the last any more.
     Late,
 }
 
@@ -71,11 +71,11 @@ fn is_deletion(headers: &[u8]) -> bool {
     matches!(header(headers, "KV-Operation"), Some("DEL" | "PURGE"))
 }
 
-/// The answer of `$JS.API.DIRECT.GET`: the message as it is.
+/// Reads a reply of `$JS.API.DIRECT.GET`: the message itself.
 pub(crate) fn direct<'a>(headers: &[u8], content: &'a [u8]) -> Result<Option<Found<'a>>, Refusal> {
     match status(headers) {
         Some((NOT_FOUND, _)) => return Ok(None),
-        Some((NO_RESPONDERS, _)) => return Err(Refusal::nobody()),
+        Some((NO_RESPONDERS, _)) => return Err(Refusal::no_responders()),
         Some((code, words)) => return Err(Refusal { code, err_code: 0, description: words.to_owned() }),
         None => {}
     }
@@ -87,7 +87,7 @@ pub(crate) fn direct<'a>(headers: &[u8], content: &'a [u8]) -> Result<Option<Fou
     Ok(Some(Found { revision, value: Cow::Borrowed(content) }))
 }
 
-/// The answer of `$JS.API.STREAM.MSG.GET`: a message in JSON.
+/// Reads a reply of `$JS.API.STREAM.MSG.GET`: a message in JSON.
 pub(crate) fn from_leader<'a>(headers: &[u8], content: &[u8]) -> Result<Option<Found<'a>>, Refusal> {
     #[derive(Deserialize)]
     struct Message<'m> {
@@ -104,7 +104,7 @@ pub(crate) fn from_leader<'a>(headers: &[u8], content: &[u8]) -> Result<Option<F
         error: Option<Refusal>,
     }
     if status(headers).is_some_and(|(code, _)| code == NO_RESPONDERS) {
-        return Err(Refusal::nobody());
+        return Err(Refusal::no_responders());
     }
     let malformed = |_| Refusal::malformed();
     let message = match serde_json::from_slice(content).map_err(|_| Refusal::malformed())? {
@@ -120,7 +120,7 @@ pub(crate) fn from_leader<'a>(headers: &[u8], content: &[u8]) -> Result<Option<F
     Ok(Some(Found { revision: message.seq, value: Cow::Owned(value) }))
 }
 
-/// The answer to a write.
+/// Reads the reply to a write.
 pub(crate) fn written(headers: &[u8], content: &[u8]) -> Result<Written, Refusal> {
     #[derive(Deserialize)]
     struct Answer {
@@ -129,7 +129,7 @@ pub(crate) fn written(headers: &[u8], content: &[u8]) -> Result<Written, Refusal
         error: Option<Refusal>,
     }
     if status(headers).is_some_and(|(code, _)| code == NO_RESPONDERS) {
-        return Err(Refusal::nobody());
+        return Err(Refusal::no_responders());
     }
     match serde_json::from_slice(content).map_err(|_| Refusal::malformed())? {
         Answer { error: Some(Refusal { err_code: WRONG_LAST_SEQUENCE, .. }), .. } => Ok(Written::Late),
@@ -148,8 +148,8 @@ mod tests {
         let error = br#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 1"},"stream":"KV_b","seq":0}"#;
         assert_eq!(written(b"", error), Ok(Written::Late));
         assert_eq!(written(b"", br#"{"stream":"KV_b", "seq":1}"#), Ok(Written::Yes));
-        let nobody = written(b"NATS/1.0 503\r\n\r\n", b"").unwrap_err();
-        assert!(nobody.is_definite() && nobody.description.starts_with("no responders"), "{nobody:?}");
+        let none = written(b"NATS/1.0 503\r\n\r\n", b"").unwrap_err();
+        assert!(none.is_definite() && none.description.starts_with("no responders"), "{none:?}");
         let busy = written(b"", br#"{"error":{"code":503,"err_code":10077,"description":"x"},"stream":"s","seq":0}"#);
         assert!(!busy.unwrap_err().is_definite());
 

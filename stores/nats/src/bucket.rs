@@ -1,23 +1,23 @@
-//! A bucket: a stream of JetStream of which each key is a subject, and that keeps the last message of each.
+//! Buckets: streams of JetStream that keep the last message of each subject. Each key is a subject.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-/// What begins the names of buckets that runs make in attached servers.
-pub(crate) const OURS: &str = "plimsoll-";
-/// What begins the name of a bucket's stream.
+/// Prefix of the names of buckets that runs make on attached servers.
+pub(crate) const ALL_RUNS: &str = "plimsoll-";
+/// Prefix of the name of a bucket's stream.
 const STREAM: &str = "KV_";
-/// The bucket of private servers.
+/// Bucket of private servers.
 pub(crate) const PRIVATE: &str = "plimsoll";
 
-/// The bucket that a run makes in attached servers.
+/// Returns the name of the bucket that a run makes on attached servers.
 pub(crate) fn bucket_of(run_id: &str) -> String {
     let fits = |letter: char| if is_plain(letter) { letter } else { '_' };
-    format!("{OURS}{}", run_id.chars().map(fits).collect::<String>())
+    format!("{ALL_RUNS}{}", run_id.chars().map(fits).collect::<String>())
 }
 
-/// Whether a bucket may be called this.
+/// True if a bucket may have this name.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_plain)
 }
@@ -26,17 +26,17 @@ fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_')
 }
 
-/// The bucket's stream.
+/// Returns the name of the bucket's stream.
 pub(crate) fn stream(bucket: &str) -> String {
     format!("{STREAM}{bucket}")
 }
 
-/// The bucket of a stream, where it is one.
+/// Returns the bucket of `stream`; `None` if the stream is not a bucket.
 pub(crate) fn bucket(stream: &str) -> Option<&str> {
     stream.strip_prefix(STREAM)
 }
 
-/// How a bucket's stream is made: as NATS' own clients make that of a bucket with a history of 1.
+/// Configuration of a bucket's stream. NATS' own clients make the same one for a bucket with a history of 1.
 pub(crate) fn configuration(bucket: &str, replicas: usize) -> Value {
     json!({
         "name": stream(bucket),
@@ -57,8 +57,8 @@ pub(crate) fn configuration(bucket: &str, replicas: usize) -> Value {
     })
 }
 
-/// Appends the subject of `key` in `bucket`. Letters, digits and `-`, `_`, `/` stand as they are, and so does a dot between
-/// two of them; any other byte is `=` and two digits of its hexadecimal number, and no key at all a `=`.
+/// Appends the subject of `key` in `bucket`. Letters, digits, `-`, `_`, `/` and a dot between two of them stand for
+/// themselves. Any other byte is `=` and two hexadecimal digits. An empty key is `=`.
 pub(crate) fn subject(bucket: &str, key: &[u8], out: &mut String) {
     let stands = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'/');
     out.push_str("$KV.");
@@ -72,7 +72,7 @@ pub(crate) fn subject(bucket: &str, key: &[u8], out: &mut String) {
         if stands(byte) || (byte == b'.' && is_between()) {
             out.push(char::from(byte));
         } else {
-            // What is written to memory is written.
+            // A write to memory cannot fail.
             let _ = write!(out, "={byte:02X}");
         }
     }

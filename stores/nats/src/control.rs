@@ -1,19 +1,20 @@
-//! One connection that waits for its answers: for the control plane, where nothing is measured.
+//! Blocking connection for the control plane, where nothing is measured.
 
 use std::time::Duration;
 
 use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits};
+use plimsoll_endpoint::equals::Addresses;
 use plimsoll_endpoint::{Channel, Connected};
 use serde_json::Value;
 
 use crate::answers::Refusal;
-use crate::endpoint::Endpoint;
 use crate::frames::{Broken, Frame, Info, frame, greet, publish, status};
 
-/// Frames that are no answer, most of them PINGs, after which a server is taken for none: one comes every two minutes.
+/// Frames between a request and its reply, mostly PINGs, after which a server is not taken for NATS. PINGs come every two
+/// minutes.
 const OTHERS_MAX: u32 = 100;
 
-/// What a server's answer was refused with, as the error of whoever asked.
+/// Returns the error of a request that was refused.
 pub(crate) fn refused(place: &str, refusal: &Refusal) -> StoreError {
     let kind = match refusal.err_code {
         // Resources, memory and storage: `insufficient resources`, `… exceeded`.
@@ -28,7 +29,7 @@ pub(crate) fn refused(place: &str, refusal: &Refusal) -> StoreError {
     }
 }
 
-/// The error of a connection over which `words` were said.
+/// Returns the error of a connection on which the server sent the error `words`.
 pub(crate) fn said(place: &str, words: &str) -> StoreError {
     let lower = words.to_ascii_lowercase();
     if lower.contains("authorization") || lower.contains("authentication") {
@@ -44,16 +45,21 @@ pub(crate) fn said(place: &str, words: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unreachable, format!("{place} ended the connection")).detail(words)
 }
 
-/// The error of bytes that are no answer of NATS'.
+/// Returns the error of bytes that are not a frame of NATS.
 pub(crate) fn broken(place: &str, broken: Broken) -> StoreError {
     match broken {
         Broken::TooLarge(bytes) => StoreError::answer_too_large(place, Some(bytes as u64), ANSWER_BYTES_MAX),
-        Broken::Malformed => StoreError::new(StoreErrorKind::Unreachable, format!("{place} answers as no NATS does"))
-            .next("check the port: 4222 is that of NATS' clients"),
+        Broken::Malformed => {
+            StoreError::new(StoreErrorKind::Unreachable, format!("{place} does not answer as NATS does"))
+                .next("check the port: 4222 is that of NATS' clients")
+        }
     }
 }
 
-/// What a server says of itself, if we can speak with it.
+/// Reads the server's description.
+///
+/// # Errors
+/// `Usage` if the server demands TLS, or knows no headers.
 pub(crate) fn acceptable(place: &str, info: &[u8]) -> Result<Info, StoreError> {
     let info: Info = serde_json::from_slice(info).map_err(|_| broken(place, Broken::Malformed))?;
     if info.tls_required {
@@ -67,22 +73,22 @@ pub(crate) fn acceptable(place: &str, info: &[u8]) -> Result<Info, StoreError> {
     Ok(info)
 }
 
-/// A connection whose calls return when they are done.
+/// Connection whose calls block until their replies arrive.
 pub(crate) struct Control {
     channel: Channel,
     waits: Waits,
-    /// What arrived and has not been used yet.
+    /// Bytes that arrived and were not used yet.
     input: Vec<u8>,
-    /// Questions asked.
+    /// Number of requests.
     asked: u64,
-    /// What was said since the last one that was no answer to it.
+    /// Frames since the last request that did not reply to it.
     others: u32,
     pub info: Info,
 }
 
 impl Connected for Control {
     fn is_alive(&mut self) -> bool {
-        // A server that sends a PING now and then is alive, and wants an answer.
+        // A server that sends a PING now and then is alive, and expects a PONG.
         while self.channel.has_news() {
             let waits = self.waits.with_answer(Duration::from_millis(100));
             self.channel.set_waits(waits);
@@ -102,20 +108,20 @@ impl Connected for Control {
 }
 
 impl Control {
-    /// Connects to the only server of `endpoint`, or the first, and logs in.
+    /// Connects to the first of `addresses`, and logs in.
     ///
     /// # Errors
-    /// `Unreachable`, `Authentication`, `Interrupted`, or as the server says.
-    pub fn open(endpoint: &Endpoint, waits: &Waits) -> Result<Self, StoreError> {
-        let channel = Channel::connect(&endpoint.address(), &endpoint.place, waits)?;
+    /// `Unreachable`, `Authentication`, `Interrupted`, or the server's refusal.
+    pub fn open(addresses: &Addresses, waits: &Waits) -> Result<Self, StoreError> {
+        let channel = Channel::connect(&addresses.first(), &addresses.place, waits)?;
         let mut control =
             Self { channel, waits: waits.clone(), input: Vec::new(), asked: 0, others: 0, info: Info::default() };
         let (Frame::Info(info), bytes) = control.next()? else {
-            return Err(broken(&endpoint.place, Broken::Malformed));
+            return Err(broken(&addresses.place, Broken::Malformed));
         };
-        control.info = acceptable(&endpoint.place, &bytes[info])?;
+        control.info = acceptable(&addresses.place, &bytes[info])?;
         let inbox = control.info.inbox();
-        control.channel.write(|out| greet(endpoint.login.as_ref(), &inbox, out));
+        control.channel.write(|out| greet(addresses.login.as_ref(), &inbox, out));
         loop {
             match control.next()?.0 {
                 Frame::Pong => return Ok(control),
@@ -124,20 +130,20 @@ impl Control {
         }
     }
 
-    /// Asks JetStream's API `what`, with `body` unless that is null; says what it answered.
+    /// Asks JetStream's API `what`, with `body` unless that is null. Returns the reply.
     ///
     /// # Errors
-    /// What it refused, its own words as detail; or `Unreachable`.
+    /// The refusal, with JetStream's own words as detail; or `Unreachable`.
     pub fn api(&mut self, what: &str, body: &Value) -> Result<Value, StoreError> {
         self.try_api(what, body)?.map_err(|refusal| self.refused(&refusal))
     }
 
-    /// The error of what was refused.
+    /// Returns the error of a refusal.
     pub fn refused(&self, refusal: &Refusal) -> StoreError {
         refused(self.channel.place(), refusal)
     }
 
-    /// As [`Control::try_api`], for something that may take long.
+    /// Asks as [`Control::try_api`], with the time limit of long work.
     pub fn long_api(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
         self.channel.set_works(true);
         let answer = self.try_api(what, body);
@@ -145,7 +151,7 @@ impl Control {
         answer
     }
 
-    /// As [`Control::api`], which is waited for so long at most: JetStream says nothing where it has no leader.
+    /// Asks as [`Control::api`], and waits for at most `bound`: without a leader, JetStream does not reply.
     pub fn api_within(&mut self, bound: Duration, what: &str, body: &Value) -> Result<Value, StoreError> {
         self.channel.set_waits(self.waits.with_answer(bound));
         let answer = self.api(what, body);
@@ -153,7 +159,7 @@ impl Control {
         answer
     }
 
-    /// As [`Control::api`]; what is refused is not an error.
+    /// Asks as [`Control::api`]. A refusal is not an error.
     pub fn try_api(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
         self.asked += 1;
         self.others = 0;
@@ -185,7 +191,7 @@ impl Control {
         }
     }
 
-    /// What the server says next, with the bytes that it stands in.
+    /// Returns the next frame, with the bytes of which it has positions.
     fn next(&mut self) -> Result<(Frame, Vec<u8>), StoreError> {
         loop {
             match self.take()? {
@@ -195,7 +201,7 @@ impl Control {
         }
     }
 
-    /// The first frame that has arrived.
+    /// Returns the first frame that has arrived.
     fn take(&mut self) -> Result<Option<(Frame, Vec<u8>)>, StoreError> {
         let found = frame(&self.input, ANSWER_BYTES_MAX).map_err(|error| broken(self.channel.place(), error))?;
         Ok(found.map(|(frame, used)| (frame, self.input.drain(..used).collect())))
@@ -209,7 +215,7 @@ impl Control {
         })
     }
 
-    /// Does what a frame wants that is no answer.
+    /// Handles a frame that does not reply to a request.
     fn heed(&mut self, frame: &Frame) -> Result<(), StoreError> {
         self.others += 1;
         match frame {

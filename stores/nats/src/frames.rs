@@ -1,28 +1,27 @@
-//! The protocol of NATS' clients: lines that end with CR LF, and messages of which a line says how long they are.
+//! Protocol of NATS' clients: lines that end with CR LF, and messages whose length the line before them gives.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use memchr::memmem;
+use plimsoll_endpoint::equals::Login;
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::Login;
-
-/// Longest line that a server may say, which is mostly what it says of itself.
+/// Longest line of a server. The longest in practice is `INFO`.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What a server says.
+/// Frame from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// Of itself: where its JSON is.
+    /// Position of the JSON in which a server describes itself.
     Info(Range<usize>),
     Ping,
     Pong,
-    /// What it accepts without being asked for more.
+    /// Acknowledgement, in verbose mode.
     Ok,
-    /// What it does not like, mostly before it closes the connection.
+    /// Error, mostly sent before the server closes the connection.
     Error(String),
-    /// A message: where its subject, headers and content are. Headers are empty where it has none.
+    /// Positions of a message's subject, headers and content. Headers are empty if it has none.
     Message {
         subject: Range<usize>,
         headers: Range<usize>,
@@ -30,16 +29,16 @@ pub(crate) enum Frame {
     },
 }
 
-/// Why bytes are no frame.
+/// Cause why bytes are not a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Nothing that NATS says begins in this way.
+    /// No frame of NATS begins in this way.
     Malformed,
-    /// A message of so many bytes, which is more than are kept.
+    /// Size of a message that has more bytes than are kept.
     TooLarge(usize),
 }
 
-/// The first frame of `input`, and how many bytes it has; `None` while it has not arrived in full.
+/// Returns the first frame of `input` and its length in bytes; `None` until it has arrived in full.
 pub(crate) fn frame(input: &[u8], bytes_max: usize) -> Result<Option<(Frame, usize)>, Broken> {
     let Some(end) = memmem::find(&input[..input.len().min(LINE_BYTES_MAX)], b"\r\n") else {
         return if input.len() < LINE_BYTES_MAX { Ok(None) } else { Err(Broken::Malformed) };
@@ -60,7 +59,7 @@ pub(crate) fn frame(input: &[u8], bytes_max: usize) -> Result<Option<(Frame, usi
     Ok(Some((frame, after)))
 }
 
-/// A message whose line says `subject sid [reply] [bytes of headers] bytes` and ends before `after`.
+/// Reads a message whose line is `subject sid [reply] [bytes of headers] bytes` and ends before `after`.
 fn message(
     input: &[u8],
     line: &str,
@@ -92,7 +91,7 @@ fn message(
     }
 }
 
-/// The code that a message's headers begin with, and its words, where JetStream answers with them alone.
+/// Returns the code and the words of the headers' first line, if JetStream replies with a status alone.
 pub(crate) fn status(headers: &[u8]) -> Option<(u16, &str)> {
     let line = headers.strip_prefix(b"NATS/1.0 ")?;
     let line = std::str::from_utf8(&line[..memmem::find(line, b"\r\n")?]).ok()?;
@@ -100,13 +99,13 @@ pub(crate) fn status(headers: &[u8]) -> Option<(u16, &str)> {
     Some((code.parse().ok()?, words))
 }
 
-/// What the header `name` says.
+/// Returns the value of the header `name`.
 pub(crate) fn header<'a>(headers: &'a [u8], name: &str) -> Option<&'a str> {
     let text = std::str::from_utf8(headers).ok()?;
     text.split("\r\n").find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
-/// What a server says of itself.
+/// Description of a server, sent when a client connects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Info {
@@ -120,7 +119,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// What begins the subjects of answers to this connection, and to no other of the cluster's.
+    /// Returns the prefix of the subjects of replies to this connection, unique in the cluster.
     pub fn inbox(&self) -> String {
         let tail = self.server_id.len().saturating_sub(8);
         format!("_INBOX.{}.{}", self.server_id.get(tail..).unwrap_or_default(), self.client_id)
@@ -145,8 +144,7 @@ struct Connect<'a> {
     auth_token: Option<&'a str>,
 }
 
-/// Appends the greeting: who it is, that it wants its answers, and a question that is answered when both were taken. Answers
-/// go to subjects that begin with `inbox`.
+/// Appends the greeting: login, subscription to the replies under `inbox`, and a PING, whose PONG says that both were taken.
 pub(crate) fn greet(login: Option<&Login>, inbox: &str, out: &mut Vec<u8>) {
     let (user, pass, auth_token) = match login {
         Some(Login { user, password: Some(password) }) => (Some(user.text()), Some(password.text()), None),
@@ -167,17 +165,17 @@ pub(crate) fn greet(login: Option<&Login>, inbox: &str, out: &mut Vec<u8>) {
         auth_token,
     };
     out.extend_from_slice(b"CONNECT ");
-    // What is written to memory is written.
+    // A write to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, &connect);
     out.extend_from_slice(format!("\r\nSUB {inbox}.* 1\r\nPING\r\n").as_bytes());
 }
 
-/// Appends a message for `subject`, whose answer goes to `inbox` with `number`. Headers are lines without the first.
+/// Appends a message for `subject`, whose reply goes to `inbox` with `number`. `headers` lack the first line.
 pub(crate) fn publish(subject: &str, inbox: (&str, u64), headers: &str, content: &[u8], out: &mut Vec<u8>) {
     const FIRST: &str = "NATS/1.0\r\n";
     let mut line = String::with_capacity(128);
     let (inbox, number) = inbox;
-    // What is written to memory is written.
+    // A write to memory cannot fail.
     let _ = match headers {
         "" => write!(line, "PUB {subject} {inbox}.{number} {}\r\n", content.len()),
         headers => {
@@ -246,7 +244,7 @@ mod tests {
         fn any_message_is_read_as_it_was_sent(headers in "(X-A: [a-z]{0,9}\r\n){0,2}", content in prop::collection::vec(any::<u8>(), 0..99)) {
             let mut out = Vec::new();
             publish("$KV.b.k", ("I", 7), &headers, &content, &mut out);
-            // A server passes it on with the number of the subscription in the place of the subject of the answer.
+            // A server delivers it with the number of the subscription in place of the reply's subject.
             let end = memmem::find(&out, b"\r\n").unwrap();
             let line = std::str::from_utf8(&out[..end]).unwrap().replacen("PUB", "MSG", 1).replacen("I.7", "1", 1);
             let sent = [line.as_bytes(), &out[end..]].concat();

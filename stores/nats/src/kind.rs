@@ -2,23 +2,17 @@
 
 use plimsoll_core::{
     Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target, with_limits,
+    StoreKind, StoreSpec, with_limits,
 };
-use plimsoll_endpoint::Environment;
+use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 
 use crate::bucket::bucket_of;
-use crate::endpoint;
-use crate::server::{NatsRecipe, SERVER, SYNC_INTERVAL};
+use crate::control::Control;
+use crate::server::{NATS, NatsRecipe, SERVER, SYNC_INTERVAL};
 use crate::store::{NatsStore, Wanted};
 
 const PARAMS: [ParamSpec; 15] = with_limits([
-    ParamSpec::int(
-        "nodes",
-        1..=15,
-        "1",
-        "servers of a private cluster, each on a host of its own; sessions go to them in turn",
-    )
-    .of_private(),
+    NODES,
     ParamSpec::int("replicas", 1..=5, "3", "copies of a bucket that is made, at most one on each server"),
     ParamSpec::one_of(
         "reads",
@@ -67,16 +61,14 @@ impl StoreKind for Nats {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
         Ok(vec![
-            format!("attaches to {}", endpoint.place),
+            format!("attaches to {}", Addresses::of_target(&NATS, &options.target)?.place),
             format!("makes the bucket {} there, and deletes it afterwards", bucket_of(&options.run_id)),
         ])
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(NatsRecipe::new(number(params, "nodes"), params.text("sync_interval"))?)))
+        Ok(Some(Box::new(NatsRecipe::new(number(params, NODES.name), params.text("sync_interval"))?)))
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
@@ -86,14 +78,7 @@ impl StoreKind for Nats {
             any_reads: params.text("reads") == "any",
             sync_interval: params.text("sync_interval").to_owned(),
         };
-        let store = match target {
-            Target::Servers(servers) => NatsStore::private(&servers, wanted, &waits),
-            target => {
-                let (url, password) = target.url()?;
-                let endpoint = endpoint::resolve(url, password, Environment::of_process().var)?;
-                NatsStore::attach(&endpoint, wanted, &run_id, &waits, progress)?
-            }
-        };
-        Ok(Box::new(store))
+        let cluster = Equals::of_target(&NATS, &target, None, Control::open, &waits)?;
+        Ok(Box::new(NatsStore::open(cluster, wanted, &run_id, waits, progress)?))
     }
 }

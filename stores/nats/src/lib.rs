@@ -1,23 +1,21 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # Where things are
+//! # Modules
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `kind` | the store as `stores/all` lists it |
-//! | `store` | attached or private: what it makes, and what it can be asked |
-//! | `bucket` | a bucket's stream, and the subjects of its keys |
-//! | `session` | one connection that operations go over |
-//! | `frames` | the protocol of NATS' clients: lines, and messages with their headers |
-//! | `answers` | what JetStream answers |
-//! | `control` | one connection that waits, for everything that is not measured |
-//! | `endpoint` | where a URL leads |
-//! | `server` | how private servers are made |
+//! | `store` | the bucket of a run on private or attached servers |
+//! | `bucket` | streams of buckets, and subjects of keys |
+//! | `session` | operations over one connection |
+//! | `frames` | protocol of NATS' clients: lines, and messages with their headers |
+//! | `answers` | replies of JetStream |
+//! | `control` | blocking connection for the control plane |
+//! | `server` | URLs of NATS, and the recipe of private servers |
 
 mod answers;
 mod bucket;
 mod control;
-mod endpoint;
 mod frames;
 mod kind;
 mod server;

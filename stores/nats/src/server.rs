@@ -1,33 +1,35 @@
-//! How private servers are made: one on a port of the loopback interface, or a cluster on hosts of their own.
+//! Recipe of private servers: a single one on the loopback interface, or a cluster on hosts of their own.
 //!
-//! They listen on TCP alone, and ask for a password that stands in their configuration file, which nobody else can read.
+//! Private servers listen on TCP alone, and ask for a password. Their configuration file holds it, which no other user can
+//! read.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
-use plimsoll_endpoint::Password;
+use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
+use plimsoll_endpoint::{Password, usage};
 use plimsoll_lab::Program;
 use serde_json::{Value, json};
 
+use crate::bucket::is_name;
 use crate::control::Control;
-use crate::endpoint::{Endpoint, Login};
 
 pub(crate) const SERVER: Program = Program { name: "nats-server", directories: &[], package: "nats-server" };
 
-/// Largest value that a private server takes: 1 MiB is its default.
+/// Largest value that a private server takes. NATS' default is 1 MiB.
 pub(crate) const PAYLOAD_BYTES_MAX: u32 = 8 << 20;
-/// How often a server syncs what it has written, where nobody says otherwise.
+/// Default interval at which a server syncs its files.
 pub(crate) const SYNC_INTERVAL: &str = "2m";
 const USER: &str = "plimsoll";
-/// Its configuration, which holds the password. In a list of processes that would be for all to see.
+/// Name of the configuration file. It holds the password, which arguments would show to every user.
 const FILE: &str = "nats.conf";
-/// Ports of clients and of the cluster's other nodes.
+/// Ports for clients and for the cluster's other nodes.
 const PORTS: [u16; 2] = [4222, 6222];
-/// How long a server is waited for that says nothing while JetStream has no leader.
+/// Wait for the reply of a server, which sends none while JetStream has no leader.
 const LEADERLESS: Duration = Duration::from_millis(200);
 
-/// So many servers of one cluster.
+/// Recipe of `nodes` servers in one cluster.
 pub(crate) struct NatsRecipe {
     program: PathBuf,
     nodes: usize,
@@ -36,7 +38,7 @@ pub(crate) struct NatsRecipe {
 
 impl NatsRecipe {
     /// # Errors
-    /// `Missing`, with the line that installs it; `Usage` where the interval is none.
+    /// `Missing`, with the command that installs it; `Usage` if `sync_interval` is not an interval.
     pub fn new(nodes: usize, sync_interval: &str) -> Result<Self, StoreError> {
         if sync_interval.is_empty() || !sync_interval.chars().all(|letter| letter.is_ascii_alphanumeric()) {
             return Err(StoreError::usage("sync_interval is no interval")
@@ -46,17 +48,26 @@ impl NatsRecipe {
     }
 }
 
-/// Where clients reach `nodes`.
-pub(crate) fn endpoint<'a>(nodes: impl Iterator<Item = &'a Node> + Clone) -> Endpoint {
-    let login = nodes
-        .clone()
-        .next()
-        .map(|node| Login { user: Password::new(USER), password: Some(Password::new(node.secret.as_str())) });
-    let address = |node: &Node| (node.address.to_string(), node.listens_at(0).port());
-    Endpoint { addresses: nodes.map(address).collect(), login, bucket: None, place: "the private NATS".to_owned() }
-}
+/// URLs of NATS.
+pub(crate) const NATS: ClusterSpec = ClusterSpec {
+    name: "NATS",
+    scheme: "nats",
+    port: PORTS[0],
+    password: "NATS_PASSWORD",
+    form: "Write it as nats://user@host:4222/bucket, with commas between several hosts; \
+           TLS is not spoken: attach where NATS listens in clear",
+    check: |addresses| match &addresses.path {
+        Some(bucket) if !is_name(bucket) => {
+            Err(usage("the URL's path is no name of a bucket", "A name has letters, digits, - and _ only."))
+        }
+        _ => Ok(()),
+    },
+    private_login: |node| {
+        Some(Login { user: Password::new(USER), password: Some(Password::new(node.secret.as_str())) })
+    },
+};
 
-/// What a server is called, by its node's number.
+/// Returns the server's name, by the number of its node.
 pub(crate) fn name(number: usize) -> String {
     format!("node{}", number + 1)
 }
@@ -65,7 +76,7 @@ impl Recipe for NatsRecipe {
     fn spec(&self) -> ServerSpec {
         let spec = ServerSpec::new("NATS", "nats", "nats-server");
         let hosts = if self.nodes > 1 { self.nodes } else { 0 };
-        // It ends on SIGTERM with an exit status of 1.
+        // On SIGTERM, NATS ends with an exit status of 1.
         let stop = StopSignal::Int;
         ServerSpec { nodes: self.nodes, hosts, ports: &PORTS, memory_bytes: 15 << 20, stop, reloads: true, ..spec }
     }
@@ -78,7 +89,7 @@ impl Recipe for NatsRecipe {
             "authorization": { "user": USER, "password": node.secret },
             "jetstream": { "store_dir": node.data_dir },
         });
-        // Older servers do not know the name.
+        // Older servers refuse the name.
         if self.sync_interval != SYNC_INTERVAL {
             text["jetstream"]["sync_interval"] = Value::from(self.sync_interval.as_str());
         }
@@ -90,7 +101,7 @@ impl Recipe for NatsRecipe {
                 "routes": node.nodes.iter().map(route).collect::<Vec<_>>(),
             });
         }
-        // Its own form of configuration takes JSON.
+        // NATS' own form of configuration accepts JSON.
         Ok(vec![(FILE.to_owned(), format!("{text:#}\n").into_bytes())])
     }
 
@@ -100,7 +111,7 @@ impl Recipe for NatsRecipe {
     }
 
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        let mut control = Control::open(&endpoint([node].into_iter()), waits)?;
+        let mut control = Control::open(&Addresses::of_nodes(&NATS, [node]), waits)?;
         control
             .api_within(LEADERLESS, "INFO", &Value::Null)
             .map(drop)

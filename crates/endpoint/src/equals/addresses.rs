@@ -1,0 +1,191 @@
+//! Hosts, ports and login of a cluster, from `scheme://user@host:port,host2:port/path` or from private nodes.
+//!
+//! The password is the caller's (`--password-file`), else that of the URL, else that of the environment. No error shows it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use plimsoll_core::{Address, Node, StoreError, StoreErrorKind, Target};
+
+use crate::{Environment, Password, Url, decode, host_and_port, port, shown_host, usage};
+
+/// Differences between the URLs of one kind of cluster and those of another.
+#[derive(Debug)]
+pub struct ClusterSpec {
+    /// Name in messages.
+    pub name: &'static str,
+    /// Scheme of its URLs.
+    pub scheme: &'static str,
+    /// Default port.
+    pub port: u16,
+    /// Environment variable with the password.
+    pub password: &'static str,
+    /// Form of its URLs, for messages.
+    pub form: &'static str,
+    /// Refuses URLs whose path or login this kind of cluster does not take.
+    pub check: fn(&Addresses) -> Result<(), StoreError>,
+    /// Returns the login of a private server.
+    pub private_login: fn(&Node) -> Option<Login>,
+}
+
+/// User or token, and the user's password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Name of the user, or a token if there is no password.
+    pub user: Password,
+    /// Password of the user.
+    pub password: Option<Password>,
+}
+
+/// Addresses of one cluster's servers, and the login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    scheme: &'static str,
+    /// Host and port of each server.
+    pub hosts: Vec<(String, u16)>,
+    /// Login; `None` without a user.
+    pub login: Option<Login>,
+    /// Path of the URL.
+    pub path: Option<String>,
+    /// Name of the cluster in messages, without credentials.
+    pub place: String,
+}
+
+impl Addresses {
+    /// Reads `url`. `password` takes precedence over the URL and over the environment, which `var` looks up.
+    ///
+    /// # Errors
+    /// `Usage` if the URL does not have the form of `spec`.
+    pub fn resolve(
+        spec: &ClusterSpec,
+        url: &str,
+        password: Option<&str>,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, StoreError> {
+        let url = Url::split(url, &[spec.scheme], spec.form)?;
+        if !url.parameters()?.is_empty() {
+            return Err(usage(format!("the URL has a parameter, and {} takes none", spec.name), spec.form));
+        }
+        let host = |text: &str| -> Result<(String, u16), StoreError> {
+            let (host, number) = host_and_port(text, &format!("{}://[::1]:{}", spec.scheme, spec.port))?;
+            let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
+            Ok((host, number.map_or(Ok(spec.port), |text| port(text, spec.form))?))
+        };
+        let hosts = url.hosts.split(',').map(host).collect::<Result<Vec<_>, StoreError>>()?;
+        let known = |text: String| (!text.is_empty()).then_some(text);
+        let password = password
+            .map(str::to_owned)
+            .or(known(decode(url.password.unwrap_or_default())?))
+            .or_else(|| var(spec.password).and_then(known));
+        let login = known(decode(url.user.unwrap_or_default())?)
+            .map(|user| Login { user: Password::new(user), password: password.map(Password::new) });
+        let path = known(decode(url.path.unwrap_or_default())?);
+        let addresses = Self { place: place(spec.scheme, &hosts), scheme: spec.scheme, hosts, login, path };
+        (spec.check)(&addresses)?;
+        Ok(addresses)
+    }
+
+    /// Reads the URL of `target`, with the environment of this process.
+    ///
+    /// # Errors
+    /// As [`Addresses::resolve`]; `Usage` if the target has no URL.
+    pub fn of_target(spec: &ClusterSpec, target: &Target) -> Result<Self, StoreError> {
+        let (url, password) = target.url()?;
+        Self::resolve(spec, url, password, Environment::of_process().var)
+    }
+
+    /// Returns the addresses of private `nodes`, with the login of the first.
+    pub fn of_nodes<'n>(spec: &ClusterSpec, nodes: impl IntoIterator<Item = &'n Node>) -> Self {
+        let mut login = None;
+        let host = |node: &Node| {
+            login = login.take().or_else(|| (spec.private_login)(node));
+            (node.address.to_string(), node.listens_at(0).port())
+        };
+        let hosts = nodes.into_iter().map(host).collect();
+        Self { scheme: spec.scheme, hosts, login, path: None, place: format!("the private {}", spec.name) }
+    }
+
+    /// Restricts the addresses to the server at position `at`.
+    #[must_use]
+    pub fn only(&self, at: usize) -> Self {
+        let hosts = vec![self.hosts[at].clone()];
+        Self { place: place(self.scheme, &hosts), hosts, ..self.clone() }
+    }
+
+    /// Returns the address of the first server.
+    pub fn first(&self) -> Address {
+        let (host, port) = self.hosts[0].clone();
+        Address::Tcp(host, port)
+    }
+
+    /// Looks up the first address of each host.
+    ///
+    /// # Errors
+    /// `Unreachable` if a name has no address.
+    pub fn look_up(&self) -> Result<Vec<SocketAddr>, StoreError> {
+        let address = |(host, port): &(String, u16)| {
+            let found = (host.as_str(), *port).to_socket_addrs().ok().and_then(|mut all| all.next());
+            found.ok_or_else(|| {
+                StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
+                    .next("check the host's name in the URL")
+            })
+        };
+        self.hosts.iter().map(address).collect()
+    }
+}
+
+fn place(scheme: &str, hosts: &[(String, u16)]) -> String {
+    let shown: Vec<String> = hosts.iter().map(|(host, port)| format!("{}:{port}", shown_host(host))).collect();
+    format!("{scheme}://{}", shown.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: ClusterSpec = ClusterSpec {
+        name: "Equals",
+        scheme: "eq",
+        port: 42,
+        password: "EQ_PASSWORD",
+        form: "Write it as eq://user@host:42",
+        check: |addresses| match addresses.path.as_deref() {
+            Some("wrong") => Err(usage("the URL's path is wrong", "eq://")),
+            _ => Ok(()),
+        },
+        private_login: |_| None,
+    };
+
+    fn at(url: &str, password: Option<&str>) -> Result<Addresses, StoreError> {
+        Addresses::resolve(&SPEC, url, password, &|name| (name == "EQ_PASSWORD").then(|| "word".to_owned()))
+    }
+
+    #[test]
+    fn every_form_of_a_url_leads_somewhere() {
+        let all = at("eq://a:1,b,[::1]:3/path", None).unwrap();
+        assert_eq!(all.hosts, [("a".to_owned(), 1), ("b".to_owned(), 42), ("::1".to_owned(), 3)]);
+        assert_eq!((&*all.place, all.path.as_deref(), &all.login), ("eq://a:1,b:42,[::1]:3", Some("path"), &None));
+        assert_eq!((&*all.only(2).place, all.only(2).hosts.len()), ("eq://[::1]:3", 1));
+        for (url, given, wanted) in
+            [("eq://me@", None, "word"), ("eq://me:ab%41@h", None, "abA"), ("eq://me:abc@h", Some("file"), "file")]
+        {
+            let login = at(url, given).unwrap().login.unwrap();
+            assert_eq!((login.user.text(), login.password.unwrap().text()), ("me", wanted), "{url}");
+        }
+        let token = Addresses::resolve(&SPEC, "eq://secret@h", None, &|_| None).unwrap();
+        assert_eq!((token.login.unwrap().password, &*token.place), (None, "eq://h:42"));
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_with_the_form_of_a_right_one() {
+        for (url, what) in [
+            ("https://h", "the URL does not begin with eq://"),
+            ("eq://h?x=1", "the URL has a parameter, and Equals takes none"),
+            ("eq://h:port", "the port is not a number"),
+            ("eq://h/wrong", "the URL's path is wrong"),
+        ] {
+            let error = at(url, None).unwrap_err();
+            assert!(error.what.starts_with(what), "{url}: {error}");
+            assert!(error.next.unwrap().contains("eq://"), "{url}");
+        }
+    }
+}

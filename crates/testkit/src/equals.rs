@@ -1,0 +1,200 @@
+//! The suite for clusters of equals: servers that each take every request.
+//!
+//! A store declares its [`Suite`], and passes it with one line for each test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    Durability, Layout, Nodes, OpenOptions, ParamValue, Probe, Sessions, Store, StoreError, StoreKind, Target, Waits,
+};
+
+use crate::advice::{command, of_error};
+use crate::conformance;
+use crate::params::defaults;
+
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// Differences between one kind of cluster and another.
+pub struct Suite {
+    /// Returns the store.
+    pub kind: fn() -> Box<dyn StoreKind>,
+    /// Returns the command of a server to attach to, and its URL. Arguments: an empty directory; the address to listen on,
+    /// and one more.
+    pub server: fn(&Path, [SocketAddr; 2]) -> (Command, String),
+}
+
+/// Run id of a run that was killed.
+pub const KILLED: &str = "20260102-030405-dead";
+
+/// A server that the test started.
+pub struct Server {
+    /// URL to attach with.
+    pub url: String,
+    kind: fn() -> Box<dyn StoreKind>,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    /// Attaches to it. `said` receives the messages.
+    ///
+    /// # Panics
+    /// If the store does not open.
+    pub fn open(&self, run_id: &str, said: &mut Vec<String>) -> Box<dyn Store> {
+        let opened = (self.kind)().open(attach(self.kind, &self.url, run_id), &mut |words| said.push(words.to_owned()));
+        opened.expect("an attached store")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn attach(kind: fn() -> Box<dyn StoreKind>, url: &str, run_id: &str) -> OpenOptions {
+    let (target, params) = (Target::Attach { url: url.to_owned(), password: None }, defaults(kind().spec().params));
+    OpenOptions { target, params, run_id: run_id.to_owned(), waits: Waits::from(Duration::from_secs(1)) }
+}
+
+impl Suite {
+    /// Runs the conformance suite on a private server.
+    ///
+    /// # Panics
+    /// If a check fails.
+    pub fn conforms_private(&self) {
+        conformance::run(&*(self.kind)());
+    }
+
+    /// Runs the conformance suite on a server that the test starts.
+    ///
+    /// # Panics
+    /// If a check fails.
+    pub fn conforms_attached(&self) {
+        conformance::run_attached(&*(self.kind)(), &self.start().url, None);
+    }
+
+    /// Starts a server to attach to.
+    ///
+    /// # Panics
+    /// If it does not listen within 20 s.
+    fn start(&self) -> Server {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let addresses =
+            [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr()).expect("a port"));
+        let (mut command, url) = (self.server)(dir.path(), addresses);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let packages = (self.kind)().spec().packages.join(" ");
+        let child = child.unwrap_or_else(|error| panic!("{error}: apt-get install {packages}, or `cargo xtask test`"));
+        let server = Server { url, kind: self.kind, child, _dir: dir };
+        let began = Instant::now();
+        while TcpStream::connect(addresses[0]).is_err() {
+            assert!(began.elapsed() < START_MAX, "{command:?} did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// Opens the store beside what `leave` leaves of the run [`KILLED`], and kills the server before the store cleans up.
+    /// Returns the note and the error, which advise the commands that `removal` returns for the ids of the runs.
+    ///
+    /// # Panics
+    /// If they are otherwise.
+    pub fn names_leftovers(
+        &self,
+        leave: impl FnOnce(&Server),
+        removal: impl Fn(&Server, &str) -> String,
+    ) -> (String, StoreError) {
+        let mut server = self.start();
+        leave(&server);
+        let mut said = Vec::new();
+        let mut store = server.open("test-1", &mut said);
+        let [note] = &said[..] else { panic!("not exactly one run is named: {said:?}") };
+        assert_eq!(command(note), Some(&*removal(&server, KILLED)));
+        store.create(&Layout::default()).expect("an empty store");
+        server.child.kill().and_then(|()| server.child.wait()).expect("a kill");
+        let error = store.close().expect_err("a server that is gone");
+        assert_eq!(of_error(&error), removal(&server, "test-1"));
+        (note.clone(), error)
+    }
+
+    /// Starts three servers, restarts them, and kills the first: they are one cluster, whose sessions are dealt to all of
+    /// them, and whose other servers answer.
+    ///
+    /// # Panics
+    /// If anything is otherwise.
+    pub fn three_servers_are_one_cluster(&self) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (data_dir, log_dir) = (dir.path().join("data"), dir.path().join("log"));
+        for path in [&data_dir, &log_dir] {
+            std::fs::create_dir(path).expect("a directory in the temporary one");
+        }
+        let kind = (self.kind)();
+        let mut params = defaults(kind.spec().params);
+        params.0.extend(BTreeMap::from([("nodes".to_owned(), ParamValue::Int(3))]));
+        let target = Target::Private { data_dir, said: false, log_dir };
+        let options = OpenOptions { target, params, run_id: "cluster".to_owned(), waits: Waits::default() };
+        let mut store = plimsoll_lab::open(&*kind, options, &mut |_| {}).expect("a private cluster");
+        assert_eq!(store.describe().expect("a description").place, "private cluster of 3 servers");
+        assert_eq!(store.processes().len(), 3);
+        store.create(&Layout::default()).expect("an empty store");
+        let mut probe = store.probe().expect("a probe");
+        assert_eq!(subjects(&mut probe), 3);
+        store.restart().expect("a restart");
+        let sessions = store.sessions(4, Durability::AsConfigured).expect("sessions");
+        let Sessions::Async(sessions) = sessions else { panic!("they are {:?}", sessions.shape()) };
+        let servers: BTreeSet<String> = sessions.iter().map(|session| format!("{:?}", session.address())).collect();
+        assert_eq!(servers.len(), 3, "four sessions of three servers: {servers:?}");
+        assert_eq!(subjects(&mut probe), 3, "after a restart");
+        store.servers().expect("private servers").kill(Nodes::One(0)).expect("a kill");
+        store.describe().expect("the answer of another server");
+        store.close().expect("a clean end");
+    }
+
+    /// Announces a run at `url`, which is refused with `what` and a next step before anything connects.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn refuses(&self, url: &str, what: &str) {
+        let error = (self.kind)().announce(&attach(self.kind, url, "refused")).expect_err("an error");
+        assert!(error.what.starts_with(what) && error.next.is_some(), "{url}: {error}");
+    }
+
+    /// Attaches to a listener that sends `first` to each client, and `again` until the client leaves.
+    /// Returns the error, which names a next step and comes within 8 s.
+    ///
+    /// # Panics
+    /// If the store takes it for a server, or takes too long.
+    pub fn refusal(&self, first: &'static str, again: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let kind = (self.kind)();
+        let url = format!("{}://{}", kind.spec().schemes[0], listener.local_addr().expect("an address"));
+        std::thread::spawn(move || {
+            for mut socket in listener.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || {
+                    let _ = socket.write_all(first.as_bytes());
+                    while !again.is_empty() && socket.write_all(again).is_ok() {}
+                    // Silent until the other side has given up.
+                    std::thread::sleep(Duration::from_secs(10));
+                });
+            }
+        });
+        let began = Instant::now();
+        let error = kind.open(attach(self.kind, &url, "hostile"), &mut |_| {}).err().expect("an error");
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}: {error}", began.elapsed());
+        assert!(error.next.is_some(), "{error}");
+        error.to_string()
+    }
+}
+
+/// Reads `probe`. Returns the number of subjects.
+fn subjects(probe: &mut Probe) -> usize {
+    let readings = probe().expect("readings");
+    readings.iter().map(|reading| &reading.subject).collect::<BTreeSet<_>>().len()
+}
