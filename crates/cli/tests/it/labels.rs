@@ -107,38 +107,39 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
     let names: Vec<&str> = catalogue.stores.iter().map(|kind| kind.spec().name).collect();
     assert!(names.len() >= 10, "{names:?}");
     for name in names {
-        for label in [absolute.0.to_str().unwrap(), "..", "../../x", "/"] {
-            for dir in [None, Some(&of_plan.0)] {
-                let when = format!("{name} as {label} in {dir:?}");
-                let text = |workload| {
-                    let dir = dir.map_or(String::new(), |dir| format!("dir = {dir:?}\n"));
-                    format!(
-                        "{dir}samplers = []\nstores = [{{ store = {name:?}, as = {label:?} }}]\nworkload = {{ name = {workload:?} }}\n\
-                         [[phase]]\ndo = \"drive\"\nops = 1\n"
-                    )
-                };
-                let parse = |workload| plimsoll_plan::parse("p", &text(workload), &catalogue, &Default::default());
-                let plan = ["kv", "http", "ldap"].into_iter().find_map(|workload| parse(workload).ok()).expect(&when);
-                assert_eq!(plan.trials[0].store.label, label);
-                let spec = RunSpec {
-                    text: "",
-                    runs_dir: &place.runs(),
-                    ab: None,
-                    cells: None,
-                    password_of: &|_| None,
-                    strict: false,
-                    stop: &Arc::default(),
-                    command_line: Vec::new(),
-                    tag: "",
-                    environment: Vec::new(),
-                };
-                let ended = plimsoll_trial::run(&plan, &catalogue, &spec, &Nobody).expect(&when);
-                assert_eq!(ended.result.unwrap_err().what, "it is not to be opened", "{when}");
-                let (given, run) = (given.lock().unwrap().pop().expect(&when), ended.recording.parent().unwrap());
-                assert_eq!(given, run.join("data/1"), "{when}");
-                assert!(run.join("data").symlink_metadata().is_err(), "{when}: nothing is left");
-                [&absolute, &beside, &of_plan, &above].iter().for_each(|canary| canary.is_whole(&when));
-            }
+        let labels = [absolute.0.to_str().unwrap(), "..", "../../x"];
+        let cases = labels.map(|label| (label, None)).into_iter().chain([("../../x", Some(&of_plan.0))]);
+        for (label, dir) in cases {
+            let when = format!("{name} as {label} in {dir:?}");
+            let text = |workload| {
+                let dir = dir.map_or(String::new(), |dir| format!("dir = {dir:?}\n"));
+                format!(
+                    "{dir}samplers = []\nstores = [{{ store = {name:?}, as = {label:?} }}]\nworkload = {{ name = {workload:?} }}\n\
+                     [[phase]]\ndo = \"drive\"\nops = 1\n"
+                )
+            };
+            let parse = |workload| plimsoll_plan::parse("p", &text(workload), &catalogue, &Default::default());
+            let plan =
+                ["kv", "oltp", "http", "ldap"].into_iter().find_map(|workload| parse(workload).ok()).expect(&when);
+            assert_eq!(plan.trials[0].store.label, label);
+            let spec = RunSpec {
+                text: "",
+                runs_dir: &place.runs(),
+                ab: None,
+                cells: None,
+                password_of: &|_| None,
+                strict: false,
+                stop: &Arc::default(),
+                command_line: Vec::new(),
+                tag: "",
+                environment: Vec::new(),
+            };
+            let ended = plimsoll_trial::run(&plan, &catalogue, &spec, &Nobody).expect(&when);
+            assert_eq!(ended.result.unwrap_err().what, "it is not to be opened", "{when}");
+            let (given, run) = (given.lock().unwrap().pop().expect(&when), ended.recording.parent().unwrap());
+            assert_eq!(given, run.join("data/1"), "{when}");
+            assert!(run.join("data").symlink_metadata().is_err(), "{when}: nothing is left");
+            [&absolute, &beside, &of_plan, &above].iter().for_each(|canary| canary.is_whole(&when));
         }
     }
 }
