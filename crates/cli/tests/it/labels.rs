@@ -13,6 +13,9 @@ use crate::bench::Place;
 /// Files that stores make in their directories, and one that none makes.
 const FILES: [&str; 5] = ["store.sqlite", "store.sqlite-wal", "fjall/0.jnl", "disk/kept", "notes.txt"];
 const TEXT: &str = "of a user";
+/// Workloads of which every store takes one, with what a drive of it needs.
+const ASKED: [(&str, &str); 4] =
+    [("kv", ""), ("http", ""), ("oltp", "mix = { point_select = 1 }\n"), ("ldap", "mix = { search = 1 }\n")];
 
 /// A directory of a user, whose files and modes must not change.
 struct Canary(PathBuf);
@@ -111,16 +114,15 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
         let cases = labels.map(|label| (label, None)).into_iter().chain([("../../x", Some(&of_plan.0))]);
         for (label, dir) in cases {
             let when = format!("{name} as {label} in {dir:?}");
-            let text = |workload| {
+            let text = |(workload, mix)| {
                 let dir = dir.map_or(String::new(), |dir| format!("dir = {dir:?}\n"));
                 format!(
                     "{dir}samplers = []\nstores = [{{ store = {name:?}, as = {label:?} }}]\nworkload = {{ name = {workload:?} }}\n\
-                     [[phase]]\ndo = \"drive\"\nops = 1\n"
+                     [[phase]]\ndo = \"drive\"\nops = 1\n{mix}"
                 )
             };
-            let parse = |workload| plimsoll_plan::parse("p", &text(workload), &catalogue, &Default::default());
-            let plan =
-                ["kv", "oltp", "http", "ldap"].into_iter().find_map(|workload| parse(workload).ok()).expect(&when);
+            let parse = |asked| plimsoll_plan::parse("p", &text(asked), &catalogue, &Default::default());
+            let plan = ASKED.into_iter().find_map(|asked| parse(asked).ok()).expect(&when);
             assert_eq!(plan.trials[0].store.label, label);
             let spec = RunSpec {
                 text: "",
