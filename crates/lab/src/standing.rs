@@ -34,8 +34,8 @@ use crate::proxy;
 use crate::supervisor::Supervisor;
 pub use hold::{LabDescription, Restart, hold};
 pub use publish::{Published, publish};
-use request::{Act, Answer, Request};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus, OperationStatus};
+use request::{LabAction, LabReply, LabRequest};
 
 /// Files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
@@ -216,8 +216,8 @@ impl Lab {
 
     /// Asks the lab again for its nodes.
     fn look(&mut self) -> Result<(), StoreError> {
-        match self.ask(&Request::Nodes, ANSWER_BOUND)? {
-            Answer::Nodes { nodes, namespace } => {
+        match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
+            LabReply::Nodes { nodes, namespace } => {
                 (self.nodes, self.namespace) = (nodes.into_iter().map(Arc::new).collect(), namespace);
                 Ok(())
             }
@@ -230,8 +230,8 @@ impl Lab {
     /// # Errors
     /// `Broken` if it does not answer.
     pub fn status(&self) -> Result<LabStatus, StoreError> {
-        match self.ask(&Request::Status, ANSWER_BOUND)? {
-            Answer::Status(status) => Ok(*status),
+        match self.ask(&LabRequest::Status, ANSWER_BOUND)? {
+            LabReply::Status(status) => Ok(*status),
             _ => Err(self.garbled()),
         }
     }
@@ -255,7 +255,7 @@ impl Lab {
             Nodes::All => None,
             Nodes::One(number) => Some(number),
         };
-        self.done(&Request::Link { node, link })
+        self.done(&LabRequest::Link { node, link })
     }
 
     /// Ends the lab and removes all its files; returns when that is done.
@@ -263,7 +263,7 @@ impl Lab {
     /// # Errors
     /// Errors of removing.
     pub fn down(self) -> Result<(), StoreError> {
-        self.done(&Request::Down)?;
+        self.done(&LabRequest::Down)?;
         let until = Instant::now() + ANSWER_BOUND;
         while is_held(&self.directory) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
@@ -271,24 +271,24 @@ impl Lab {
         Ok(())
     }
 
-    fn act(&self, act: Act, nodes: Nodes) -> Result<Span, StoreError> {
+    fn act(&self, act: LabAction, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
         let node = match nodes {
             Nodes::All => None,
             Nodes::One(number) => Some(number),
         };
-        self.done(&Request::Act { act, node })?;
+        self.done(&LabRequest::Act { act, node })?;
         Ok(Span { from, until: Instant::now() })
     }
 
-    fn done(&self, request: &Request) -> Result<(), StoreError> {
+    fn done(&self, request: &LabRequest) -> Result<(), StoreError> {
         match self.ask(request, WORK_BOUND)? {
-            Answer::Done => Ok(()),
+            LabReply::Done => Ok(()),
             _ => Err(self.garbled()),
         }
     }
 
-    fn ask(&self, request: &Request, bound: Duration) -> Result<Answer, StoreError> {
+    fn ask(&self, request: &LabRequest, bound: Duration) -> Result<LabReply, StoreError> {
         let lost = |error: std::io::Error| {
             let what = format!("lab `{}` does not answer", self.name);
             StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string()).next("plimsoll lab status")
@@ -305,7 +305,7 @@ impl Lab {
             Ok(serde_json::from_str(&answer)?)
         };
         match ask().map_err(lost)? {
-            Answer::Failed(failed) => Err(failed.into()),
+            LabReply::Failed(failed) => Err(failed.into()),
             answer => Ok(answer),
         }
     }
@@ -342,46 +342,46 @@ impl Servers for Lab {
     }
 
     fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
-        self.act(Act::Check, nodes).map(drop)
+        self.act(LabAction::Check, nodes).map(drop)
     }
 
     fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Kill, nodes)
+        self.act(LabAction::Kill, nodes)
     }
 
     fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Stop, nodes)
+        self.act(LabAction::Stop, nodes)
     }
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Start, nodes)
+        self.act(LabAction::Start, nodes)
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Pause, nodes)
+        self.act(LabAction::Pause, nodes)
     }
 
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Reload, nodes)
+        self.act(LabAction::Reload, nodes)
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.act(Act::Resume, nodes)
+        self.act(LabAction::Resume, nodes)
     }
 
     fn add(&self) -> Result<usize, StoreError> {
-        match self.ask(&Request::Add, WORK_BOUND)? {
-            Answer::Added(number) => Ok(number),
+        match self.ask(&LabRequest::Add, WORK_BOUND)? {
+            LabReply::Added(number) => Ok(number),
             _ => Err(self.garbled()),
         }
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {
-        self.done(&Request::Remove(number))
+        self.done(&LabRequest::Remove(number))
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
         let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
-        self.done(&Request::Run { node, program, arguments, bound_ms: bound.as_millis() as u64 })
+        self.done(&LabRequest::Run { node, program, arguments, bound_ms: bound.as_millis() as u64 })
     }
 }

@@ -188,7 +188,7 @@ fn what_is_wrong_in_a_request_is_said_where_it_stands_and_shows_no_secret() {
         ("body = \"@/nowhere/body\"", "the body `/nowhere/body` cannot be read"),
         ("path = \"/${id}\"", "nothing gives `id` a value"),
         ("take = { a = \"xpath:b\" }", "nothing that can be taken"),
-        ("step = []\npath = \"/\"", "of a request that has steps"),
+        ("step = []\npath = \"/\"", "is not allowed in a request with steps"),
     ] {
         let ran = request(lines).says(words).says("plan.toml:");
         assert!(!ran.err.contains("s3cret"), "{}", ran.err);

@@ -14,7 +14,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::Pid;
 
 use super::long::Long;
-use super::request::{Act, Answer, HostStatus, LabStatus, NodeState, NodeStatus, Request};
+use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus};
 use super::{ANSWER_BOUND, LabDirectory};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
 use crate::limits::LimitUsage;
@@ -130,8 +130,8 @@ pub fn hold(
     holder.long.end();
     let closed = cluster.close();
     let answer = match &closed {
-        Ok(()) => Answer::Done,
-        Err(error) => Answer::Failed(error.clone().into()),
+        Ok(()) => LabReply::Done,
+        Err(error) => LabReply::Failed(error.clone().into()),
     };
     drop(directory);
     for mut socket in std::mem::take(&mut *holder.waiting.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -140,7 +140,7 @@ pub fn hold(
     closed
 }
 
-fn say(socket: &mut UnixStream, answer: &Answer) {
+fn say(socket: &mut UnixStream, answer: &LabReply) {
     // A client that has gone does not receive the reply.
     if let Ok(mut line) = serde_json::to_vec(answer) {
         line.push(b'\n');
@@ -162,7 +162,7 @@ impl Holder {
             return;
         }
         let answered = match serde_json::from_str(&line) {
-            Ok(Request::Down) => {
+            Ok(LabRequest::Down) => {
                 self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
                 self.is_ending.store(true, Ordering::SeqCst);
                 return;
@@ -170,57 +170,59 @@ impl Holder {
             Ok(request) => self.answer(request),
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))),
         };
-        say(&mut socket, &answered.unwrap_or_else(|error| Answer::Failed(error.into())));
+        say(&mut socket, &answered.unwrap_or_else(|error| LabReply::Failed(error.into())));
     }
 
-    fn answer(&self, request: Request) -> Result<Answer, StoreError> {
+    fn answer(&self, request: LabRequest) -> Result<LabReply, StoreError> {
         match request {
-            Request::Status => Ok(Answer::Status(Box::new(self.status()?))),
-            Request::Nodes => {
+            LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
+            LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
-                Ok(Answer::Nodes { nodes, namespace: self.cluster.network().map(|network| network.namespace()) })
+                Ok(LabReply::Nodes { nodes, namespace: self.cluster.network().map(|network| network.namespace()) })
             }
-            Request::Act { act, node } => self.act(act, node.map_or(Nodes::All, Nodes::One)).map(|()| Answer::Done),
-            Request::Run { node, program, arguments, bound_ms } => {
+            LabRequest::Act { act, node } => {
+                self.act(act, node.map_or(Nodes::All, Nodes::One)).map(|()| LabReply::Done)
+            }
+            LabRequest::Run { node, program, arguments, bound_ms } => {
                 let launch = Launch::new("a program", program, arguments);
-                self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| Answer::Done)
+                self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| LabReply::Done)
             }
-            Request::Link { node, link } => {
+            LabRequest::Link { node, link } => {
                 let nodes = self.cluster.nodes();
                 let meant =
                     nodes.iter().map(|node| node.number).filter(|number| node.is_none_or(|node| node == *number));
                 meant.map(|number| self.cluster.set_link(number, link)).collect::<Result<Vec<()>, _>>()?;
-                Ok(Answer::Done)
+                Ok(LabReply::Done)
             }
-            Request::Add => self.cluster.add().map(Answer::Added),
-            Request::Remove(number) => {
+            LabRequest::Add => self.cluster.add().map(LabReply::Added),
+            LabRequest::Remove(number) => {
                 self.meant(Nodes::One(number), Some(NodeState::Stopped));
                 let removed = self.cluster.remove(number);
                 self.kept().remove(&number);
-                removed.map(|()| Answer::Done)
+                removed.map(|()| LabReply::Done)
             }
-            Request::Down => Ok(Answer::Done),
+            LabRequest::Down => Ok(LabReply::Done),
         }
     }
 
-    fn act(&self, act: Act, nodes: Nodes) -> Result<(), StoreError> {
+    fn act(&self, act: LabAction, nodes: Nodes) -> Result<(), StoreError> {
         match act {
-            Act::Check => return self.cluster.check(nodes),
+            LabAction::Check => return self.cluster.check(nodes),
             // Noted before the command, so that no restart happens meanwhile.
-            Act::Kill => self.meant(nodes, Some(NodeState::Killed)),
-            Act::Stop => self.meant(nodes, Some(NodeState::Stopped)),
-            Act::Pause => self.meant(nodes, Some(NodeState::Paused)),
-            Act::Start | Act::Resume | Act::Reload => {}
+            LabAction::Kill => self.meant(nodes, Some(NodeState::Killed)),
+            LabAction::Stop => self.meant(nodes, Some(NodeState::Stopped)),
+            LabAction::Pause => self.meant(nodes, Some(NodeState::Paused)),
+            LabAction::Start | LabAction::Resume | LabAction::Reload => {}
         }
         let done = match act {
-            Act::Kill => self.cluster.kill(nodes),
-            Act::Stop => self.cluster.stop(nodes),
-            Act::Pause => self.cluster.pause(nodes),
-            Act::Resume => self.cluster.resume(nodes),
-            Act::Reload => self.cluster.reload(nodes),
-            Act::Start | Act::Check => self.cluster.start(nodes),
+            LabAction::Kill => self.cluster.kill(nodes),
+            LabAction::Stop => self.cluster.stop(nodes),
+            LabAction::Pause => self.cluster.pause(nodes),
+            LabAction::Resume => self.cluster.resume(nodes),
+            LabAction::Reload => self.cluster.reload(nodes),
+            LabAction::Start | LabAction::Check => self.cluster.start(nodes),
         };
-        if matches!(act, Act::Start | Act::Resume) && done.is_ok() {
+        if matches!(act, LabAction::Start | LabAction::Resume) && done.is_ok() {
             self.meant(nodes, None);
         }
         done.map(drop)

@@ -12,13 +12,13 @@ use crate::hosts::Link;
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Request {
+pub(super) enum LabRequest {
     /// Returns [`LabStatus`].
     Status,
     /// Returns the nodes, with the secret that clients need to log in.
     Nodes,
     /// Performs an action on one node, or on all.
-    Act { act: Act, node: Option<usize> },
+    Act { act: LabAction, node: Option<usize> },
     /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
     /// Sets the link between a node's host, or each, and all others.
@@ -34,7 +34,7 @@ pub(super) enum Request {
 /// Actions on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Act {
+pub(super) enum LabAction {
     Check,
     Kill,
     Stop,
@@ -47,31 +47,31 @@ pub(super) enum Act {
 /// A reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(super) enum LabReply {
     Done,
     Added(usize),
     Status(Box<LabStatus>),
     Nodes { nodes: Vec<Node>, namespace: Option<PathBuf> },
-    Failed(Failed),
+    Failed(SentError),
 }
 
 /// A [`StoreError`] in transit.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Failed {
+pub(super) struct SentError {
     kind: StoreErrorKind,
     what: String,
     detail: Option<String>,
     next: Option<String>,
 }
 
-impl From<StoreError> for Failed {
+impl From<StoreError> for SentError {
     fn from(StoreError { kind, what, detail, next }: StoreError) -> Self {
         Self { kind, what, detail, next }
     }
 }
 
-impl From<Failed> for StoreError {
-    fn from(Failed { kind, what, detail, next }: Failed) -> Self {
+impl From<SentError> for StoreError {
+    fn from(SentError { kind, what, detail, next }: SentError) -> Self {
         Self { kind, what, detail, next }
     }
 }
