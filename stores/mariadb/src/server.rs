@@ -304,7 +304,7 @@ impl Recipe for MariadbRecipe {
             Topology::Galera if !is_last => Ok(()),
             Topology::Replicas if node.number > 0 => Ok(()),
             _ => Err(StoreError::usage(
-                "the cluster cannot do without this node: nobody else has its data, or takes writes",
+                "the cluster needs this node: no other node has its data, or takes writes",
             )
             .next("name another node, or end the lab: plimsoll lab down NAME")),
         }

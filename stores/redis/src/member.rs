@@ -72,7 +72,7 @@ impl Member {
         loop {
             let answer = control.command(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", SCAN_KEYS])?;
             let [Node::Text(next), keys] = answer.list() else {
-                return Err(StoreError::broken("SCAN answered with what is no answer to it"));
+                return Err(StoreError::broken("SCAN returned a reply of another form"));
             };
             let keys = keys.list().iter().filter_map(|key| match key {
                 Node::Text(key) => Some(key.as_slice()),

@@ -109,7 +109,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             format!("{place} does not know a command that Plimsoll needs"),
             "Use Redis 6 or later, or Valkey; set protocol = 2 for older ones.",
         ),
-        _ => (K::Store, format!("{place} refused the connection"), "Ask whoever runs it what that means."),
+        _ => (K::Store, format!("{place} refused the connection"), "Ask the server's administrator."),
     };
     StoreError::new(kind, what).detail(text).next(next)
 }

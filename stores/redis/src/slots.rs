@@ -81,7 +81,7 @@ fn range(node: &Node) -> Option<Range> {
 
 /// The error that it is none, of the node at `place`.
 pub(crate) fn no_answer(place: &str) -> StoreError {
-    StoreError::broken(format!("{place} answered CLUSTER SLOTS with what is no answer to it"))
+    StoreError::broken(format!("{place} answered CLUSTER SLOTS with a reply of another form"))
 }
 
 /// What a node says of a key that it does not serve.

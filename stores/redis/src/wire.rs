@@ -135,7 +135,7 @@ impl RedisSession {
             }
             (_, reply) => {
                 self.queue.push_front((ticket, kind));
-                return Err(self.broken("answered an operation with what is no answer to it").detail(brief(reply)));
+                return Err(self.broken("answered an operation with a reply of another form").detail(brief(reply)));
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ impl RedisSession {
                 StoreError::new(StoreErrorKind::Unreachable, format!("{} ended the connection", self.login.place))
                     .detail(String::from_utf8_lossy(words).into_owned())
             }
-            reply => self.broken("answered what nobody asked").detail(brief(reply)),
+            reply => self.broken("sent a reply without a request").detail(brief(reply)),
         }
     }
 

@@ -257,7 +257,7 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
             (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise max_connections.")
         }
         1129 | 1130 => {
-            (K::Authentication, format!("{place} lets nobody in from this host"), "Make a user for this host.")
+            (K::Authentication, format!("{place} accepts no user from this host"), "Make a user for this host.")
         }
         1053 => (K::Unreachable, format!("{place} does not take connections now"), "Wait until it has started."),
         _ if wants_tls(error) => (
