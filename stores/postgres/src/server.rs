@@ -3,7 +3,8 @@
 //! The server listens on a Unix socket only, in a directory that only its user and root can enter, without a
 //! password (`trust`). A primary and its replicas have hosts of their own and listen there, too, with a password
 //! (`scram-sha-256`). Every setting that the caller does not set has PostgreSQL's default, `fsync` and
-//! `full_page_writes` included. The settings are on the server's command line, where `pg_settings` shows them as such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
+//! `full_page_writes` included. The settings are on the server's command line, where `pg_settings` shows them as
+//! such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
