@@ -75,8 +75,7 @@ impl LdapSession {
                     "operation `{}` writes, and {} does not say whether it syncs writes",
                     kind.name, self.login.place
                 );
-                let next =
-                    "Say so with --set ldap.syncs=yes or no; or bind as an identity that may read OpenLDAP's cn=config.";
+                let next = "Say so with --set ldap.syncs=yes or no; or bind as an identity that may read OpenLDAP's cn=config.";
                 return Err(StoreError::usage(what).next(next));
             }
             self.requests.push(request);
@@ -343,9 +342,11 @@ fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
             (K::Usage, format!("{place} does not take the URL's user for a DN"), "Write one of its schema.")
         }
         "protocolError" => (K::Usage, format!("{place} does not speak LDAP version 3"), "Check scheme, host and port."),
-        "busy" | "unavailable" => {
-            (K::Unreachable, format!("{place} accepts no connections now"), "Wait until it has started, or is less busy.")
-        }
+        "busy" | "unavailable" => (
+            K::Unreachable,
+            format!("{place} accepts no connections now"),
+            "Wait until it has started, or is less busy.",
+        ),
         _ => (K::Store, format!("{place} refused {who}"), "Look it up in the server's log."),
     };
     StoreError::new(kind, what).detail(words(result)).next(next)

@@ -67,7 +67,9 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
             let mut connection = recipe.open(replica, &looks)?;
             let answer = connection.simple("SHOW SLAVE STATUS")?;
             let number = replica.number + 1;
-            let Some(row) = answer.row_iter().next() else { return Ok(Err(format!("node {number} follows no primary"))) };
+            let Some(row) = answer.row_iter().next() else {
+                return Ok(Err(format!("node {number} follows no primary")));
+            };
             // Last_IO_Error and Last_SQL_Error, in every version.
             let errors: Vec<&str> = [35, 37].iter().map(|at| text(row, *at)).filter(|word| !word.is_empty()).collect();
             if let Some(error) = errors.iter().find(|error| !error.contains("error reconnecting")) {

@@ -301,10 +301,8 @@ impl Recipe for MariadbRecipe {
         match self.topology {
             Topology::Galera if !is_last => Ok(()),
             Topology::Replicas if node.number > 0 => Ok(()),
-            _ => Err(StoreError::usage(
-                "the cluster needs this node: no other node has its data, or takes writes",
-            )
-            .next("name another node, or end the lab: plimsoll lab down NAME")),
+            _ => Err(StoreError::usage("the cluster needs this node: no other node has its data, or takes writes")
+                .next("name another node, or end the lab: plimsoll lab down NAME")),
         }
     }
 
