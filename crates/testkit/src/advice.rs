@@ -10,7 +10,7 @@ pub fn command(message: &str) -> Option<&str> {
     rest.rsplit_once('`').map(|(command, _)| command)
 }
 
-/// Runs the command of the only message that has one, as somebody does who copies it into a shell.
+/// Runs the command of the only message that has one, as a user does who copies it into a shell.
 ///
 /// # Panics
 /// If not exactly one message has a command, or if the command fails.

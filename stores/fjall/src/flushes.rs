@@ -1,4 +1,4 @@
-//! What fjall does in the background: memtables flushed to tables, tables compacted.
+//! Background work of fjall: memtables flushed to tables, tables compacted.
 //!
 //! A keyspace's writes stand in a memtable. When that is full it is sealed, another takes its place, and it is written to
 //! a table; so the cycle is one memtable. fjall counts neither, but numbers memtables from 0 on since it was opened: those
@@ -24,7 +24,7 @@ pub(crate) struct Flushes {
     begun: Option<(Instant, [Written; 2])>,
 }
 
-/// How far a keyspace has got.
+/// Progress of a keyspace.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     /// Memtables before the active one.
@@ -46,7 +46,7 @@ impl Written {
     }
 }
 
-/// How far both keyspaces have got.
+/// Progress of both keyspaces.
 fn written(keyspaces: &Keyspaces) -> [Written; 2] {
     [&keyspaces.records, &keyspaces.index].map(Written::to)
 }
@@ -78,7 +78,7 @@ impl Flushes {
         self.begun = self.keyspaces.as_ref().map(|open| (Instant::now(), written(open)));
     }
 
-    /// What is worth plotting beside a load.
+    /// Counters to plot beside a load.
     pub fn counters(&self) -> Result<Vec<Reading>, StoreError> {
         let keyspaces = self.keyspaces.as_ref().ok_or_else(is_closed)?;
         let Keyspaces { db, records, index } = keyspaces;
@@ -96,7 +96,7 @@ impl Flushes {
         ])
     }
 
-    /// How long it takes until the keyspace that is written to most has filled a memtable, at the pace since sessions were
+    /// Time until the keyspace that is written to most has filled a memtable, at the pace since sessions were
     /// opened.
     pub fn cycle(&self, memtable_bytes: u64) -> Option<Cycle> {
         let (begun, before) = self.begun.as_ref()?;

@@ -1,7 +1,7 @@
 //! Group commit: one sync for all sessions that wait for one.
 //!
 //! fjall syncs its journal under the lock that every write needs, so sessions that each sync their own write
-//! queue up for one sync each. Here the first session that finds nobody leading takes what all others have queued
+//! queue up for one sync each. Here the first session that finds no leader takes what all others have queued
 //! meanwhile, writes it as one batch, syncs once, and wakes them: as many writes to a sync as there are sessions
 //! waiting, as databases with a commit queue do it. A write becomes visible after the sync, and is acknowledged after that.
 
@@ -23,7 +23,7 @@ pub(crate) struct GroupCommit {
 
 #[derive(Default)]
 struct State {
-    /// What the next leader writes.
+    /// Writes of the next leader.
     queued: Vec<Write>,
     /// The group that is being queued. All before it have been taken by a leader.
     queueing: u64,
@@ -51,7 +51,7 @@ impl GroupCommit {
                 state = self.led.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            // Nobody leads, so nobody has taken this group.
+            // There is no leader, so no session has taken this group.
             state.leading = true;
             state.queueing += 1;
             let writes = std::mem::take(&mut state.queued);

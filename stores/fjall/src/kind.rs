@@ -1,4 +1,4 @@
-//! What fjall says of itself before it is opened.
+//! Specification of the store: its parameters and abilities.
 
 use plimsoll_core::{
     IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind, StoreSpec,
@@ -31,7 +31,7 @@ static SPEC: StoreSpec = StoreSpec {
     ..StoreSpec::PLAIN
 };
 
-/// What a database may take of memory; by default as fjall has it.
+/// Memory limits of a database; the defaults are fjall's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Bytes of the cache of blocks read from disk.

@@ -1,4 +1,4 @@
-//! One connection to an open database.
+//! Connection to an open database.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Keyspaces {
     }
 }
 
-/// One connection to a fjall database. Reads see a snapshot each: fjall's reads without one show parts of
+/// Connection to a fjall database. Reads see a snapshot each: fjall's reads without one show parts of
 /// a batch that is just being applied.
 pub struct FjallKv {
     pub(crate) keyspaces: Keyspaces,
@@ -73,7 +73,7 @@ impl FjallKv {
         batch.commit().map_err(|error| kv_error(&error))
     }
 
-    /// One write. Where nothing has to get to the operating system yet, fjall has a shorter way than a batch.
+    /// Performs a single write. If nothing has to get to the operating system yet, fjall has a shorter way than a batch.
     fn write_one(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), KvError> {
         if self.durability != Durability::AtEnd {
             return self.commit(std::iter::once((key, value)));

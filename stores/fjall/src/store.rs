@@ -35,7 +35,7 @@ pub struct FjallStore {
     /// Of no collections before [`Store::create`].
     records: Records,
     index: IndexMode,
-    /// How long its own tidying is waited for.
+    /// Limits of the wait for fjall's background work.
     pub(crate) waits: Waits,
 }
 

@@ -1,6 +1,6 @@
 //! BER as LDAP uses it (X.690; RFC 4511, 5.1): tags of one byte, definite lengths.
 
-/// What is no BER, or none that LDAP allows: why, in a few words.
+/// Reason why bytes are not BER, or BER that LDAP does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 

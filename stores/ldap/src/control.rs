@@ -1,4 +1,4 @@
-//! One connection that waits for its answers: for the control plane, where nothing is measured.
+//! Blocking connection of the control plane, where nothing is measured.
 
 use std::sync::Arc;
 
@@ -133,17 +133,17 @@ impl Control {
     }
 }
 
-/// What the server said no to.
+/// Returns the error for a request that the server refused.
 pub(crate) fn refused(place: &str, what: &str, outcome: Outcome, answer: &Answer) -> StoreError {
     let kind = match answer.code.as_str() {
         "insufficientAccessRights" | "unwillingToPerform" | "operationsError" => StoreErrorKind::Permission,
         _ => StoreErrorKind::Store,
     };
-    let error = StoreError::new(kind, format!("{place} did not let us {what}"));
+    let error = StoreError::new(kind, format!("{place} refused to {what}"));
     let error = match (outcome, answer.code.as_str()) {
         (Outcome::NotFound, _) => error.detail("noSuchObject"),
         (_, code) if answer.message.is_empty() => error.detail(code),
         (_, code) => error.detail(format!("{code}: {}", answer.message)),
     };
-    error.next("Bind as somebody who may, and check the base in the URL.")
+    error.next("Bind as an identity with that right, and check the base in the URL.")
 }

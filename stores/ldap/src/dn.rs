@@ -23,7 +23,7 @@ pub(crate) fn below(dn: &str, base: &str) -> String {
     }
 }
 
-/// What is wrong with a DN; `None` when nothing is. Values may be anything, `{}` too.
+/// Returns the mistake in a DN, or `None`. Values may be anything, `{}` too.
 pub(crate) fn mistake(dn: &str) -> Option<String> {
     if dn.is_empty() {
         return None;
@@ -74,7 +74,7 @@ fn mistake_of_rdn(rdn: &str) -> Option<String> {
     None
 }
 
-/// Whether this is an attribute's name or number, without options (RFC 4512, 1.4).
+/// Reports whether this is an attribute's name or number, without options (RFC 4512, 1.4).
 pub(crate) fn is_attribute_name(name: &str) -> bool {
     let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     match name.bytes().next() {
@@ -86,7 +86,7 @@ pub(crate) fn is_attribute_name(name: &str) -> bool {
     }
 }
 
-/// The same with options behind it: `userCertificate;binary`.
+/// Reports whether this is an attribute's name with or without options: `userCertificate;binary`.
 pub(crate) fn is_attribute(description: &str) -> bool {
     let mut words = description.split(';');
     let is_option =

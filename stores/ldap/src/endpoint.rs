@@ -1,4 +1,4 @@
-//! Where to connect and as whom: a URL.
+//! URLs of servers: address, base and identity.
 //!
 //! | URL | |
 //! |---|---|
@@ -25,36 +25,36 @@ use crate::dn;
 
 const FORM: &str = "Write it as ldap://host:389/dc=example,dc=com, ldaps://host/dc=example,dc=com or \
                     ldapi://%2Fpath%2Fto%2Fsocket/dc=example,dc=com";
-/// Where Debian's slapd listens, and OpenLDAP's tools look.
+/// Default socket of Debian's slapd and of OpenLDAP's tools.
 const DEFAULT_SOCKET: &str = "/var/run/slapd/ldapi";
 
-/// Who binds.
+/// Identity of a bind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Identity {
-    /// Nobody in particular.
+    /// Anonymous bind.
     #[default]
     Anonymous,
     /// A DN with its password.
     Simple {
         /// The DN.
         dn: String,
-        /// The password, never empty: an empty one would bind as nobody.
+        /// The password, never empty: an empty one would bind anonymously.
         password: Password,
     },
-    /// Whom the Unix socket or the certificate names (SASL EXTERNAL).
+    /// Identity of the Unix socket or of the certificate (SASL EXTERNAL).
     External,
 }
 
 /// As whom a connection binds, and where its operations are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
-    /// Who binds.
+    /// Identity of the bind.
     pub identity: Identity,
     /// The directory's base; empty when the URL does not say.
     pub base: String,
     /// TLS is asked for on a connection that begins in clear (StartTLS).
     pub starts_tls: bool,
-    /// Where the server is, for messages; without credentials.
+    /// Server's URL for messages, without credentials.
     pub place: String,
 }
 
@@ -124,7 +124,7 @@ fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result
         return match bind_dn.is_empty() {
             true => Ok(Identity::External),
             false => {
-                Err(usage("the URL has a user, and auth=external binds as somebody else", "Leave one of both out."))
+                Err(usage("the URL has a user, and auth=external binds as another identity", "Leave one of both out."))
             }
         };
     }
@@ -139,7 +139,7 @@ fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result
         }
         (false, Some(password)) => Ok(Identity::Simple { dn: bind_dn, password: Password::new(password) }),
         (false, None) => {
-            let what = "there is a user and no password, and a bind without one would be nobody's";
+            let what = "there is a user and no password, and a bind without one is anonymous";
             Err(usage(what, "Use --password-file, or leave the user out to bind anonymously."))
         }
     }

@@ -88,7 +88,7 @@ impl Parser<'_> {
     }
 }
 
-/// What stands between the innermost parentheses.
+/// Parses the text between innermost parentheses.
 fn item(text: &str) -> Result<Node, String> {
     let (left, value) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`"))?;
     let (name, tag) = match left.char_indices().next_back() {

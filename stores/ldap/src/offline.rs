@@ -1,4 +1,4 @@
-//! What programs of slapd's package do to a private server's database: while the server is stopped, or reading beside it.
+//! Programs of slapd's package on a private server's database: slapadd while the server is stopped, slapcat beside it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -12,7 +12,7 @@ use plimsoll_lab::remove_tree;
 
 use crate::server::{BASE, CONFIGURATION, LOAD_CONFIGURATION, SLAPADD, SLAPCAT};
 
-/// How long adding a whole load may take.
+/// Longest time of a load.
 const LOAD_BOUND: Duration = Duration::from_secs(3600);
 
 /// The file that holds all entries and indexes.
@@ -63,7 +63,7 @@ pub(crate) fn add(
     servers.start(Nodes::All).map(drop)
 }
 
-/// Has slapcat read every entry of the database, beside the server.
+/// Runs slapcat, which reads every entry of the database beside the server.
 ///
 /// # Errors
 /// `Corrupt` with its last words, where it cannot.

@@ -1,4 +1,4 @@
-//! What is sent: messages of RFC 4511, 4.2 to 4.12.
+//! Requests: messages of RFC 4511, 4.2 to 4.12.
 
 use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, ValueType, Values};
 
@@ -41,14 +41,14 @@ pub(crate) struct Request {
     pub answered_by: u8,
     /// The answer is wanted.
     pub keep: bool,
-    /// It changes what the directory holds.
+    /// True for an operation that changes the directory.
     pub writes: bool,
     /// Of a search that is kept: what is wanted of each entry.
     pub attributes: Vec<String>,
 }
 
 impl Request {
-    /// What `kind` asks of a directory below `base`.
+    /// Builds the request of operation type `kind` below `base`.
     ///
     /// # Errors
     /// `Usage` when it is no operation on a directory, or one that cannot be said.

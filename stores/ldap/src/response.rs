@@ -1,15 +1,15 @@
-//! What arrives: messages, results and entries (RFC 4511, 4.1.1, 4.1.9, 4.5.2).
+//! Replies: messages, results and entries (RFC 4511, 4.1.1, 4.1.9, 4.5.2).
 
 use crate::ber::{self, ENUMERATED, INTEGER, Malformed, OCTETS, Reader, SEQUENCE, SET};
 
 /// The beginning of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// The number of the request it answers; 0 when nobody asked.
+    /// Number of the request that it answers; 0 for an unsolicited message.
     pub id: i32,
     /// Which operation it is.
     pub tag: u8,
-    /// Where the operation's contents begin, and how many bytes they have.
+    /// Position and length in bytes of the operation's contents.
     pub from: usize,
     /// See `from`.
     pub bytes: usize,
@@ -51,14 +51,14 @@ pub fn message(bytes: &[u8]) -> Result<Option<Message>, Malformed> {
     Ok(Some(Message { id, tag: operation.tag, from, bytes: operation.bytes, total }))
 }
 
-/// What an operation came to.
+/// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LdapResult<'a> {
     /// The result code.
     pub code: i32,
     /// The server's words; mostly none.
     pub message: &'a [u8],
-    /// Where to ask instead: the first URL of a referral.
+    /// First URL of a referral.
     pub referral: Option<&'a [u8]>,
 }
 

@@ -65,8 +65,8 @@ pub(crate) fn named(code: i32) -> String {
     format!("{} ({code})", name(code))
 }
 
-/// Whether such an answer to a write leaves open whether it has been done: the server stopped waiting, or a proxy for
-/// one behind it, or something broke half-way.
+/// Reports whether such a reply leaves the outcome of a write unknown: the server or a proxy stopped waiting, or
+/// something broke half-way.
 pub(crate) fn leaves_open(code: i32) -> bool {
     matches!(name(code), "timeLimitExceeded" | "unavailable" | "other")
 }

@@ -1,8 +1,8 @@
-//! How a private slapd is made.
+//! Recipe of a private slapd.
 //!
-//! It listens on a Unix socket only, in a directory that only its user and root can enter. Whoever connects is known by
-//! the socket (SASL EXTERNAL), and our own user is the directory's root; so nobody has a password. Everything is at the
-//! server's own defaults but for what the caller sets.
+//! The server listens on a Unix socket only, in a directory that only its user and root can enter. The socket
+//! identifies clients (SASL EXTERNAL), and the user that runs Plimsoll is the directory's root; no password exists.
+//! Every setting that the caller does not set has the server's default.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +24,7 @@ pub const SLAPD: Program = Program {
 };
 pub(crate) const SLAPCAT: Program = Program { name: "slapcat", ..SLAPD };
 pub(crate) const SLAPADD: Program = Program { name: "slapadd", ..SLAPD };
-/// Where schemas and modules are, first Debian's.
+/// Directories of schemas, Debian's first.
 const SCHEMA_DIRS: [&str; 4] =
     ["/etc/ldap/schema", "/etc/openldap/schema", "/usr/local/etc/openldap/schema", "/usr/share/openldap/schema"];
 const MODULE_DIRS: [&str; 4] =
@@ -45,7 +45,7 @@ pub struct SlapdRecipe {
     pub index: String,
 }
 
-/// Where a private one listens, and how to bind: as whom the socket says.
+/// Returns the endpoint of a private server, which binds as the identity of the socket.
 pub fn endpoint(node: &Node) -> Endpoint {
     let place = "the private slapd".to_owned();
     let login = Login { identity: Identity::External, base: BASE.to_owned(), starts_tls: false, place };

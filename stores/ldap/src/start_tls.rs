@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// An [`LdapSession`] on a connection that may be encrypted.
 pub(crate) type Secured = TlsSession<LdapSession, StartTls>;
 
-/// Whether TLS is asked for in clear.
+/// StartTLS request; true if it is sent.
 pub(crate) struct StartTls(bool);
 
 /// Puts `inner` on a connection as `endpoint` and its `tls` say.
@@ -37,7 +37,7 @@ impl Upgrade<LdapSession> for StartTls {
 
     fn answered(&self, bytes: &[u8], place: &str) -> Result<Answered, StoreError> {
         let no_ldap = || {
-            let what = format!("{place} answered what is no LDAP");
+            let what = format!("{place} sent a reply that is not LDAP");
             StoreError::broken(what).next("Check scheme, host and port: it may want ldaps://.")
         };
         let Some(message) = response::message(bytes).map_err(|_| no_ldap())? else { return Ok(Answered::Nothing) };

@@ -25,9 +25,9 @@ const OWN_DATABASE: &str = "olcDatabase={1}mdb,cn=config";
 const OWN_MONITOR: &str = "cn=Database 1,cn=Databases,cn=Monitor";
 /// Bytes of a page of LMDB: the machine's.
 const PAGE_BYTES: u64 = 4096;
-/// Where the workload's entries are.
+/// Entry above the workload's entries.
 const PEOPLE: &str = "ou=People";
-/// What begins the entries of runs in attached servers.
+/// Beginning of the DNs of runs in attached servers.
 const UNIT: &str = "ou=plimsoll-";
 /// Finds what earlier runs left.
 const UNITS: &str = "(&(objectClass=organizationalUnit)(ou=plimsoll-*))";
@@ -57,7 +57,7 @@ pub(crate) struct LdapStore {
     is_made: bool,
     /// A private server is loaded while it is stopped.
     loads_offline: bool,
-    /// Whether an attached server syncs writes, where the caller knows.
+    /// True if an attached server syncs writes; `None` if the caller does not know.
     syncs: Option<bool>,
 }
 
@@ -136,7 +136,7 @@ impl LdapStore {
         Removal::new(&words, &url, dn)
     }
 
-    /// What stands behind the DNs of operations.
+    /// Base that is appended to the DNs of operations.
     fn operations_base(&self) -> String {
         match self.own.is_none() && self.is_made {
             true => dn::below(&self.unit, &self.base),
@@ -180,7 +180,7 @@ impl LdapStore {
         }
     }
 
-    /// Whether what an attached server acknowledges is as durable as asked for; `None` where nobody says.
+    /// Reports whether an attached server is as durable as requested; `None` if that is unknown.
     fn is_durable_there(&mut self, durability: Durability) -> Result<Option<bool>, StoreError> {
         if matches!(durability, Durability::AtEnd | Durability::AsConfigured) {
             return Ok(Some(true));
@@ -189,7 +189,7 @@ impl LdapStore {
         Ok(self.syncs_there()?.map(|syncs| syncs || durability == Durability::Buffered))
     }
 
-    /// Whether an attached server syncs each write; `None` where nobody says.
+    /// Reports whether an attached server syncs each write; `None` if that is unknown.
     fn syncs_there(&mut self) -> Result<Option<bool>, StoreError> {
         Ok(match self.syncs {
             Some(syncs) => Some(syncs),
@@ -219,7 +219,7 @@ impl LdapStore {
     }
 }
 
-/// Whether the private server syncs each write for `durability`; it does by its own default.
+/// Reports whether the private server syncs each write for `durability`, as by its default.
 fn is_synced(durability: Durability) -> bool {
     matches!(durability, Durability::Durable | Durability::AsConfigured)
 }
@@ -441,7 +441,7 @@ impl Store for LdapStore {
     }
 }
 
-/// What slapd counts of its own work.
+/// Reads the counters of slapd.
 fn read_counters(control: &mut Control) -> Result<Vec<Reading>, StoreError> {
     let number = |values: Option<Vec<String>>| {
         values.and_then(|values| values.first().and_then(|text| text.parse::<f64>().ok())).unwrap_or(0.0)

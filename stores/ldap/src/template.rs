@@ -27,9 +27,9 @@ pub(crate) enum Part {
 /// An element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// One that holds no others.
+    /// Element without children.
     Leaf(u8, Vec<Part>),
-    /// One that holds others.
+    /// Element with children.
     Group(u8, Vec<Node>),
 }
 
@@ -46,7 +46,7 @@ impl Node {
         Node::leaf(tag, [byte])
     }
 
-    /// How many parameters it takes.
+    /// Number of parameters.
     pub fn params(&self) -> usize {
         match self {
             Node::Leaf(_, parts) => parts.iter().filter(|part| matches!(part, Part::Param | Part::DnParam)).count(),
@@ -100,7 +100,7 @@ enum What {
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     text: Vec<u8>,
-    /// What stands between the bytes of `text`, and before which of them.
+    /// Parts between bytes of `text`, each with the position of the byte behind it.
     marks: Vec<(usize, What)>,
 }
 

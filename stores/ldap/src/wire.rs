@@ -1,7 +1,7 @@
-//! One connection to a directory server as a protocol without I/O.
+//! Connection to a directory server as a protocol without I/O.
 //!
 //! Requests are built from what was put together when the session was opened. Answers are read in place, and entries that
-//! nobody wants are counted and passed over: nothing is allocated for an operation. Servers work on several operations of
+//! are not kept are counted and skipped: nothing is allocated for an operation. Servers work on several operations of
 //! a connection at a time and answer them in any order; a message's number says which one an answer is to.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const DEPTH_MAX: u32 = 127;
 /// The number of the bind. No operation is in flight then.
 const BIND_ID: u8 = 1;
 
-/// What is in flight under a number.
+/// Operation in flight under a number.
 #[derive(Default)]
 struct Slot {
     asked: Option<(Ticket, u16)>,
@@ -50,7 +50,7 @@ pub struct LdapSession {
     slots: Vec<Slot>,
     /// Numbers that nothing is in flight under.
     free: Vec<u8>,
-    /// Bytes of a message nobody wants that have not arrived yet.
+    /// Bytes of a skipped message that have not arrived yet.
     skip_bytes: usize,
     /// An answer without values.
     answer: Answer,
@@ -75,8 +75,7 @@ impl LdapSession {
                     "operation `{}` writes, and {} does not say whether it syncs writes",
                     kind.name, self.login.place
                 );
-                let next =
-                    "Say so with --set ldap.syncs=yes or no; or bind as somebody who may read OpenLDAP's cn=config.";
+                let next = "Say so with --set ldap.syncs=yes or no; or bind as an identity that may read OpenLDAP's cn=config.";
                 return Err(StoreError::usage(what).next(next));
             }
             self.requests.push(request);
@@ -91,7 +90,7 @@ impl LdapSession {
     #[cold]
     fn no_ldap(&self, bytes: &[u8], Malformed(what): Malformed) -> StoreError {
         let begin = &bytes[..bytes.len().min(48)];
-        self.broken("answered what is no LDAP")
+        self.broken("sent a reply that is not LDAP")
             .detail(format!("{what}: `{}`", begin.escape_ascii()))
             .next("Check scheme, host and port: it may want ldaps://.")
     }
@@ -143,7 +142,7 @@ impl LdapSession {
         let Some((_, kind)) = slot.asked else { return Err(self.unasked()) };
         let request = &self.requests[usize::from(kind)];
         if request.answered_by != tag::SEARCH_DONE {
-            return Err(self.broken("answered an operation with an entry that nobody asked for"));
+            return Err(self.broken("answered an operation with an unexpected entry"));
         }
         slot.rows += u64::from(!request.keep);
         Ok(request.keep)
@@ -193,7 +192,7 @@ impl LdapSession {
         let asked = slot_of(&mut self.slots, message.id).and_then(|slot| slot.asked);
         let Some((ticket, kind)) = asked else { return Err(self.unasked()) };
         if self.requests[usize::from(kind)].answered_by != message.tag {
-            return Err(self.broken("answered an operation with what is no answer to it"));
+            return Err(self.broken("answered an operation with a reply to another operation type"));
         }
         self.finish(message.id as u8, ticket, kind, result, done);
         Ok(())
@@ -255,7 +254,7 @@ impl LdapSession {
 
     #[cold]
     fn unasked(&self) -> StoreError {
-        self.broken("answered what nobody asked")
+        self.broken("sent a reply without a request")
     }
 
     /// The server says good-bye, as it does before it stops (RFC 4511, 4.4.1).
@@ -285,7 +284,7 @@ fn slot_of(slots: &mut [Slot], id: i32) -> Option<&mut Slot> {
     slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
 }
 
-/// What a search that succeeded came to: it may have found nothing.
+/// Outcome of a search that succeeded and may have found nothing.
 fn found(request: &Request, rows: u64) -> Outcome {
     if rows == 0 && request.answered_by == tag::SEARCH_DONE { Outcome::NotFound } else { Outcome::Ok }
 }
@@ -343,9 +342,11 @@ fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
             (K::Usage, format!("{place} does not take the URL's user for a DN"), "Write one of its schema.")
         }
         "protocolError" => (K::Usage, format!("{place} does not speak LDAP version 3"), "Check scheme, host and port."),
-        "busy" | "unavailable" => {
-            (K::Unreachable, format!("{place} takes nobody now"), "Wait until it has started, or is less busy.")
-        }
+        "busy" | "unavailable" => (
+            K::Unreachable,
+            format!("{place} accepts no connections now"),
+            "Wait until it has started, or is less busy.",
+        ),
         _ => (K::Store, format!("{place} refused {who}"), "Look it up in the server's log."),
     };
     StoreError::new(kind, what).detail(words(result)).next(next)

@@ -15,7 +15,7 @@ pub type Connection = plimsoll_endpoint::Connection<MySession>;
 /// afterwards ([`plimsoll_endpoint::Connection::set_waits`]).
 ///
 /// # Errors
-/// Nobody there, no TLS with it, a refused login or statement.
+/// No server there, no TLS with it, a refused login or statement.
 pub fn connect(
     address: &Address,
     login: Arc<Login>,

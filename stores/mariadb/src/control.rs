@@ -1,4 +1,4 @@
-//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
+//! SQL of the control plane: settings, sizes, clean-up, checks.
 
 use plimsoll_core::{Footprint, Setting, StoreError, StoreErrorKind, Value, Values, Waits, waits};
 use plimsoll_endpoint::text;
@@ -14,7 +14,7 @@ pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str
     if flavor == Flavor::MySqlBefore8 {
         return settings_before_8(connection);
     }
-    // What is where it is only because the server found out so (AUTO) is nobody's decision.
+    // A value that the server chose by itself (AUTO) was set by no user.
     let query = match flavor {
         Flavor::MariaDb => {
             "SELECT LOWER(VARIABLE_NAME), GLOBAL_VALUE, DEFAULT_VALUE, GLOBAL_VALUE_ORIGIN \
@@ -66,7 +66,7 @@ pub(crate) fn settings_of_session(connection: &mut Connection, flavor: Flavor) -
     Ok(answer.row_iter().map(setting).collect())
 }
 
-/// What decides most about figures. Such a server tells neither its defaults nor who set what.
+/// Settings that decide most about figures. Such a server tells neither its defaults nor the sources of its settings.
 fn settings_before_8(connection: &mut Connection) -> Result<Vec<Setting>, StoreError> {
     let names = "'innodb_buffer_pool_size', 'innodb_doublewrite', 'innodb_flush_method', 'innodb_log_file_size', \
                  'innodb_log_files_in_group', 'log_bin', 'max_connections', 'query_cache_type', 'sync_binlog', 'tx_isolation'";

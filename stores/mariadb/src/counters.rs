@@ -1,4 +1,4 @@
-//! What the server counts of its own work, and how long its cycle is.
+//! Counters of the server's own work, and the length of its cycle.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 use crate::sql::Flavor;
 
-/// What a value is made into.
+/// Constructor of a reading from a value.
 type Make = fn(&str, &str, &str, f64) -> Reading;
 
 /// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit, and what they are.
@@ -31,8 +31,8 @@ const COUNTERS: [(&str, &str, &str, &str, Make); 20] = {
         ("Handler_write", "", "rows_inserted", "", TOTAL),
         ("Handler_update", "", "rows_updated", "", TOTAL),
         ("Handler_delete", "", "rows_deleted", "", TOTAL),
-        // Of a node of Galera: what it has still to apply of others' commits, how often it had them wait for that, and
-        // whose transactions gave way.
+        // Of a node of Galera: commits of other nodes that it has still to apply, the time that it made them wait for that,
+        // and transactions that gave way.
         ("wsrep_local_recv_queue", "", "receive_queue", "", LEVEL),
         ("wsrep_flow_control_sent", "", "flow_control_sent", "", TOTAL),
         ("wsrep_local_cert_failures", "", "certification_failures", "", TOTAL),
@@ -41,7 +41,7 @@ const COUNTERS: [(&str, &str, &str, &str, Make); 20] = {
     ]
 };
 
-/// What the server counts of its own work, as that of `node`, which is empty where there is one only. `log_bytes` is the
+/// Counters of the server's own work under the name `node`, which is empty for a single server. `log_bytes` is the
 /// size of its redo log, 0 where that is not known.
 ///
 /// InnoDB writes a checkpoint every second or so, each over a few pages. What it puts off under load is the writing of
@@ -72,7 +72,7 @@ pub(crate) fn read(connection: &mut Connection, log_bytes: u64, node: &str) -> R
 /// The redo log, and how much of it had been written when sessions were opened.
 pub(crate) struct RedoLog {
     flavor: Flavor,
-    /// Its size; 0 where that is not known.
+    /// Size of the log; 0 if unknown.
     bytes: u64,
     begun: Instant,
     written_before: u64,
@@ -86,7 +86,7 @@ impl RedoLog {
         Ok(Self { flavor, bytes, begun: Instant::now(), written_before })
     }
 
-    /// How long checkpoints take once round it, at the pace since it was begun to look at. They may lag behind what is
+    /// Time of a round of checkpoints through the log, at the pace since the first look. They may lag behind what is
     /// written by as much as the server allows, so that much comes on top.
     pub fn cycle(&self, connection: &mut Connection) -> Result<Option<Cycle>, StoreError> {
         let (now, age_max) = written(connection)?;

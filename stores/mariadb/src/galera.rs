@@ -23,7 +23,7 @@ const PROVIDERS: [&str; 3] =
     ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib/libgalera_smm.so"];
 /// Between two looks whether all nodes have found one another.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long one look may take.
+/// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 /// A node that does not answer is suspected after 2 s, and left out after 8 s at the latest. With Galera's own 5 s and 15 s
@@ -31,7 +31,7 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 const GROUP: &str = "evs.keepalive_period=PT0.5S;evs.inactive_check_period=PT0.5S;evs.suspect_timeout=PT2S;\
                      evs.inactive_timeout=PT8S;evs.install_timeout=PT4S";
 
-/// Whether all is there that a node needs besides its server.
+/// Checks that everything is installed that a node needs besides its server.
 ///
 /// # Errors
 /// `Missing`, with the line that installs it.
@@ -41,7 +41,7 @@ pub(crate) fn installed() -> Result<(), StoreError> {
     Program { name: "rsync", directories: &[], package: "rsync" }.find().map(drop)
 }
 
-/// Where Galera itself is.
+/// Finds Galera's library.
 ///
 /// # Errors
 /// `Missing`, with the line that installs it.
@@ -59,7 +59,7 @@ pub(crate) fn stage(node: Member<'_>) -> usize {
     usize::from(node.number != begins)
 }
 
-/// It was the last of its cluster that was stopped.
+/// Reports whether the node was the last of its cluster that was stopped.
 fn is_last_one(node: &Node) -> bool {
     let state = std::fs::read_to_string(node.data_dir.join("db/grastate.dat")).unwrap_or_default();
     state.lines().any(|line| line.split_whitespace().eq(["safe_to_bootstrap:", "1"]))
@@ -104,7 +104,7 @@ fn recovered(said: &str) -> Option<i64> {
     position.trim().rsplit_once(':')?.1.parse().ok().filter(|applied| *applied >= 0)
 }
 
-/// What a node is started with.
+/// Returns the arguments of a node.
 pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     let [clients, group, incremental, snapshot] = [0, 1, 2, 3].map(|at| node.listens_at(at));
     let others = node.nodes.iter().filter(|other| other.number != node.number || node.nodes.len() == 1);
@@ -137,7 +137,7 @@ pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
     all.split(';').map(str::trim).filter(is_set).collect::<Vec<_>>().join("; ")
 }
 
-/// Whether a node has all data of its cluster and takes writes.
+/// Fails unless a node has all data of its cluster and takes writes.
 pub(crate) fn ready(connection: &mut Connection) -> Result<(), StoreError> {
     match status(connection, "wsrep_local_state_comment")?.as_str() {
         "Synced" => Ok(()),
@@ -173,7 +173,7 @@ pub(crate) fn until_applied(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: 
     })
 }
 
-/// One of Galera's own status variables; empty where the server has no such one.
+/// Returns a status variable of Galera; empty if the server does not have it.
 pub(crate) fn status(connection: &mut Connection, name: &str) -> Result<String, StoreError> {
     // With `wsrep_sync_wait` it would wait for the cluster that it is asked about.
     connection.simple("SET SESSION wsrep_sync_wait = 0")?;

@@ -1,4 +1,4 @@
-//! What the store says of itself before it is opened, and opening it.
+//! Specification of the store, and opening it.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -52,10 +52,10 @@ const PARAMS: [ParamSpec; 20] = with_limits([
     .of_private(),
 ]);
 
-/// What several private servers are together, as the parameter `topology` says it.
+/// Values of the parameter `topology`.
 const TOPOLOGIES: &[&str] = &["alone", "galera", "replicas"];
 
-/// What is Plimsoll's business in a private server: its place, and what a durability sets.
+/// Settings of a private server that Plimsoll sets: its place, and the setting of a durability.
 const NOT_TO_BE_SET: &[&str] = &["datadir", "tmpdir", "socket", "pid_file", FLUSH_LOG];
 
 static SPEC: StoreSpec = StoreSpec {
@@ -193,7 +193,7 @@ impl StoreKind for Mariadb {
     }
 }
 
-/// How private servers are made with these parameters.
+/// Returns the recipe of private servers with these parameters.
 fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
     let (topology, nodes) = match (params.text("topology"), usize::try_from(params.int("nodes")).unwrap_or(1).max(1)) {
         ("galera", nodes) => (Topology::Galera, nodes),

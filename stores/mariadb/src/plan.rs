@@ -1,4 +1,4 @@
-//! How the server would run a statement, in one line for each of its steps.
+//! Execution plan of a statement, in a line for each of its steps.
 
 use plimsoll_core::{Value, Values};
 

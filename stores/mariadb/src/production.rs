@@ -1,4 +1,4 @@
-//! What a running server was asked: by its statement digests, and values out of its tables.
+//! Statements of a running server by its statement digests, and values out of its tables.
 
 use plimsoll_core::production::{Asked, AskedStatements, Column, MARK};
 use plimsoll_core::{Production, StoreError, StoreErrorKind};
@@ -7,7 +7,7 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 use crate::sql::literal;
 
-/// What sessions set: nothing is written.
+/// Settings of sessions: they write nothing.
 pub(crate) const SETTINGS: &str = "SET SESSION TRANSACTION READ ONLY";
 
 pub(crate) struct MyProduction(pub Connection);

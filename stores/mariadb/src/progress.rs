@@ -1,5 +1,5 @@
-//! What runs long on a MariaDB: the state transfer of a node that joins, what a node or replica has yet to apply, statements that
-//! say how far they are.
+//! Long-running work of a MariaDB: the state transfer of a node that joins, the backlog of a node or replica,
+//! statements that report their progress.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ const STATEMENTS: &str = "SELECT id, state, stage, max_stage, progress, floor(ti
 /// Of `SHOW SLAVE STATUS`, in every version: what the replica does, and how far it is behind.
 const SLAVE_STATE: usize = 0;
 const SECONDS_BEHIND: usize = 32;
-/// A file that each node makes for itself at once, and is given by nobody.
+/// File that each node makes for itself at once, and receives from no other node.
 const OWN_CACHE: &str = "galera.cache";
 
-/// What runs long on `node`, as it says itself.
+/// Returns the long-running work of `node`.
 pub(crate) fn of(connection: &mut Connection, node: &Node, topology: Topology) -> Result<Vec<Progress>, StoreError> {
     let mut all = Vec::new();
     match topology {

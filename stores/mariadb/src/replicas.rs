@@ -10,10 +10,10 @@ use crate::server::MariadbRecipe;
 
 /// Between two looks whether a replica follows.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long one look may take.
+/// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
-/// What a node is started with. The binary log is synced at each commit: without that a primary that was killed with its
+/// Returns the arguments of a node. The binary log is synced at each commit: without that a primary that was killed with its
 /// machine would have commits which it had given to replicas, and not kept.
 pub(crate) fn arguments(node: Member<'_>) -> Vec<String> {
     let mut arguments = vec![
@@ -28,13 +28,13 @@ pub(crate) fn arguments(node: Member<'_>) -> Vec<String> {
     arguments
 }
 
-/// Has all nodes but the first follow it.
+/// Makes all nodes but the first follow the first.
 pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let [primary, replicas @ ..] = nodes else { return Ok(()) };
     replicas.iter().try_for_each(|replica| follow(recipe, primary, replica, waits))
 }
 
-/// Has a node that is new follow the primary, from its first transaction on.
+/// Makes a new node follow the primary, from its first transaction on.
 pub(crate) fn follow(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits: &Waits) -> Result<(), StoreError> {
     let (login, address) = (recipe.login(primary), primary.listens_at(0));
     let mut connection = recipe.open(replica, waits)?;
@@ -67,7 +67,9 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
             let mut connection = recipe.open(replica, &looks)?;
             let answer = connection.simple("SHOW SLAVE STATUS")?;
             let number = replica.number + 1;
-            let Some(row) = answer.row_iter().next() else { return Ok(Err(format!("node {number} follows nobody"))) };
+            let Some(row) = answer.row_iter().next() else {
+                return Ok(Err(format!("node {number} follows no primary")));
+            };
             // Last_IO_Error and Last_SQL_Error, in every version.
             let errors: Vec<&str> = [35, 37].iter().map(|at| text(row, *at)).filter(|word| !word.is_empty()).collect();
             if let Some(error) = errors.iter().find(|error| !error.contains("error reconnecting")) {

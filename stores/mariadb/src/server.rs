@@ -1,12 +1,11 @@
-//! How a private MariaDB or MySQL is made.
+//! Recipe of a private MariaDB or MySQL.
 //!
-//! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked for a
-//! password. No configuration file is read, and no binary log is kept, since nobody would read it. The buffer pool is
-//! neither written down at a stop nor read again at a start, so that a restart is cold. Everything else is as the
-//! server's own defaults are, `innodb_flush_log_at_trx_commit` and the doublewrite buffer included, but for what the
-//! caller sets.
+//! The server listens on a Unix socket only, in a directory that only its user and root can enter, without a
+//! password. The server reads no configuration file, and keeps no binary log, which would have no reader. The buffer
+//! pool is neither written down at a stop nor read again at a start, so that a restart is cold. Every setting that the
+//! caller does not set has the server's default, `innodb_flush_log_at_trx_commit` and the doublewrite buffer included.
 //!
-//! The nodes of a cluster have hosts of their own and listen there, too. Whoever comes from another host logs in as
+//! The nodes of a cluster have hosts of their own and listen there, too. Clients from other hosts log in as
 //! `plimsoll` with a password that the first node is started with in a file; what makes a cluster of them stands in
 //! `galera` and `replicas`.
 
@@ -32,7 +31,7 @@ const MYSQLD: Program =
 const INSTALL_DB: Program =
     Program { name: "mariadb-install-db", directories: &["/usr/local/mysql/scripts"], package: PACKAGE };
 
-/// Where the server's program is: MariaDB's, else MySQL's.
+/// Finds the server's program: MariaDB's, else MySQL's.
 ///
 /// # Errors
 /// `Missing`, with the line that installs MariaDB.
@@ -40,7 +39,7 @@ pub fn find_server() -> Result<PathBuf, StoreError> {
     MARIADBD.find().or_else(|missing| MYSQLD.find().map_err(|_| missing))
 }
 
-/// What several servers are together.
+/// Topology of several servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Topology {
     /// Nothing: there is one.
@@ -60,21 +59,20 @@ const INIT_FILE: &str = "init.sql";
 /// A private MariaDB, or MySQL where that is installed.
 #[derive(Debug, Clone, Default)]
 pub struct MariadbRecipe {
-    /// Its settings, by the names of its command line's options.
+    /// Settings, by the names of the command line's options.
     pub settings: Vec<(String, String)>,
-    /// What the servers are together.
+    /// Topology of the servers.
     pub topology: Topology,
-    /// How many there are; 1 where they are nothing together.
+    /// Number of servers; 1 without a topology.
     pub nodes: usize,
     /// Sessions go through an HAProxy, which is the node behind these.
     pub proxied: bool,
-    /// How many there are that know nothing of each other, on this machine's own network; 1 but where they are nothing
-    /// together.
+    /// Number of servers that know nothing of each other, on this machine's own network; 1 with a topology.
     pub instances: usize,
 }
 
 impl MariadbRecipe {
-    /// Where sessions go: to the only server, to the one that takes writes, or to each in turn.
+    /// Returns the addresses of sessions: the only server, the server that takes writes, or each in turn.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
         if let Some(proxy) = proxy_of(nodes, self.nodes).filter(|_| self.proxied) {
             return vec![self.address(proxy)];
@@ -83,18 +81,18 @@ impl MariadbRecipe {
         nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
     }
 
-    /// Where those of `nodes` listen that follow a primary.
+    /// Returns the addresses of those of `nodes` that follow a primary.
     pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
         let replicas = nodes.iter().filter(|node| self.role(node.number) == "replica");
         replicas.map(|node| self.address(node)).collect()
     }
 
-    /// The same with what is in front of them left out.
+    /// Returns the servers without the proxy in front of them.
     pub(crate) fn servers_of(&self, nodes: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
         nodes.into_iter().filter(|node| !(self.proxied && node.number == self.nodes)).collect()
     }
 
-    /// Where a node listens to its clients.
+    /// Returns the address where a node listens to its clients.
     pub fn address(&self, node: &Node) -> Address {
         match self.topology {
             Topology::Alone => socket(node),
@@ -120,12 +118,12 @@ impl MariadbRecipe {
     }
 }
 
-/// Where a node listens to those on its own machine.
+/// Returns the socket where a node listens to clients on its own machine.
 fn socket(node: &Node) -> Address {
     Address::Unix(node.socket_dir.join("socket"))
 }
 
-/// Where it has its tables, and its temporary files.
+/// Returns the directories of tables and of temporary files.
 fn directories(node: &Node) -> [String; 2] {
     let below = |name: &str| node.data_dir.join(name).display().to_string();
     [format!("--datadir={}", below("db")), format!("--tmpdir={}", below("tmp"))]
@@ -195,7 +193,7 @@ impl Recipe for MariadbRecipe {
             let arguments = ["--no-defaults", "--initialize-insecure", data, temporary];
             return Ok(Some(Launch::new("mysqld --initialize", program, arguments)));
         };
-        // Nobody needs a name resolved, a test database, or root to be the system's root.
+        // No resolved names, test database, or system's root as root are needed.
         let rest = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"];
         let arguments = ["--no-defaults", data, temporary].into_iter().chain(rest);
         Ok(Some(Launch::new(INSTALL_DB.name, install, arguments)))
@@ -303,10 +301,8 @@ impl Recipe for MariadbRecipe {
         match self.topology {
             Topology::Galera if !is_last => Ok(()),
             Topology::Replicas if node.number > 0 => Ok(()),
-            _ => Err(StoreError::usage(
-                "the cluster cannot do without this node: nobody else has its data, or takes writes",
-            )
-            .next("name another node, or end the lab: plimsoll lab down NAME")),
+            _ => Err(StoreError::usage("the cluster needs this node: no other node has its data, or takes writes")
+                .next("name another node, or end the lab: plimsoll lab down NAME")),
         }
     }
 

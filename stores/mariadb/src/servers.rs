@@ -12,7 +12,7 @@ use crate::wire::{Login, MySession};
 /// Between two looks whether a replica has what it is to have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// One server, and as whom one logs in there.
+/// Server with its login.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub address: Address,
@@ -26,7 +26,7 @@ impl Server {
     }
 }
 
-/// What all sessions of a phase have in common.
+/// Common parts of all sessions of a phase.
 pub(crate) struct SessionPlan<'a> {
     /// The database that they are in; `None` for the one of the login.
     pub database: Option<&'a str>,
@@ -53,13 +53,13 @@ impl SessionPlan<'_> {
 pub(crate) struct SessionServers {
     /// Each takes writes, as far as anybody has said.
     pub all: Vec<Server>,
-    /// Who else answers what only reads.
+    /// Replicas that answer reads.
     pub replicas: Vec<Server>,
     pub reads: Reads,
 }
 
 impl SessionServers {
-    /// One for all that there is.
+    /// Makes a list of a single server.
     pub fn only(server: Server) -> Self {
         Self { all: vec![server], replicas: Vec::new(), reads: Reads::Primary }
     }

@@ -42,7 +42,7 @@ impl Flavor {
         }
     }
 
-    /// Its name.
+    /// Name of the flavor.
     pub fn name(self) -> &'static str {
         match self {
             Flavor::MariaDb => "MariaDB",
@@ -72,7 +72,7 @@ pub(crate) fn literal(text: &str) -> String {
 
 impl Tables for Flavor {
     const SPEAKERS: &'static str = "MariaDB or MySQL";
-    /// "Identifier Length Limits": characters, which a name of ours has one byte of each.
+    /// "Identifier Length Limits": characters; the names that Plimsoll makes have one byte for each.
     const NAME_BYTES_MAX: usize = 64;
     const OPTIONS: &'static str = " ENGINE=InnoDB ROW_FORMAT=DYNAMIC";
 

@@ -43,11 +43,11 @@ pub(crate) struct MariadbStore {
     server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
     /// The only one of these that is meant, beside which others know nothing of it.
     instance: Option<Arc<Node>>,
-    /// Where the control plane goes.
+    /// Server of the control plane.
     address: Address,
-    /// Where sessions go.
+    /// Servers of sessions.
     sessions_at: SessionServers,
-    /// How the control plane logs in.
+    /// Login of the control plane.
     login: Arc<Login>,
     /// The limits of what waits for the server: while connecting, and afterwards.
     connecting: Waits,
@@ -66,7 +66,8 @@ pub(crate) struct MariadbStore {
     layout: Arc<Layout>,
 }
 
-/// What every connection sets. Texts are UTF-8, a TIMESTAMP is in UTC, and what does not fit a column is an error.
+/// Returns the settings of every connection. Texts are UTF-8, a TIMESTAMP is in UTC, and a value that does not fit a
+/// column is an error.
 fn session_settings() -> Vec<String> {
     vec![
         "SET NAMES utf8mb4".to_owned(),
@@ -77,7 +78,7 @@ fn session_settings() -> Vec<String> {
 }
 
 impl MariadbStore {
-    /// A store on servers of ours.
+    /// Makes a store on private servers.
     ///
     /// # Errors
     /// When the first cannot be asked for its version.
@@ -136,7 +137,7 @@ impl MariadbStore {
         self.server.as_ref().map(|(_, recipe)| recipe.settings.clone()).unwrap_or_default()
     }
 
-    /// A store on somebody's server, or on several of which the first that takes writes is asked for what is not measured.
+    /// Makes a store on an attached server. Of several, the first that takes writes is the control plane's.
     ///
     /// # Errors
     /// When it cannot be asked for its version.
@@ -257,7 +258,7 @@ impl MariadbStore {
     fn make_database(&mut self) -> Result<(), StoreError> {
         let (database, user, place) = (quoted(&self.database), self.login.user.clone(), self.login.place.clone());
         let made = self.control.get()?.simple(&format!("CREATE DATABASE {database}"));
-        // It may have been made all the same where nobody answers.
+        // The database may exist although no reply came.
         self.has_database = made.as_ref().map_or_else(StoreError::is_nobody_there, |_| true);
         match made {
             Err(error) if error.kind == StoreErrorKind::Permission => Err(StoreError {
@@ -357,7 +358,7 @@ impl MariadbStore {
     }
 }
 
-/// What reads a server's counters, over a connection such as `link` makes, as those of `node`.
+/// Returns a probe of a server's counters under the name `node`, over a connection such as `link` makes.
 fn probe_over(link: &Link<Connection>, flavor: Flavor, node: String) -> Probe {
     let mut log_bytes = None;
     link.probe(move |control| {
@@ -412,7 +413,7 @@ fn account(user: &str) -> String {
     format!("{}@{}", quoted(user), quoted(host))
 }
 
-/// Whether the binary log is synced at each commit, 1 where there is none: a commit that is in InnoDB's log and not in that
+/// Commits per sync of the binary log, 1 without that log: a commit that is in InnoDB's log and not in that
 /// one is undone after a crash.
 const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
 

@@ -27,7 +27,7 @@ struct NullKind;
 
 struct NullStore;
 
-/// One client's place to send operations into nothing.
+/// Session that discards every operation.
 pub struct NullSession;
 
 impl StoreKind for NullKind {

@@ -16,7 +16,7 @@ pub type Connection = plimsoll_endpoint::Connection<Secured>;
 #[derive(Debug, Clone)]
 pub(crate) struct Refused {
     pub(crate) error: StoreError,
-    /// It was TLS that failed.
+    /// True if TLS failed.
     pub(crate) in_tls: bool,
 }
 
@@ -25,7 +25,7 @@ impl Endpoint {
     /// afterwards ([`plimsoll_endpoint::Connection::set_waits`]).
     ///
     /// # Errors
-    /// Nobody there, no TLS with it, a refused login or statement.
+    /// No server there, no TLS with it, a refused login or statement.
     pub fn open(
         &self,
         layout: Arc<Layout>,

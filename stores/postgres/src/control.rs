@@ -1,4 +1,4 @@
-//! What the control plane asks of a server in plain SQL: settings, sizes, tidying, checks.
+//! SQL of the control plane: settings, sizes, clean-up, checks.
 
 use plimsoll_core::{Answer, Footprint, Setting, StoreError, StoreErrorKind, Value, Waits, waits};
 use plimsoll_endpoint::text;
@@ -23,7 +23,7 @@ fn number(answer: &Answer, column: usize) -> u64 {
 
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
 pub(crate) fn settings(connection: &mut Connection, ours: &[String]) -> Result<Vec<Setting>, StoreError> {
-    // What every session of ours sets says how it speaks, and `override` is not anybody's.
+    // Every session sets how it speaks, and the source `override` is no user's.
     let answer = connection.simple(
         "SELECT name, setting, boot_val, coalesce(unit, ''), source FROM pg_settings \
          WHERE source NOT IN ('default', 'override') AND setting IS DISTINCT FROM boot_val \
@@ -82,8 +82,8 @@ fn tables(connection: &mut Connection, schema: &str) -> Result<Vec<String>, Stor
     Ok(answer.row_iter().map(|row| format!("{}.{}", quoted(schema), quoted(text(row, 0)))).collect())
 }
 
-/// Vacuums, freezes and analyzes the schema's tables, waits until nobody else tidies them, and has a checkpoint made
-/// where that is permitted. What is frozen now is not written once more by whoever reads or vacuums it first.
+/// Vacuums, freezes and analyzes the schema's tables, waits for autovacuum to finish them, and requests a checkpoint
+/// if the role may. Later reads and vacuums do not write frozen rows again.
 pub(crate) fn settle(connection: &mut Connection, schema: &str, waits: &Waits) -> Result<(), StoreError> {
     let tables = tables(connection, schema)?;
     if !tables.is_empty() {
@@ -131,7 +131,7 @@ fn sizes(connection: &mut Connection, which: &str) -> Result<Footprint, StoreErr
 }
 
 /// Bytes of all tables and indexes of the database that are not the server's own: where others have made and filled
-/// them, nobody says which of them will be asked.
+/// them, the tables that will be asked are unknown.
 pub(crate) fn footprint_of_others(connection: &mut Connection) -> Result<Footprint, StoreError> {
     let which = "relnamespace IN (SELECT oid FROM pg_namespace \
                  WHERE nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema')";

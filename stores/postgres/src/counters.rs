@@ -1,4 +1,4 @@
-//! What the server counts of its own work: checkpoints, the log, commits, the cache, autovacuum. One question of
+//! Counters of the server's own work: checkpoints, the log, commits, the cache, autovacuum. One question of
 //! one round trip, from the views that its version has.
 
 use plimsoll_core::{Answer, Reading, StoreError};
@@ -11,12 +11,12 @@ const HAS_PG_STAT_WAL: u32 = 140_000;
 const HAS_PG_STAT_CHECKPOINTER: u32 = 170_000;
 const COUNTS_CHECKPOINTS_DONE: u32 = 180_000;
 
-/// What has been read before, and how to ask.
+/// Previous readings, and the query for the next.
 #[derive(Default)]
 pub(crate) struct Counters {
     columns: Vec<&'static Column>,
     question: String,
-    /// Where the last checkpoint began, and how many have ended since the first reading.
+    /// Start of the last checkpoint. `checkpoints` counts those that have ended since the first reading.
     checkpoint: String,
     checkpoints: u64,
     /// The server may not be asked where its last checkpoint began.
@@ -28,7 +28,7 @@ impl Counters {
     pub(crate) fn read(&mut self, connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
         if self.question.is_empty() {
             let version = connection.value("SHOW server_version_num")?.parse().unwrap_or(0);
-            // The answer is one that whoever may not look at the server's files is refused.
+            // A role that may not read the server's files may not call it.
             let may = "SELECT has_function_privilege('pg_catalog.pg_control_checkpoint()', 'EXECUTE')";
             self.without_checkpoint = connection.value(may)? != "t";
             self.ask_for(version);
@@ -67,9 +67,9 @@ impl Counters {
             }
             self.checkpoint.clear();
             self.checkpoint.push_str(began);
-            // The statistics count a checkpoint when it begins. Version 18 counts those that ended too, but says so a
-            // while after whoever asked for one has been told that it is done. The control file tells one that
-            // has ended: it says where its redo begins, and only then. One that had nothing to write ends nothing.
+            // The statistics count a checkpoint when it begins. Version 18 counts those that ended too, but a while after
+            // the session that asked for one has its reply. The control file has the start of redo of a checkpoint, and
+            // only when it has ended. A checkpoint with nothing to write ends nothing.
             let value = began.parse().unwrap_or(self.checkpoints as f64);
             counters.push(Reading::cycle("", "checkpoints", "", value));
         }
@@ -82,7 +82,7 @@ impl Counters {
     }
 }
 
-/// How far each replica of a private server is behind: bytes of log that it has not replayed.
+/// Returns how far each replica of a private server is behind: bytes of log that it has not replayed.
 ///
 /// # Errors
 /// As asking.
@@ -105,7 +105,7 @@ const NONE: u32 = u32::MAX;
 /// Of all columns the only one that does not just grow.
 const CONNECTIONS: &str = "connections";
 
-/// What servers count.
+/// Counters of servers.
 const COLUMNS: [Column; 21] = [
     (0, NONE, "commits", "", "base.xact_commit"),
     (0, NONE, "rollbacks", "", "base.xact_rollback"),

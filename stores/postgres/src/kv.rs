@@ -25,7 +25,7 @@ const SCAN: u16 = 4;
 const SCAN_TO_END: u16 = 5;
 const PUT_ROWS: u16 = 6;
 
-/// Rows of one page of a scan. Whoever wants fewer breaks off before the next page is asked for; a scan of
+/// Rows of a page of a scan. A scan of fewer breaks off before the next page; a scan of
 /// everything costs a round trip a page.
 const PAGE_ROWS: u64 = 1_000;
 
@@ -74,13 +74,13 @@ fn kinds() -> Vec<OpKind> {
     ]
 }
 
-/// How a [`PgKv`] connects, also again after its connection was lost.
+/// Connection parameters of a [`PgKv`], also after its connection was lost.
 #[derive(Clone)]
 pub(crate) struct KvConnect {
     pub(crate) endpoint: Endpoint,
     /// `SET` statements, the schema of the table among them.
     pub(crate) settings: String,
-    /// How long the server may be silent.
+    /// Limits of the wait for the server.
     pub(crate) waits: Waits,
 }
 
@@ -145,8 +145,8 @@ impl PgKv {
     }
 }
 
-/// What a B-tree takes on a page of 8 KiB, 2,704 bytes (`BTMaxItemSize`), without the entry's own 12. Some longer keys
-/// would fit compressed: which ones nobody can know beforehand.
+/// Most bytes of a B-tree's entry on a page of 8 KiB, 2,704 (`BTMaxItemSize`), without the entry's own 12. Some longer
+/// keys would fit compressed, which is not known beforehand.
 const KEY_BYTES_MAX: usize = 2_692;
 
 impl Kv for PgKv {

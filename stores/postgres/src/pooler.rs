@@ -10,16 +10,16 @@ use crate::server::NAME;
 
 /// PgBouncer.
 pub(crate) const PGBOUNCER: Program = Program { name: "pgbouncer", directories: &["/usr/sbin"], package: "pgbouncer" };
-/// Where it listens.
+/// Ports where PgBouncer listens.
 pub(crate) const PORTS: [u16; 1] = [6432];
-/// Its configuration, and who may log in.
+/// Configuration, and the users that may log in.
 const CONFIG_FILE: &str = "pgbouncer.ini";
 const USERS_FILE: &str = "userlist.txt";
 /// Connections that PostgreSQL takes by default, without those of superusers' own and the one that controls.
 const CONNECTIONS: u64 = 100;
 const CONNECTIONS_KEPT: u64 = 5;
 
-/// Its files: what the primary is, and the one user with the password of all nodes.
+/// Returns the files of PgBouncer: the primary's address, and the only user with the password of all nodes.
 pub(crate) fn files(node: Member<'_>, settings: &[(String, String)]) -> Vec<(String, Vec<u8>)> {
     let (own, primary) = (node.listens_at(0), node.nodes[0].listens_at(0));
     let below = |name: &str| node.data_dir.join(name).display().to_string();
@@ -50,7 +50,7 @@ pub(crate) fn files(node: Member<'_>, settings: &[(String, String)]) -> Vec<(Str
     vec![(CONFIG_FILE.to_owned(), config.into_bytes()), (USERS_FILE.to_owned(), users.into_bytes())]
 }
 
-/// It stays in the foreground and logs to its standard error.
+/// Starts PgBouncer in the foreground with its log on standard error.
 pub(crate) fn launch(node: &Node) -> Result<Launch, StoreError> {
     let config = node.data_dir.join(CONFIG_FILE).display().to_string();
     Ok(Launch::new("pgbouncer", PGBOUNCER.find()?, [config]))

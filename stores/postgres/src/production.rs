@@ -1,4 +1,4 @@
-//! What a running server was asked: by pg_stat_statements, and values out of its tables.
+//! Statements of a running server by pg_stat_statements, and values out of its tables.
 
 use plimsoll_core::production::{Asked, AskedStatements, Column, MARK};
 use plimsoll_core::{Production, StoreError, StoreErrorKind};
@@ -7,7 +7,7 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 use crate::sql::{literal, quoted};
 
-/// What sessions set: nothing is written, and no plan waits for another's lock for long.
+/// Settings of sessions: they write nothing, and wait for no lock for long.
 pub(crate) const SETTINGS: &str = "SET default_transaction_read_only = on; SET lock_timeout = '5s'";
 
 /// Rows looked at for each that is wanted, at most.

@@ -1,4 +1,4 @@
-//! What runs long on a PostgreSQL: base backups, replicas that catch up, vacuums, index builds; and the recovery of one that
+//! Long-running work of a PostgreSQL: base backups, replicas that catch up, vacuums, index builds; and the recovery of one that
 //! takes no sessions yet.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const BACKUPS: &str = "SELECT r.application_name, p.phase, p.backup_streamed, p.backup_total, \
      extract(epoch FROM now() - r.backend_start)::bigint \
      FROM pg_stat_progress_basebackup p JOIN pg_stat_replication r USING (pid)";
-/// What replicas have not replayed yet.
+/// Log that replicas have not replayed yet.
 const REPLICAS: &str = "SELECT application_name, state, \
      pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(replay_lsn, sent_lsn, pg_current_wal_lsn()))::bigint \
      FROM pg_stat_replication WHERE NOT pg_is_in_recovery() AND state <> 'backup'";
@@ -44,7 +44,7 @@ const WORKS: [(&str, &str); 3] = [
     ),
 ];
 
-/// What runs long on `node`, as it says itself.
+/// Returns the long-running work of `node`.
 pub(crate) fn of(connection: &mut Connection, node: &Node) -> Result<Vec<Progress>, StoreError> {
     let mut all = Vec::new();
     let replica = |name: &str| name.strip_prefix("node-")?.parse::<usize>().ok()?.checked_sub(1);

@@ -9,17 +9,17 @@ use crate::connection::{Connection, Refused};
 use crate::conninfo::{ConnInfo, Host, Wanted};
 use crate::wire::{BackendKey, Login, TlsEnd};
 
-/// How long a CancelRequest may take to be delivered.
+/// Longest time of the delivery of a CancelRequest.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// One server, and how to log in there.
+/// Server with its login.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// Address where the server listens.
     pub address: Address,
     /// As whom, and to which database.
     pub login: Arc<Login>,
-    /// How connections are encrypted, where they are.
+    /// Encryption of connections, if any.
     pub tls: Option<TlsEnd>,
 }
 

@@ -1,10 +1,10 @@
-//! How a private PostgreSQL is made.
+//! Recipe of a private PostgreSQL.
 //!
-//! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked
-//! for a password (`trust`). A primary and its replicas have hosts of their own and listen there, too, where they ask for
-//! a password (`scram-sha-256`). Everything else is as PostgreSQL's own defaults are, `fsync` and `full_page_writes`
-//! included, but for what the caller sets; all of it is on the server's command line, where `pg_settings`
-//! shows it as such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
+//! The server listens on a Unix socket only, in a directory that only its user and root can enter, without a
+//! password (`trust`). A primary and its replicas have hosts of their own and listen there, too, with a password
+//! (`scram-sha-256`). Every setting that the caller does not set has PostgreSQL's default, `fsync` and
+//! `full_page_writes` included. The settings are on the server's command line, where `pg_settings` shows them as
+//! such. The collation is `C` in UTF-8, so that text orders by bytes as in every other store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,23 +37,23 @@ const PASS_FILE: &str = "pgpass";
 pub(crate) const NAME: &str = "postgres";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long one look may take.
+/// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 /// A private PostgreSQL, or a primary and its replicas.
 #[derive(Debug, Clone)]
 pub struct PostgresRecipe {
-    /// Its settings, by PostgreSQL's names.
+    /// Settings by PostgreSQL's names.
     pub settings: Vec<(String, String)>,
-    /// What is made before the first start is synced by somebody else, all at once.
+    /// True if the caller syncs all files that are made before the first start, at once.
     pub synced_later: bool,
     /// Pages have checksums.
     pub checksums: bool,
-    /// How many servers there are: the first is the primary.
+    /// Number of servers: the first is the primary.
     pub nodes: usize,
-    /// How many replicas a commit waits for.
+    /// Number of replicas that a commit waits for.
     pub synchronous: usize,
-    /// How many servers there are that know nothing of each other, on this machine's own network; 1 but where `nodes` is 1.
+    /// Number of servers that know nothing of each other, on this machine's own network; 1 unless `nodes` is 1.
     pub instances: usize,
     /// Sessions go through an HAProxy, which is the node behind these.
     pub proxied: bool,
@@ -77,7 +77,7 @@ impl Default for PostgresRecipe {
 }
 
 impl PostgresRecipe {
-    /// It is one server on this machine's own network.
+    /// Reports whether there is a single server on this machine's own network.
     fn is_alone(&self) -> bool {
         self.nodes == 1 && !self.pooled
     }
@@ -92,13 +92,13 @@ impl PostgresRecipe {
         (self.pooled || self.proxied) && number == self.nodes
     }
 
-    /// Where driven sessions go: as [`PostgresRecipe::endpoint`] of the first node, or through what is in front.
+    /// Returns the endpoint of driven sessions: [`PostgresRecipe::endpoint`] of the first node, or that of a pooler or proxy.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Endpoint {
         let front = nodes.iter().find(|node| self.is_front(node.number));
         self.endpoint(front.unwrap_or(&nodes[0]))
     }
 
-    /// Those of `nodes` that follow the primary, and answer what only reads.
+    /// Returns those of `nodes` that follow the primary and answer reads.
     pub(crate) fn replicas(&self, nodes: &[Arc<Node>]) -> Vec<Endpoint> {
         if let Some(proxy) = nodes.iter().find(|node| self.proxied && self.is_front(node.number)) {
             // Behind its second port.
@@ -115,7 +115,7 @@ impl PostgresRecipe {
         replicas.map(named).collect()
     }
 
-    /// Where a node is, and as whom one logs in there: without a password by the socket of the only one, or over the network.
+    /// Returns the endpoint of a node: a socket without a password for the only node, or the network.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         if self.is_alone() {
             return self.by_socket(node);
@@ -125,14 +125,14 @@ impl PostgresRecipe {
         Endpoint::plain(address, login)
     }
 
-    /// The same on the node's own machine.
+    /// Returns the endpoint of the node's socket.
     fn by_socket(&self, node: &Node) -> Endpoint {
         let port = self.settings.iter().find(|(name, _)| name == "port").map_or("5432", |(_, port)| port);
         let port = if self.is_alone() { port.to_owned() } else { node.listens_at(0).port().to_string() };
         Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login())
     }
 
-    /// Where its server has its data.
+    /// Returns the directory of the server's data.
     pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
         if self.is_alone() { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
     }

@@ -15,7 +15,7 @@ const CANCELS_MAX: usize = 8;
 /// Between two looks how far a replica is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// One server, and what sessions to it have given up and nobody has cancelled yet.
+/// Server with the operations that its sessions have given up and that are not cancelled yet.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub endpoint: Endpoint,
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-/// What all sessions of a phase have in common.
+/// Common parts of all sessions of a phase.
 pub(crate) struct SessionPlan<'a> {
     pub layout: &'a Arc<Layout>,
     pub settings: &'a str,
@@ -52,9 +52,9 @@ pub(crate) struct SessionPlan<'a> {
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct SessionServers {
-    /// Where sessions go; several where each may go to any of them.
+    /// Servers of sessions; each session may go to any of them.
     all: Vec<Server>,
-    /// Who else answers what only reads.
+    /// Replicas that answer reads.
     replicas: Vec<Server>,
     reads: Reads,
 }
@@ -65,7 +65,7 @@ impl SessionServers {
         Self { all: all.into_iter().map(Server::from).collect(), replicas: Vec::new(), reads: Reads::Primary }
     }
 
-    /// The same with what only reads asked of `replicas`, as `reads` says.
+    /// Sends reads to `replicas` as `reads` says.
     pub fn reading(self, reads: Reads, replicas: Vec<Endpoint>) -> Self {
         Self { reads, replicas: replicas.into_iter().map(Server::from).collect(), ..self }
     }
@@ -96,8 +96,8 @@ impl SessionServers {
         only.client(plan)
     }
 
-    /// Has servers stop what sessions have given up after a timeout, so that they do not work, and hold locks, for
-    /// nobody. What cannot be cancelled is left: it is unknown either way.
+    /// Cancels the statements that sessions have given up after a time-out, so that they do not work and hold locks in
+    /// vain. A statement that cannot be cancelled is left: its outcome is unknown either way.
     pub fn cancel_given_up(&self) {
         let of = |server: &Server| {
             for _ in 0..CANCELS_MAX {

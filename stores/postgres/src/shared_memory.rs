@@ -66,7 +66,7 @@ fn segment_in_lock_file(data: &Path) -> Option<i32> {
     text.lines().nth(6)?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The first bytes of a segment that nobody is attached to.
+/// Reads the first bytes of a segment that no process is attached to.
 fn header_of(id: i32) -> Option<[u8; HEADER_BYTES]> {
     // SAFETY: an all-zero `shmid_ds` is a valid one, and the call fills it.
     let about = unsafe {

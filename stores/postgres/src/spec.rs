@@ -59,7 +59,7 @@ const PARAMS: [ParamSpec; 24] = with_limits([
         .of_private(),
 ]);
 
-/// How a private server gets replicas.
+/// Advice for private servers without replicas.
 const MAKE_REPLICAS: &str = "Make some: --on postgres-replicas, or nodes = 3.";
 
 /// Settings that are Plimsoll's own business: where a private server is and how it is found.
@@ -260,7 +260,7 @@ fn attached(
         let what = "`reads` and load_balance_hosts both say which host a session goes to";
         return Err(StoreError::usage(what).next("Leave one of them out."));
     }
-    // What is made is made on the primary, whoever is asked then.
+    // The schema is made on the primary, and `wanted` says where sessions go.
     let first = ConnInfo { wanted: Wanted::Primary, ..info.clone() };
     let (endpoint, control) = match reach(&first, settings, connecting) {
         Err(_) if reads == Reads::Primary => reach(info, settings, connecting)?,
@@ -282,7 +282,7 @@ fn attached(
     Ok((endpoint, control, sessions_at))
 }
 
-/// How private servers are made with these parameters.
+/// Returns the recipe of private servers with these parameters.
 fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     let count = |name: &str| usize::try_from(params.int(name)).unwrap_or(0);
     let (nodes, synchronous) = (count("nodes").max(1), count("synchronous"));
@@ -310,7 +310,7 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     Ok(PostgresRecipe { settings, synced_later, checksums, nodes, synchronous, instances, proxied, pooled })
 }
 
-/// What a private server is started with. What is not given is at PostgreSQL's own default.
+/// Returns the settings of a private server. A setting that is not given has PostgreSQL's default.
 fn server_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
     let set =
         |name: &str, unit: &str, value: i64| Some((name.to_owned(), format!("{value}{unit}"))).filter(|_| value > 0);

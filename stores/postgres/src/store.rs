@@ -27,7 +27,7 @@ const MADE_BY: &str = "Made by Plimsoll for run ";
 /// The setting that says what a commit waits for.
 const COMMIT: &str = "synchronous_commit";
 
-/// What a server has to have on for commits that survive power loss, and what happens without it.
+/// Settings that commits need to survive power loss, and the consequence without each.
 const NEEDED: [(&str, &str); 2] = [
     ("fsync", "none of its writes survives power loss"),
     ("full_page_writes", "a page that power loss leaves half written is not mended"),
@@ -39,7 +39,7 @@ pub(crate) fn schema_name(run_id: &str) -> String {
     format!("plimsoll_{}", run_id.chars().map(plain).collect::<String>())
 }
 
-/// What the control plane's connection sets.
+/// Settings of the control plane's connection.
 pub(crate) fn control_settings(run_id: &str) -> String {
     format!("SET statement_timeout = 0; {}", search_path(&schema_name(run_id)))
 }
@@ -54,17 +54,17 @@ pub(crate) struct PostgresStore {
     server: Option<Arc<dyn Servers>>,
     /// The only one of these that is meant, beside which others know nothing of it.
     pub(crate) instance: Option<Arc<Node>>,
-    /// How many of these an HAProxy is in front of, where there is one.
+    /// Number of servers behind an HAProxy, if there is one.
     pub(crate) proxied: Option<usize>,
     /// Names of the settings that we have given it.
     ours: Vec<String>,
     endpoint: Endpoint,
-    /// Where driven sessions go: there, to a pooler in front, to several in turns.
+    /// Servers of driven sessions: the endpoint, a pooler in front, or several in turn.
     pub(crate) sessions_at: SessionServers,
     /// The limits of what waits for the server: while connecting, and afterwards.
     connecting: Waits,
     waits: Waits,
-    /// How sessions send statements.
+    /// Protocol of statements of sessions.
     pub(crate) protocol: Protocol,
     control: Link<Connection>,
     schema: String,
@@ -73,7 +73,7 @@ pub(crate) struct PostgresStore {
     has_schema: bool,
     /// Sessions only read, and the server sees to it.
     read_only: bool,
-    /// Where each of several servers with a copy listens, by the numbers of their nodes.
+    /// Endpoints of servers with a copy, by the numbers of their nodes.
     pub(crate) copies: Vec<(usize, Endpoint)>,
     /// Sessions read that one.
     copy: Option<SessionServers>,
@@ -83,7 +83,7 @@ pub(crate) struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// A store on a server of ours, with the names of the settings it was given, or on somebody's.
+    /// Makes a store on a private server, with the names of the settings it was given, or on an attached server.
     pub(crate) fn new(
         server: Option<(Arc<dyn Servers>, Vec<String>)>,
         endpoint: Endpoint,
@@ -174,7 +174,7 @@ impl PostgresStore {
             (quoted(&self.schema), self.endpoint.login.user.clone(), self.endpoint.login.database.clone());
         let comment = format!("COMMENT ON SCHEMA {schema} IS {}", literal(&format!("{MADE_BY}{}", self.run_id)));
         let made = self.control.get()?.simple(&format!("CREATE SCHEMA {schema}; {comment}"));
-        // It may have been made all the same where nobody answers.
+        // The schema may exist although no reply came.
         self.has_schema = made.as_ref().map_or_else(StoreError::is_nobody_there, |_| true);
         match made {
             Err(error) if error.kind == StoreErrorKind::Permission => Err(StoreError {
@@ -274,7 +274,7 @@ impl PostgresStore {
 
     fn session_settings(&mut self, durability: Durability) -> Result<String, StoreError> {
         let mut all = Vec::new();
-        // Before anything was made there is no schema of ours: the tables are the user's own.
+        // Before a load there is no schema of this run: the tables are the user's own.
         all.extend(self.has_schema.then(|| search_path(&self.schema)));
         all.extend(self.commit_for(durability)?.map(|commit| format!("SET {COMMIT} = {commit}")));
         all.extend(self.read_only.then(|| "SET default_transaction_read_only = on".to_owned()));
@@ -448,7 +448,7 @@ impl Store for PostgresStore {
         }
         let explain = tables::explain::<Postgres>(kind, &self.layout, params)?;
         let Some((explain, used)) = explain else { return Ok(None) };
-        // Where nothing of ours was made the tables are others', where the role finds them.
+        // Without a schema of this run the tables are the user's, where the role finds them.
         let path = if self.has_schema { search_path(&self.schema) } else { String::new() };
         let kinds = std::slice::from_ref(&explain);
         let mut connection = self.endpoint.open(Arc::default(), &path, kinds, &self.connecting)?;
@@ -467,7 +467,7 @@ impl Store for PostgresStore {
         let mut counters = Counters::default();
         let has_replicas = self.nodes().len() > 1;
         Some(self.control.probe(move |control| {
-            // While sessions are at work nobody else is there to do it.
+            // While sessions are at work no other thread does it.
             sessions_at.cancel_given_up();
             let mut all = counters.read(control)?;
             if has_replicas {

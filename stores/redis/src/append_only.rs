@@ -1,4 +1,4 @@
-//! How durable a server's writes are, and making them so.
+//! Durability of a server's writes.
 //!
 //! Durability is a setting of the server, not of a connection: our own is set when sessions are opened; an attached one
 //! is looked at and never changed.
@@ -94,7 +94,7 @@ pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str)
         .next(format!("Ask for durability `as-configured`, or set appendonly yes and appendfsync {wanted} there.")))
 }
 
-/// What a server's settings promise of a write that it has acknowledged.
+/// Describes how durable an acknowledged write is by a server's settings.
 pub(crate) fn promise(control: &mut Control) -> Result<String, StoreError> {
     let mut value = |name: &str| config(control, name).map(Option::unwrap_or_default);
     let read = [value("appendonly"), value("appendfsync"), value("no-appendfsync-on-rewrite"), value("save")];

@@ -19,7 +19,7 @@ pub(crate) struct Rules {
     least_bytes: f64,
     /// `save`, as it stands in the settings.
     save: String,
-    /// Its pairs: after so many seconds with so many changed keys at least.
+    /// Pairs of `save`: seconds, and the number of changed keys that is needed.
     points: Vec<(f64, f64)>,
 }
 
@@ -49,7 +49,7 @@ impl Rules {
         Self { growth_percent, least_bytes: least.parse().unwrap_or(0.0), save, points }
     }
 
-    /// How often it has happened by these rules, or by any where they are not known: only of what the server does by itself.
+    /// Counts the server's own cycles by these rules, or by all rules if they are unknown.
     /// Versions before 7.0 count neither.
     pub fn cycles(rules: Option<&Self>, info: &Info, node: &str) -> Vec<Reading> {
         let rewrites = rules.is_none_or(|rules| rules.growth_percent.is_some()) && info.number("aof_enabled") > 0;
@@ -121,7 +121,7 @@ impl Background {
         Ok(Some(Self { rules, begun: Instant::now(), before: Info::read(control)? }))
     }
 
-    /// What comes first at the pace since then; `None` where nothing will.
+    /// Returns the cycle that comes first at the pace since then; `None` if none will come.
     pub fn cycle(&self, control: &mut Control) -> Result<Option<Cycle>, StoreError> {
         let now = Info::read(control)?;
         let elapsed_s = self.begun.elapsed().as_secs_f64();

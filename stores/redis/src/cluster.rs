@@ -30,7 +30,7 @@ const DEPTH_MAX: u32 = 1 << 14;
 const NODES_MORE: usize = 8;
 /// Operations after which MOVED has the map read anew again: a slot after the other moves in a migration.
 const MAP_AGE_OPS: u32 = 1_000;
-/// How often nodes said that a key is elsewhere, over all sessions of a store.
+/// Number of redirections by nodes, over all sessions of a store.
 #[derive(Debug, Default)]
 pub struct Redirections {
     /// For good: MOVED.
@@ -39,7 +39,7 @@ pub struct Redirections {
     pub asked: AtomicU64,
 }
 
-/// What sessions over a cluster are made of.
+/// Common parts of the sessions over a cluster.
 #[derive(Default)]
 pub struct Members {
     /// As whom, at each node.
@@ -52,7 +52,7 @@ pub struct Members {
     pub prefix: String,
     /// Nodes that are known.
     pub nodes: Vec<Address>,
-    /// What they count.
+    /// Counters of redirections.
     pub redirections: Arc<Redirections>,
 }
 
@@ -88,7 +88,7 @@ struct Node {
     out: Vec<u8>,
     is_connected: bool,
     is_ready: bool,
-    /// It was lost, or did not come about, since the session was opened.
+    /// True if the connection was lost, or could not be made, since the session was opened.
     has_failed: bool,
     /// The map names it.
     is_named: bool,
@@ -171,7 +171,7 @@ impl ClusterSession {
     #[inline]
     fn route(&mut self, flight: u32) {
         let owner = self.owners[usize::from(self.flights.all[flight as usize].slot)];
-        // A slot that nobody has: any node says so.
+        // A slot without a node: any node says so.
         let place = if owner == NOBODY { self.any_ready().unwrap_or(0) } else { usize::from(owner) };
         self.send(flight, place);
     }
@@ -223,7 +223,7 @@ impl ClusterSession {
         done.push(self.flights.land(index), outcome, &answer);
     }
 
-    /// Has the map read anew, if that is wanted and nobody is asked already.
+    /// Reads the map anew if that is wanted and no node has been asked for it.
     fn ask_map(&mut self) {
         if !self.map_wanted || self.map_asked.is_some() {
             return;
@@ -424,7 +424,7 @@ impl Branches for ClusterSession {
             self.state = WireState::Failed(error.clone());
             return;
         }
-        // Others may know of somebody who has taken its place.
+        // Other nodes may know the node that has taken its place.
         self.map_wanted = true;
         self.ask_map();
         self.look_whether_ready();

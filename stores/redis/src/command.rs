@@ -89,7 +89,7 @@ impl Command {
         Ok(Self { name, kind: kind.to_owned(), count: words.len(), pieces })
     }
 
-    /// Its name in upper case; empty where there is no command.
+    /// Returns the command's name in upper case, or an empty string for no command.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -139,7 +139,7 @@ impl Command {
     }
 }
 
-/// What a cluster does not take.
+/// Returns the error for a command that clusters do not support.
 pub(crate) fn not_in_cluster() -> StoreError {
     let what = "a cluster takes no commands of your own: which of their words are keys, and so which node they are for, is not known";
     StoreError::new(StoreErrorKind::Usage, what).next("Use the workload `kv`, or a server that is no cluster's.")

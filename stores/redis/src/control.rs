@@ -1,4 +1,4 @@
-//! One connection that waits for its answers: for the control plane, where nothing is measured.
+//! Blocking connection of the control plane, where nothing is measured.
 
 use plimsoll_core::{StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::{Channel, Connected};
@@ -13,7 +13,7 @@ pub struct Control {
     channel: Channel,
     waits: Waits,
     login: Login,
-    /// What arrived and has not been used yet.
+    /// Bytes that have arrived and are not used yet.
     input: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Control {
     /// Which node has which slots.
     ///
     /// # Errors
-    /// As [`Control::command`]; `Broken` when it is no answer.
+    /// As [`Control::command`]; `Broken` for a reply of another form.
     pub(crate) fn slots(&mut self) -> Result<Vec<slots::Range>, StoreError> {
         match self.ask(&[b"CLUSTER", b"SLOTS"])? {
             Node::Error(words) => Err(self.refused(b"CLUSTER SLOTS", &words)),
@@ -78,7 +78,7 @@ impl Control {
         }
     }
 
-    /// The same for a command that has much to do.
+    /// Runs a command that takes long on the server.
     ///
     /// # Errors
     /// As [`Control::command`].
@@ -89,12 +89,12 @@ impl Control {
         answer
     }
 
-    /// How long it is waited for.
+    /// Limits of the wait for the server.
     pub fn waits(&self) -> &Waits {
         &self.waits
     }
 
-    /// What the server said no to.
+    /// Returns the error for a command that the server refused.
     fn refused(&self, command: &[u8], words: &str) -> StoreError {
         let code = words.split(' ').next().unwrap_or_default();
         if matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "LOADING" | "MISCONF") || words.contains("DB index") {

@@ -1,4 +1,4 @@
-//! Where to connect and as whom: a URL, and the environment for what it does not say.
+//! URLs of servers and the environment: address, login and database.
 //!
 //! | URL | |
 //! |---|---|
@@ -38,14 +38,14 @@ pub struct Login {
     pub password: Option<Password>,
     /// The number of the database.
     pub database: u32,
-    /// Where the server is, for messages; without credentials.
+    /// Server's URL for messages, without credentials.
     pub place: String,
 }
 
 /// A server, and how to log in.
 pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 
-/// Where a URL leads.
+/// Servers of a URL.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The only server, or the first of several.
@@ -125,7 +125,7 @@ pub fn resolve(url: &str, password: Option<&str>, var: &dyn Fn(&str) -> Option<S
     Ok(Found { endpoint, addresses, master: is_sentinel.then(|| master.unwrap_or_else(|| MASTER.to_owned())) })
 }
 
-/// What stands behind the Sentinels of a URL: the master's name, the database's number, or both.
+/// Parses the path of a URL of Sentinels: the master's name, the database's number, or both.
 fn of_sentinels(path: &str) -> Result<(Option<String>, String), StoreError> {
     let (name, number) = match path.split_once('/') {
         Some((name, number)) => (name, number),

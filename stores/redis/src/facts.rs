@@ -1,4 +1,4 @@
-//! What a server says of itself: INFO, CONFIG GET.
+//! Replies of a server about itself: INFO, CONFIG GET.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ const DEFAULTS: [(&str, &str); 30] = [
     ("tls-port", "0"),
 ];
 
-/// What INFO says, by name.
+/// Fields of INFO by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Info(BTreeMap<String, String>);
 
@@ -88,7 +88,7 @@ impl Info {
         self.number("used_memory").saturating_sub(other)
     }
 
-    /// What runs long on the node with this number: loading its data, copying those of its master, writing them anew.
+    /// Returns long-running work of the node with this number: loading data, copying those of its master, rewriting them.
     pub fn progress(&self, node: usize) -> Vec<Progress> {
         let (is, number) = (|name: &str| self.number(name) > 0, |name: &str| self.number(name));
         let mut all = Vec::new();
@@ -98,7 +98,7 @@ impl Info {
             all.push(progress.done(number("loading_loaded_bytes"), Some(number("loading_total_bytes")), "B"));
         }
         if is("master_sync_in_progress") {
-            // Of a copy that goes from memory to memory nobody knows beforehand how large it is.
+            // The size of a copy from memory to memory is not known beforehand.
             let total = Some(number("master_sync_total_bytes"));
             all.push(begin("copy of its master").done(number("master_sync_read_bytes"), total, "B"));
         } else if self.text("role") == "slave" && self.text("master_link_status") == "down" {
@@ -131,7 +131,7 @@ impl Info {
         now.map_or(0, |now| now.as_secs()).saturating_sub(self.number(name))
     }
 
-    /// What is worth plotting of `node` beside a load.
+    /// Counters of `node` to plot beside a load.
     pub fn counters(&self, node: &str) -> Vec<Reading> {
         let number = |name: &str| self.number(name) as f64;
         let total = |name| Reading::total(node, name, "", number(name));

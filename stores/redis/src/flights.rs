@@ -4,7 +4,7 @@ use plimsoll_core::{Answer, Done, Op, Outcome, Ticket, Value, ValueBuf};
 
 use crate::slots::{self, Redirection};
 
-/// How often one operation is sent elsewhere. More is a cluster whose nodes do not agree.
+/// Most redirections of an operation. With more the nodes of the cluster do not agree.
 const REDIRECTIONS_MAX: u8 = 16;
 /// The ticket of the question for the map.
 pub(crate) const MAP: Ticket = Ticket(u32::MAX);
@@ -29,7 +29,7 @@ pub(crate) struct Flight {
 pub(crate) struct Flights {
     pub all: Vec<Flight>,
     free: Vec<u32>,
-    /// What came back and is to be asked elsewhere.
+    /// Operations to be asked at another node.
     pub elsewhere: Vec<(u32, Redirection)>,
 }
 

@@ -1,5 +1,5 @@
-//! How servers of our own come to belong together: masters of a cluster, each with an equal part of the slots, replicas
-//! of them, and Sentinels that have found one another.
+//! Formation of private servers: masters of a cluster, each with an equal part of the slots, replicas of them, and
+//! Sentinels that have found one another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::slots::SLOTS;
 
 /// Between two looks whether nodes have found each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long one look may take.
+/// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
-/// How long one Sentinel may take to say what it knows: another one knows it too.
+/// Longest time of a Sentinel's reply: another Sentinel knows the same.
 const ASK_BOUND: Duration = Duration::from_millis(500);
-/// What is said to do where they do not.
+/// Advice for a formation that does not succeed.
 const ADVICE: &str = "Read the nodes' logs";
 
-/// Shares the slots out among masters that know of nobody yet, has all nodes meet, and gives each master its replicas.
+/// Shares the slots out among masters that know no other node, introduces all nodes, and gives each master its replicas.
 pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let (masters, replicas) = nodes.split_at(recipe.shape.masters.min(nodes.len()));
     let count = masters.len();
@@ -112,7 +112,7 @@ pub(crate) fn until_watched(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &W
     Ok(())
 }
 
-/// Whether a server is in touch with its master and has all that it had.
+/// Reports whether a server is connected to its master and has all data that the master had.
 fn follows(control: &mut Control) -> Result<bool, StoreError> {
     let says = control.command(&[b"INFO", b"replication"])?.text();
     Ok(says.contains("role:slave") && says.contains("master_link_status:up"))

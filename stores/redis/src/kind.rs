@@ -52,7 +52,7 @@ const PARAMS: [ParamSpec; 22] = with_limits([
     ParamSpec::one_of("protocol", &["2", "3"], "version of the protocol: RESP2 or RESP3"),
 ]);
 
-/// Where a private server is, and how it is found.
+/// Settings that the recipe of a private server needs: its place and how it is found.
 const NOT_TO_BE_SET: &[&str] = &[
     "port",
     "unixsocket",
@@ -177,7 +177,7 @@ fn recipe(params: &Params) -> Result<RedisRecipe, StoreError> {
     RedisRecipe::new(make, settings(params)?, shape)
 }
 
-/// What is set on a private server's command line. What is not given is at the server's own default.
+/// Returns the settings of a private server's command line. A setting that is not given has the server's default.
 fn settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
     let set = |setting: &str, value: i64, default: i64| {
         Some((setting.to_owned(), value.to_string())).filter(|_| value > default)

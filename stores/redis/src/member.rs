@@ -1,4 +1,4 @@
-//! One server of a store, with the control plane's connection to it: the only one, or a node of a cluster.
+//! Server of a store with the control plane's connection to it: the only server, or a node of a cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub(crate) struct Member {
     /// The private servers, and which of them it is; `None` when attached.
     own: Option<(Arc<dyn Servers>, Arc<plimsoll_core::Node>)>,
     pub control: Link<Control>,
-    /// What it does in the background, once sessions were opened and it was asked.
+    /// Background work of the server, read when sessions were opened.
     pub background: Option<Background>,
-    /// Bytes of others' data in an attached server when ours was made.
+    /// Bytes of other data in an attached server when the run's keys were made.
     pub others_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Member {
         Self { endpoint, own, control: Link::new(server, connect), background: None, others_bytes: 0 }
     }
 
-    /// Where clients of its cluster are told to go; of a server that is in none, where it listens.
+    /// Returns the address that clients of its cluster are told; without a cluster, the address where it listens.
     pub fn announced(&self) -> Address {
         match self.own.as_ref().filter(|(_, node)| !node.ports.is_empty()) {
             Some((_, node)) => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
@@ -45,12 +45,12 @@ impl Member {
         }
     }
 
-    /// The directory of its data, where it is one of ours.
+    /// Returns the directory of its data if it is a private server.
     pub fn data_dir(&self) -> Option<&Path> {
         self.own.as_ref().map(|(_, node)| node.data_dir.as_path())
     }
 
-    /// What reads its counters, as those of `node`.
+    /// Returns a probe of its counters under the name `node`.
     pub fn probe(&self, node: String) -> Probe {
         let mut rules = None;
         self.control.probe(move |control| {
@@ -72,7 +72,7 @@ impl Member {
         loop {
             let answer = control.command(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", SCAN_KEYS])?;
             let [Node::Text(next), keys] = answer.list() else {
-                return Err(StoreError::broken("SCAN answered with what is no answer to it"));
+                return Err(StoreError::broken("SCAN returned a reply of another form"));
             };
             let keys = keys.list().iter().filter_map(|key| match key {
                 Node::Text(key) => Some(key.as_slice()),

@@ -1,4 +1,4 @@
-//! What a server is asked before it is asked operations, and why it does not let us in.
+//! Questions to a server before operations, and the errors of a refused login.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use crate::wire::Protocol;
 /// The name by which a server's CLIENT LIST knows our connections.
 const CLIENT_NAME: &[u8] = b"plimsoll";
 
-/// How much something depends on that the server is asked before it is asked operations.
+/// Necessity of the questions before operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// Without it there is no session.
     Needed,
     /// A name or a ping, which may be forbidden to a user that may do everything that is needed.
     Liked,
-    /// What the commands of the user's own are. Without leave to ask, the server says it of each of them.
+    /// Types of the user's own commands. Without the right to ask, the server refuses each of them instead.
     Commands,
 }
 
@@ -109,12 +109,12 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             format!("{place} does not know a command that Plimsoll needs"),
             "Use Redis 6 or later, or Valkey; set protocol = 2 for older ones.",
         ),
-        _ => (K::Store, format!("{place} refused the connection"), "Ask whoever runs it what that means."),
+        _ => (K::Store, format!("{place} refused the connection"), "Ask the server's administrator."),
     };
     StoreError::new(kind, what).detail(text).next(next)
 }
 
-/// What was received is no answer of Redis'.
+/// Returns the error for bytes that are not a reply of Redis.
 #[cold]
 pub(crate) fn not_redis(bytes: &[u8], place: &str) -> StoreError {
     let begin = bytes[..bytes.len().min(64)].escape_ascii();

@@ -8,7 +8,7 @@ use crate::resp::decimal;
 /// A request that asks for nothing.
 pub(crate) const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// What a kind of operation asks.
+/// Request of an operation type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Nothing,
@@ -19,11 +19,11 @@ pub(crate) enum What {
     Asking,
     /// A command of the user's own, whose answer may be any.
     Command,
-    /// The same where nothing for an answer says that a watched key has changed.
+    /// EXEC, whose null reply means that a watched key has changed.
     Exec,
     /// Which nodes have which keys: the answer is a value as it arrived.
     Slots,
-    /// What Redis does not speak. Told when it is asked, as a workload has more kinds than a plan may use.
+    /// Request that Redis does not support. Refused only when it is asked, as a workload has more types than a plan may use.
     Refused,
 }
 
@@ -32,7 +32,7 @@ impl What {
         matches!(self, What::Command | What::Exec)
     }
 
-    /// Its answer may be a long string.
+    /// Reports whether the reply may be a long string.
     pub(crate) fn may_be_long(self) -> bool {
         self == What::Get || self.is_own()
     }
@@ -42,13 +42,13 @@ impl What {
 pub(crate) struct Prepared {
     pub(crate) what: What,
     pub(crate) keep: bool,
-    /// Its request up to the length of the key.
+    /// Request up to the length of the key.
     pub(crate) head: Vec<u8>,
-    /// The same up to the key, for keys of as many bytes as the first one had: mostly all.
+    /// Request up to the key, for keys with the length of the first: mostly all.
     usual_head: Vec<u8>,
     /// The bytes of those keys.
     usual_bytes: usize,
-    /// Its request begins with ASKING, which is answered too.
+    /// True if the request begins with ASKING, which has a reply of its own.
     pub(crate) asks: bool,
     /// The whole request, of a command of the user's own.
     pub(crate) command: Command,

@@ -13,14 +13,14 @@ use crate::server::{MASTER, REPLICA, RedisRecipe};
 /// Between two looks how far a replica is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Those of our own servers that run and are not the master, which listens at `master`.
+/// Returns the running private servers except the master, which listens at `master`.
 pub(crate) fn of_ours(servers: &dyn Servers, recipe: &RedisRecipe, master: &Address) -> Vec<Endpoint> {
     let running = servers.running();
     let data = running.iter().filter(|node| matches!(recipe.role(node.number), MASTER | REPLICA));
     data.map(|node| recipe.endpoint(node)).filter(|endpoint| endpoint.address != *master).collect()
 }
 
-/// Those that follow an attached master by its own account, with the same login.
+/// Returns the replicas that an attached master names, with the login of the master.
 pub(crate) fn of_master(info: &Info, master: &Endpoint) -> Vec<Endpoint> {
     let replica = |number: u64| {
         let line = info.text(&format!("slave{number}"));
@@ -58,5 +58,5 @@ pub(crate) fn not_in_cluster() -> StoreError {
         .next("Leave `reads` out, or use --on redis-sentinel.")
 }
 
-/// What sessions read from: where to find it.
+/// Private servers that sessions read from.
 pub(crate) type Ours = (Arc<dyn Servers>, RedisRecipe);

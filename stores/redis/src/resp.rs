@@ -25,20 +25,20 @@ pub enum Reply<'a> {
     Error(&'a [u8]),
 }
 
-/// What an aggregate is.
+/// Type of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
     /// An array or a set.
     List,
     /// A map: its elements are keys and values in turn.
     Map,
-    /// What the server says unasked.
+    /// Message without a request.
     Push,
     /// Attributes of the reply that follows; they count as no element.
     Attributes,
 }
 
-/// What bytes begin with.
+/// Beginning of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
     /// A reply and its bytes.
@@ -53,7 +53,7 @@ pub enum Token<'a> {
     Malformed,
 }
 
-/// What `bytes` begin with.
+/// Parses the beginning of `bytes`.
 #[inline]
 pub fn token(bytes: &[u8]) -> Token<'_> {
     let Some((tag, rest)) = bytes.split_first() else { return Token::Partial };
@@ -112,7 +112,7 @@ pub fn whole(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok(Some(at))
 }
 
-/// What was received is no RESP.
+/// Error of bytes that are not RESP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 

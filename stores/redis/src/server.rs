@@ -1,9 +1,9 @@
-//! How a private Redis is made, alone, with replicas and Sentinels, or as the node of a cluster.
+//! Recipe of a private Redis: alone, with replicas and Sentinels, or as a node of a cluster.
 //!
-//! It listens on a Unix socket only, in a directory that only its user and root can enter; so nobody is asked for a
-//! password. The node of a cluster listens on the loopback interface besides, where nodes find one another, and asks. It
-//! takes no snapshots: the append-only file is what keeps its data, and how that is synced is what the durabilities are.
-//! Everything else is as the server's own defaults are, but for what the caller sets.
+//! The server listens on a Unix socket only, in a directory that only its user and root can enter, without a
+//! password. The node of a cluster listens on the loopback interface besides, where nodes find one another, and asks for a
+//! password. Snapshots are off: the append-only file keeps the data, and the durability says how that file is synced.
+//! Every setting that the caller does not set has the server's default.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::endpoint::{Endpoint, Login, Password};
 use crate::facts::Info;
 use crate::formation;
 
-/// Whose server it is.
+/// Make of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Make {
     /// Redis.
@@ -37,7 +37,7 @@ impl Make {
     }
 }
 
-/// Where the server's program is: that of `make`, or of whichever is there.
+/// Finds the program of a server of this make, or of the make that is installed.
 ///
 /// # Errors
 /// `Missing`, with the line that installs it.
@@ -53,7 +53,7 @@ pub fn find_server(make: Option<Make>) -> Result<(Make, PathBuf), StoreError> {
 const PASSWORD_FILE: &str = "password.conf";
 /// A Sentinel's file, which it writes to.
 const SENTINEL_FILE: &str = "sentinel.conf";
-/// What Sentinels call the servers that they watch.
+/// Name under which Sentinels watch a master.
 pub(crate) const WATCHED: &str = "plimsoll";
 /// Ports of clients, and of a cluster's other nodes.
 const PORTS: [u16; 2] = [6379, 16379];
@@ -64,10 +64,10 @@ pub(crate) const MASTER: &str = "master";
 pub(crate) const REPLICA: &str = "replica";
 const SENTINEL: &str = "sentinel";
 
-/// How many servers there are of each kind.
+/// Number of servers of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Those with an equal part of the keys each; more than one are a cluster.
+    /// Masters, each with an equal part of the keys; more than one form a cluster.
     pub masters: usize,
     /// Of each of them.
     pub replicas: usize,
@@ -117,7 +117,7 @@ impl RedisRecipe {
         Ok(Self { make, program, settings, shape })
     }
 
-    /// It is one of several masters, or a replica of one.
+    /// Reports whether the server belongs to a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shape.masters > 1
     }
@@ -127,13 +127,13 @@ impl RedisRecipe {
         number % self.shape.masters
     }
 
-    /// What a setting is where a durability leaves it as it is configured.
+    /// Returns the value of a setting under `as-configured`.
     pub(crate) fn configured<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
         let set = self.settings.iter().rfind(|(known, _)| known == name);
         set.map_or(default, |(_, value)| value)
     }
 
-    /// Where a node listens, and how to log in: as nobody, or with the password of a cluster's node.
+    /// Returns the endpoint of a node: without a login, or with the password of a cluster's node.
     pub fn endpoint(&self, node: &Node) -> Endpoint {
         let is_sentinel = self.role(node.number) == SENTINEL;
         let password = (!self.shape.is_alone() && !is_sentinel).then(|| Password::new(node.secret.as_str()));

@@ -54,13 +54,13 @@ pub struct Range {
     pub master: (String, u16),
 }
 
-/// What CLUSTER SLOTS answered, replicas left out; `None` when it is no such answer.
+/// Parses the reply to CLUSTER SLOTS without replicas; `None` for a reply of another form.
 pub fn parse(bytes: &[u8]) -> Option<Vec<Range>> {
     resp::whole(bytes).ok()??;
     ranges(&node(bytes)?)
 }
 
-/// The same of a reply that was taken apart.
+/// Parses a reply that was taken apart.
 pub(crate) fn ranges(answer: &Node) -> Option<Vec<Range>> {
     if let Node::List(ranges) = answer { ranges.iter().map(range).collect() } else { None }
 }
@@ -81,17 +81,17 @@ fn range(node: &Node) -> Option<Range> {
 
 /// The error that it is none, of the node at `place`.
 pub(crate) fn no_answer(place: &str) -> StoreError {
-    StoreError::broken(format!("{place} answered CLUSTER SLOTS with what is no answer to it"))
+    StoreError::broken(format!("{place} answered CLUSTER SLOTS with a reply of another form"))
 }
 
-/// What a node says of a key that it does not serve.
+/// Reply of a node for a key that it does not serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirection {
-    /// Its slot has moved for good; otherwise only this one operation is to be asked elsewhere.
+    /// True if the slot has moved for good; otherwise only this operation is asked elsewhere.
     pub for_good: bool,
     /// The slot.
     pub slot: u16,
-    /// Whom to ask. An empty host is the one that was asked.
+    /// Node to ask. An empty host is that of the node that replied.
     pub node: (String, u16),
 }
 
@@ -122,7 +122,7 @@ pub fn address((host, port): &(String, u16), asked: &Address) -> Address {
 /// Says what is wrong with ranges that leave slots out.
 ///
 /// # Errors
-/// `Store`, with the number of slots that nobody has.
+/// `Store`, with the number of slots that no node has.
 pub fn demand_all(ranges: &[Range], place: &str) -> Result<(), StoreError> {
     let held: u32 = ranges.iter().map(|range| u32::from(range.last - range.first) + 1).sum();
     if held == u32::from(SLOTS) {

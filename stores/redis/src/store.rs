@@ -28,12 +28,12 @@ use crate::watched::{Sentinels, Watched, Whereabouts, follow};
 use crate::wire::{Protocol, RedisSession};
 use crate::{append_only, command, readers, removal, slots};
 
-/// How often keys are looked for again that have moved between nodes of a cluster while they were removed.
+/// Most rounds of a removal while keys move between nodes of a cluster.
 const CLEAR_ROUNDS: u32 = 10;
-/// Where attached servers are told which runs have keys there.
+/// Set in which attached servers keep the ids of runs with keys there.
 const RUNS_KEY: &[u8] = b"plimsoll:runs";
 
-/// What begins the keys of a run in an attached server.
+/// Prefix of the keys of a run in an attached server.
 pub(crate) fn prefix_of(run_id: &str) -> String {
     format!("plimsoll:{}:", plain(run_id))
 }
@@ -44,14 +44,14 @@ fn plain(run_id: &str) -> String {
 }
 
 pub(crate) struct RedisStore {
-    /// One, or all masters of a cluster: there always is a first.
+    /// The only server, or all masters of a cluster; never empty.
     members: Vec<Member>,
     is_private: bool,
     /// Our own servers that Sentinels watch, the master of which is the only member.
     watched: Option<Watched>,
-    /// Somebody's Sentinels, whose master is the only member.
+    /// Attached Sentinels, whose master is the only member.
     sentinels: Option<Sentinels>,
-    /// Who answers what only reads; and our own servers, where they are.
+    /// Servers that answer reads, and the private servers, if any.
     reads: Reads,
     ours: Option<readers::Ours>,
     /// Of a cluster: what its sessions count.
@@ -65,7 +65,7 @@ pub(crate) struct RedisStore {
     file_is_off: bool,
     /// The attached server knows of this run.
     is_noted: bool,
-    /// Replicas of ours that have caught up, by the numbers of their nodes.
+    /// Private replicas that have caught up, by the numbers of their nodes.
     copies: Vec<(usize, Endpoint)>,
     /// Sessions read that one.
     copy: Option<Endpoint>,
@@ -276,7 +276,7 @@ impl RedisStore {
         Err(last)
     }
 
-    /// Sets our own servers so that writes are as durable as asked; says no where somebody else's are not.
+    /// Sets the durability of private servers; fails if attached servers are less durable.
     fn make_durable(&mut self, durability: Durability) -> Result<(), StoreError> {
         let master = self.first().endpoint.address.clone();
         if let Some(watched) = self.watched.as_ref().filter(|_| durability != Durability::AtEnd) {
@@ -302,7 +302,7 @@ impl RedisStore {
         }
     }
 
-    /// What begins the keys of sessions: where nothing of ours was made, keys are somebody else's and stand as they are.
+    /// Prefix of the keys of sessions. Without keys of the run, sessions use existing keys as they are.
     fn prefix_in_use(&self) -> &str {
         if self.is_noted { &self.prefix } else { "" }
     }
@@ -354,7 +354,7 @@ impl RedisStore {
         Err(StoreError::new(StoreErrorKind::Store, what).next("Wait until its slots stay where they are."))
     }
 
-    /// Has the attached server know that this run has keys there, or no longer.
+    /// Adds this run to the ids of runs in an attached server, or removes it.
     fn note(&mut self, is_there: bool) -> Result<(), StoreError> {
         if self.is_private || self.is_noted == is_there {
             return Ok(());
@@ -378,7 +378,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Who else than the master answers what only reads, with all that the master has by now.
+    /// Returns the servers beside the master that answer reads, once they have all that the master has.
     fn replicas(&mut self) -> Result<Vec<Endpoint>, StoreError> {
         if self.reads == Reads::Primary {
             return Ok(Vec::new());
@@ -642,7 +642,7 @@ impl Store for RedisStore {
     }
 }
 
-/// Has `program` check a file; the last line that it said.
+/// Checks a file with `program` and returns the last line of its output.
 fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
     let checked = Command::new(program).arg(file).env_clear().output();
     let checked = checked.map_err(|error| StoreError::io(program.display(), &error))?;
@@ -656,8 +656,8 @@ fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
         .detail(format!("{name}: {last}")))
 }
 
-/// What the data are in, and what its checking program is to be given: the manifest of Redis 7's parts, the one file of earlier versions, or a
-/// snapshot.
+/// Returns the type of the data file, and the path for its checking program: the manifest of Redis 7's parts, the
+/// only file of earlier versions, or a snapshot.
 fn data_file(data: &Path) -> Option<(&'static str, PathBuf)> {
     [("aof", "appendonlydir/appendonly.aof.manifest"), ("aof", "appendonly.aof"), ("rdb", "dump.rdb")]
         .into_iter()

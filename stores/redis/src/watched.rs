@@ -12,18 +12,18 @@ use crate::formation::watched_master;
 use crate::member::Member;
 use crate::server::RedisRecipe;
 
-/// How often Sentinels are asked. They take seconds to agree that a master is gone.
+/// Time between two questions to Sentinels. They take seconds to agree that a master is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long one Sentinel may take to say what it knows: another one knows it too.
+/// Longest time of a Sentinel's reply: another Sentinel knows the same.
 const ASK_BOUND: Duration = Duration::from_secs(1);
 
-/// Where the master listens, as those who follow it know it.
+/// Current address of the master, for sessions that follow it.
 #[derive(Debug)]
 pub(crate) struct Whereabouts(Mutex<Address>);
 
 impl Whereabouts {
-    /// Where it listens now.
+    /// Returns the present address.
     pub fn get(&self) -> Address {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -33,7 +33,7 @@ impl Whereabouts {
     }
 }
 
-/// Where a master listens, from now on and for as long as somebody wants to know: a thread asks.
+/// Starts a thread that follows the master's address until the last receiver is dropped.
 ///
 /// # Errors
 /// There can be no further thread.
@@ -59,18 +59,18 @@ pub(crate) fn follow(
     Ok(whereabouts)
 }
 
-/// Somebody's Sentinels, and what they call the master.
+/// Attached Sentinels, and their name of the master.
 #[derive(Clone)]
 pub(crate) struct Sentinels {
     pub addresses: Vec<Address>,
     pub name: String,
-    /// How one logs in at the servers, and at Sentinels that ask who is there.
+    /// Login at the servers, and at Sentinels that want one.
     pub endpoint: Endpoint,
     pub waits: Waits,
 }
 
 impl Sentinels {
-    /// Where the master listens, as the first Sentinel says that answers.
+    /// Returns the master's address by the first Sentinel that answers.
     ///
     /// # Errors
     /// `Usage` where they know of none by that name; why none answers.
@@ -85,7 +85,7 @@ impl Sentinels {
         Err(last)
     }
 
-    /// What reads the counters of whoever is the master; `endpoint` is it now.
+    /// Returns a probe of the present master's counters; the master listens at `endpoint` now.
     pub fn probe(self, endpoint: &Endpoint) -> Probe {
         let of = |endpoint: Endpoint, waits: &Waits| Member::new(endpoint, None, waits).probe(String::new());
         let (mut endpoint, mut read) = (endpoint.clone(), of(endpoint.clone(), &self.waits));
@@ -151,7 +151,7 @@ impl Watched {
         servers.map(|node| self.member(Arc::clone(node))).collect()
     }
 
-    /// Where the master listens, from now on and for as long as somebody wants to know: a thread asks the Sentinels.
+    /// Starts a thread that asks the Sentinels for the master's address until the last receiver is dropped.
     ///
     /// # Errors
     /// There can be no further thread.
@@ -160,8 +160,8 @@ impl Watched {
         follow(master, move || watched.master().map(|master| watched.recipe.endpoint(&master).address))
     }
 
-    /// Has the servers that are not the master keep what they are given as durable as it does: each may be the next. Those that
-    /// do not run are left out.
+    /// Makes the servers beside the master as durable as the master: each may be the next. Servers that do not run are
+    /// left out.
     pub fn make_durable(&self, durability: Durability, master: &Address) -> Result<(), StoreError> {
         let mut others = self.members().into_iter().filter(|member| member.endpoint.address != *master);
         others.try_for_each(|mut member| {

@@ -1,4 +1,4 @@
-//! One connection to Redis as a protocol without I/O.
+//! Connection to Redis as a protocol without I/O.
 //!
 //! Requests are built from what was put together when the session was opened, and replies are read in place: nothing is
 //! allocated for an operation. Replies come in the order of the requests, so any number of operations may be in flight.
@@ -24,7 +24,7 @@ const DEPTH_MAX: u32 = 1 << 14;
 /// Which version of the protocol is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// What every server understands.
+    /// RESP2, which every server supports.
     #[default]
     Resp2,
     /// Redis 6 and later, after HELLO 3.
@@ -38,9 +38,9 @@ pub struct RedisSession {
     protocol: Protocol,
     /// Begins every key.
     prefix: Vec<u8>,
-    /// Where its server is, which may become another one.
+    /// Address of the server, which may become another server.
     pub(crate) whereabouts: Option<Arc<Whereabouts>>,
-    /// It is the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
+    /// True for the part of a session over all nodes of a cluster. Of `n` kinds, the kinds from `n` on are the same, asked as
     /// ASK says; kind `2 n` asks for CLUSTER SLOTS, whose answer is one value, of the bytes that arrived.
     pub(crate) in_cluster: bool,
     state: WireState,
@@ -51,7 +51,7 @@ pub struct RedisSession {
     queue: VecDeque<(Ticket, u16)>,
     /// A word of a command, put together.
     word: Vec<u8>,
-    /// Bytes of a value nobody wants that have not arrived yet; with the last of them its operation is done.
+    /// Bytes of a skipped value that have not arrived yet; with the last of them its operation is done.
     skip_bytes: usize,
     answer: Answer,
     /// Most bytes of a reply that is kept.
@@ -135,7 +135,7 @@ impl RedisSession {
             }
             (_, reply) => {
                 self.queue.push_front((ticket, kind));
-                return Err(self.broken("answered an operation with what is no answer to it").detail(brief(reply)));
+                return Err(self.broken("answered an operation with a reply of another form").detail(brief(reply)));
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ impl RedisSession {
                 StoreError::new(StoreErrorKind::Unreachable, format!("{} ended the connection", self.login.place))
                     .detail(String::from_utf8_lossy(words).into_owned())
             }
-            reply => self.broken("answered what nobody asked").detail(brief(reply)),
+            reply => self.broken("sent a reply without a request").detail(brief(reply)),
         }
     }
 

@@ -3,7 +3,7 @@
 use plimsoll_core::{Answer, KvError, OpKind, Outcome, StoreError, StoreErrorKind, waits};
 use rusqlite::ErrorCode;
 
-/// What went wrong with `what`, for people.
+/// Returns the error of a store for an error of SQLite that happened at `what`.
 pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
     let (kind, next) = match error.sqlite_error_code() {
         _ if is_at_limit(error) => (StoreErrorKind::DiskFull, "Raise the limit on the size of files (ulimit -f)."),
@@ -25,8 +25,8 @@ pub(crate) fn store_error(what: &str, error: &rusqlite::Error) -> StoreError {
     StoreError::new(kind, format!("sqlite: {what}")).detail(words(error)).next(next)
 }
 
-/// Whether a write was refused that a limit on the size of files may have refused: SQLite calls that an I/O error, and does not
-/// say which.
+/// Reports whether a limit on the size of files may have refused a write. SQLite calls that an I/O error, without its
+/// cause.
 fn is_at_limit(error: &rusqlite::Error) -> bool {
     use rustix::process::{Resource, getrlimit};
     let refused = |failure: &rusqlite::ffi::Error| failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE;
@@ -41,9 +41,9 @@ pub(crate) fn not_prepared(kind: &OpKind, sql: &str, error: &rusqlite::Error) ->
     StoreError::usage(format!("sqlite does not take the statement: {sql}")).detail(words(error))
 }
 
-/// What an operation came to that ended with `error` and was rolled back: rejected where it has certainly not
-/// happened. After an I/O error it may have: a commit whose sync failed may still be found after a crash. Of one that
-/// the user wanted an end of, nobody asks.
+/// Returns the outcome of an operation that ended with `error` and was rolled back: rejected if it has certainly not
+/// happened. After an I/O error it may have: a commit whose sync failed may still be found after a crash. The outcome
+/// of an interrupted operation is never looked at.
 pub(crate) fn outcome(error: &rusqlite::Error) -> Outcome {
     match error.sqlite_error_code() {
         Some(

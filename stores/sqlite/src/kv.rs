@@ -63,7 +63,7 @@ fn table(key: &[u8]) -> &'static Table {
     if key.first() == Some(&INDEX_ROLE) { &INDEX } else { &RECORDS }
 }
 
-/// One connection as an ordered key-value store.
+/// Connection as an ordered key-value store.
 pub(crate) struct SqliteKv {
     pub(crate) connection: Connection,
 }

@@ -12,8 +12,8 @@ use crate::failure::store_error;
 const WAL: &str = "wal";
 /// `synchronous` follows from the durability.
 const BY_DURABILITY: &str = "by-durability";
-/// How long SQLite itself waits for the write lock before it says SQLITE_BUSY. Its default is not at all,
-/// with which two writers could not work at a time.
+/// Time that SQLite waits for the write lock before it returns SQLITE_BUSY. By default it does not wait, so that two
+/// writers could not work at a time.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Statements that a connection keeps prepared: more than any workload has.
@@ -22,7 +22,7 @@ const STATEMENTS_MAX: usize = 256;
 /// Steps of SQLite's machine between two looks whether the user wants an end: well under a millisecond.
 const STEPS: i32 = 10_000;
 
-/// What each connection is told.
+/// Settings of each connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Pragmas {
     /// Size of its page cache.
@@ -34,7 +34,7 @@ pub(crate) struct Pragmas {
 }
 
 impl Pragmas {
-    /// Those of the store's parameters.
+    /// Returns the settings of the store's parameters.
     pub(crate) fn of(params: &Params) -> Self {
         let word = |name: &str, default: &str| match params.text(name) {
             "" => default.to_owned(),
@@ -72,7 +72,7 @@ impl Pragmas {
     }
 }
 
-/// What a connection that nobody has set promises.
+/// Describes the durability of a connection with default settings.
 pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
     let now = settings(connection, None)?.into_iter().find(|setting| setting.name == "synchronous");
     let value = now.map_or(String::new(), |setting| setting.value);
@@ -115,7 +115,7 @@ pub(crate) fn open(
     Ok(connection)
 }
 
-/// What a pragma is when nobody sets it, as SQLite's documentation says.
+/// Default values of pragmas, from SQLite's documentation.
 const DEFAULTS: &[(&str, &str)] = &[
     ("journal_mode", "delete"),
     ("page_size", "4096"),

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Statement, ToSql};
 use crate::failure::{fail, not_prepared};
 use crate::statements::compile;
 
-/// One client's connection.
+/// Connection of a client.
 ///
 /// Statements are prepared once and found again by their text in the connection's own cache.
 pub(crate) struct SqlSession {
@@ -21,7 +21,7 @@ pub(crate) struct SqlSession {
 
 /// A kind of operation, with everything looked up that can be before the first one.
 struct Prepared {
-    /// Its statements. An insert of several records does its only one for each.
+    /// Statements of the operation. An insert of several records runs its only statement for each.
     sql: Compiled,
     /// Of a collection's fields. Of other answers SQLite says what a value is.
     types: Vec<ValueType>,
@@ -120,7 +120,7 @@ impl BlockingSession for SqlSession {
     }
 }
 
-/// What is to be done for `kind`.
+/// Prepares operations of type `kind`.
 fn prepared(layout: &Layout, kind: &OpKind) -> Result<Prepared, StoreError> {
     let sql = compile(layout, kind)?;
     let mut types = Vec::new();

@@ -26,14 +26,14 @@ pub(crate) struct SqliteStore {
     data_dir: PathBuf,
     pragmas: open::Pragmas,
     layout: Layout,
-    /// Where the layout's indexes are kept as keys.
+    /// Records and index keys, if the layout's indexes are kept as keys.
     records: Option<Records>,
     /// `None` only while the store is being reopened.
     open: Option<Open>,
     waits: Waits,
 }
 
-/// What is held while the database is open.
+/// Resources of an open database.
 struct Open {
     connection: Connection,
     /// The database file, to sync it. Closed after the last connection and never before: closing any
@@ -118,7 +118,7 @@ impl SqliteStore {
         }
         Err(StoreError::new(
             StoreErrorKind::Store,
-            "sqlite: the log could not be written back: somebody is still reading",
+            "sqlite: the log could not be written back: another connection is still reading",
         ))
     }
 

@@ -11,12 +11,13 @@ use crate::Result;
 const ALSO_WORDS: [&str; 5] = ["http", "https", "ldap", "null", "all"];
 
 /// Where a store's name is something else. Each has to be needed.
-const SOMETHING_ELSE: [(&str, &[&str], &str); 7] = [
+const SOMETHING_ELSE: [(&str, &[&str], &str); 8] = [
     ("crates/core/src/store.rs", &["postgres", "mysql", "sqlite"], "SQL's dialects have names of their own"),
     ("crates/core/src/parameters.rs", &["postgres", "mysql"], "a statement is read as one of SQL's dialects"),
     ("crates/record/src/", &["sqlite"], "a recording is a file of that library"),
     ("crates/cli/src/habits.rs", &[], "other tools and their options are called after the servers that they drive"),
     ("crates/lab/src/proxy.rs", &["haproxy"], "a proxy stands in front of any store's servers"),
+    ("crates/endpoint/src/equals/", &["haproxy"], "a description says that clients go through a proxy"),
     ("crates/cli/src/args.rs", &[], "the help's examples are for people; none stands for all"),
     ("crates/cli/src/args/", &[], "the same of verbs whose options have files of their own"),
 ];

@@ -1,4 +1,4 @@
-//! What stores say of themselves is so, and the book says the same.
+//! Specifications of all stores hold, and the book agrees with them.
 
 mod tables;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_core::{StoreKind, StoreSpec};
 
-/// What stands in a page around a table.
+/// Marks around a table of a page.
 const BEGIN: &str = "<!-- from the spec -->\n";
 const END: &str = "<!-- end -->";
 /// Asks for pages to be written instead of compared.
@@ -35,7 +35,7 @@ fn list(kinds: &[Box<dyn StoreKind>]) -> String {
     table
 }
 
-/// What a store's own page has.
+/// Returns the table of a store's own page.
 fn own(spec: &StoreSpec) -> String {
     let modes = code(spec.index_modes.iter().map(|mode| mode.name()));
     let durabilities = code(spec.durabilities.iter().map(|one| one.name()));

@@ -52,8 +52,7 @@ fn key(role: u8, session: u64, commit: u64) -> Vec<u8> {
     [&[role][..], &session.to_be_bytes(), &commit.to_be_bytes()].concat()
 }
 
-/// What is on the disk when an acknowledgement comes is looked at in a copy of the files made at that moment, past
-/// everything that only this process knows.
+/// Looks at a copy of the files made when an acknowledgement comes, without anything that only this process knows.
 #[test]
 fn what_is_acknowledged_stands_in_the_files() {
     for (durability, expected) in

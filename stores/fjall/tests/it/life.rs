@@ -300,7 +300,7 @@ fn it_tells_the_size_of_its_cache() {
     }
 }
 
-/// Its tables' directory goes while it runs, as when a disk turns read-only: what is written can be no table.
+/// The directory of tables goes while the database runs, as when a disk turns read-only: what is written can be no table.
 #[test]
 fn where_nothing_can_be_flushed_whoever_waits_for_it_is_told_at_once() {
     for settle in [false, true] {

@@ -1,4 +1,4 @@
-//! Servers that are somebody's.
+//! Attached servers.
 
 use std::net::TcpListener;
 
@@ -128,7 +128,7 @@ fn what_writes_is_refused_where_nobody_says_how_durable_it_is() {
     assert_eq!(store.sessions(1, Durability::Durable).err().unwrap().kind, StoreErrorKind::Usage);
     store.sessions(1, Durability::Buffered).unwrap();
     store.close().unwrap();
-    // Nobody answers where it was.
+    // The server is gone.
     server.kill();
     let error = open(&server.anonymous(), None, "ask").err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
@@ -184,6 +184,6 @@ fn the_base_is_asked_for_where_the_url_has_none() {
         let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
     });
     let error = open(&format!("ldap://127.0.0.1:{port}"), None, "ask").err().unwrap();
-    assert!(error.to_string().contains("no LDAP"), "{error}");
+    assert!(error.to_string().contains("not LDAP"), "{error}");
     speaker.join().unwrap();
 }

@@ -35,12 +35,12 @@ fn free_port() -> u16 {
 }
 
 impl Server {
-    /// One whose directory has only its base, with these lines in its slapd.conf before the databases.
+    /// Starts a server whose directory has only its base, with these lines in its slapd.conf before the databases.
     pub fn start(lines: &str) -> Server {
         Self::prepared(|_| lines.to_owned(), "")
     }
 
-    /// The same with lines that `prepare` makes, which is told the server's directory, and others for the database.
+    /// Starts a server with lines that `prepare` makes from the server's directory, and `database` for its database.
     pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
         let program = SLAPD.find().expect("slapd (or run `cargo xtask test`)");
         let dir = tempfile::Builder::new()
@@ -78,12 +78,12 @@ impl Server {
         server
     }
 
-    /// One that writes to nobody but `lines`' taste, whose password is in no URL.
+    /// URL of the administrator, without the password.
     pub fn url(&self) -> String {
         format!("ldap://{ADMIN}@127.0.0.1:{}/{BASE}", self.port)
     }
 
-    /// The same without a user.
+    /// URL without a user.
     pub fn anonymous(&self) -> String {
         format!("ldap://127.0.0.1:{}/{BASE}", self.port)
     }
@@ -168,7 +168,7 @@ pub fn kinds() -> Vec<OpKind> {
     ]
 }
 
-/// What a session said of one operation: its outcome, rows, first row, the code and the message.
+/// Reply to an operation: its outcome, rows, first row, the code and the message.
 pub type Said = (u32, Outcome, u64, Vec<String>, String, String);
 
 /// Keeps what a session says.

@@ -1,4 +1,4 @@
-//! What no directory server sends.
+//! Replies that no directory server sends.
 
 use plimsoll_core::{Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
 use proptest::prelude::*;
@@ -19,16 +19,16 @@ fn fed(ops: &[u16], bytes: &[u8]) -> (WireState, Kept) {
 #[test]
 fn what_is_no_answer_ends_the_connection_and_leaves_everything_open() {
     for (bytes, words) in [
-        (b"HTTP/1.1 400 Bad Request".to_vec(), "no LDAP"),
-        (b"\x30\x80\x02\x01\x01".to_vec(), "no LDAP"),
-        (b"\x30\x05\x04\x01\x01\x65\0".to_vec(), "no LDAP"),
-        (b"\x30\x07\x02\x05\x01\x01\x01\x01\x01".to_vec(), "no LDAP"),
-        (b"\x30\x05\x02\x01\x01\x65\x7f".to_vec(), "no LDAP"),
-        (b"\x30\x05\x02\x01\x01\x65\0".to_vec(), "no LDAP"),
-        (result(9, 0x65, 0), "nobody asked"),
-        (entry(9), "nobody asked"),
-        (result(1, 0x6b, 0), "no answer to it"),
-        (entry(2), "nobody asked for"),
+        (b"HTTP/1.1 400 Bad Request".to_vec(), "not LDAP"),
+        (b"\x30\x80\x02\x01\x01".to_vec(), "not LDAP"),
+        (b"\x30\x05\x04\x01\x01\x65\0".to_vec(), "not LDAP"),
+        (b"\x30\x07\x02\x05\x01\x01\x01\x01\x01".to_vec(), "not LDAP"),
+        (b"\x30\x05\x02\x01\x01\x65\x7f".to_vec(), "not LDAP"),
+        (b"\x30\x05\x02\x01\x01\x65\0".to_vec(), "not LDAP"),
+        (result(9, 0x65, 0), "without a request"),
+        (entry(9), "without a request"),
+        (result(1, 0x6b, 0), "to another operation type"),
+        (entry(2), "unexpected entry"),
     ] {
         let (state, kept) = fed(&[LOOK, COMPARE], &bytes);
         let WireState::Failed(error) = state else { panic!("{bytes:?} was taken") };

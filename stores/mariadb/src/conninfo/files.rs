@@ -9,7 +9,7 @@ use super::PARAMETERS;
 /// Groups of options that are meant for every client.
 const GROUPS: [&str; 3] = ["client", "client-server", "client-mariadb"];
 
-/// What an option file says that is understood here; nothing when there is none. A file that everybody may write to
+/// Returns the known options of a file; none without the file. A file that everybody may write to
 /// is not used, as by the servers' own clients: then the reason.
 pub(super) fn options(file: &Path) -> Result<Vec<(&'static str, String)>, String> {
     let Ok(metadata) = fs::metadata(file) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Where to connect and as whom: a URL, the option file `~/.my.cnf`, and the environment, in the order of MySQL's and
+//! Connection parameters: a URL, the option file `~/.my.cnf`, and the environment, in the order of MySQL's and
 //! MariaDB's own clients.
 //!
 //! A parameter is taken from the URL, else from the groups `[client]` and `[client-mariadb]` of the option file, else
@@ -38,19 +38,19 @@ const PARAMETERS: [(&str, Option<&str>); 12] = [
 const PORT: u16 = 3306;
 const PROGRAM_NAME: &str = "plimsoll";
 
-/// Where servers put their sockets: Debian and its kin, Red Hat and its kin, MySQL's own default.
+/// Paths of sockets: Debian and its kin, Red Hat and its kin, MySQL's own default.
 const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 
 /// A server, and how to log in.
 #[derive(Debug, Clone)]
 pub struct ConnInfo {
-    /// Where it listens.
+    /// Address where the server listens.
     pub address: Address,
     /// As whom, and to which database.
     pub login: Login,
     /// Further hosts of the URL, whose logins differ in their place only.
     pub others: Vec<(Address, Login)>,
-    /// How long connecting and logging in may take.
+    /// Longest time of connecting and logging in.
     pub connect_timeout: Option<Duration>,
 }
 
@@ -145,7 +145,7 @@ fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, St
     })
 }
 
-/// How the connection is encrypted: `ssl-mode`, with the words of MySQL's clients. PREFERRED, the default, leaves a
+/// Returns the encryption of the connection: `ssl-mode`, with the words of MySQL's clients. PREFERRED, the default, leaves a
 /// Unix socket as it is, as they do.
 fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<Encryption>, StoreError> {
     let mode = parameters.remove("ssl-mode").unwrap_or_else(|| "PREFERRED".to_owned()).to_ascii_uppercase();

@@ -1,5 +1,5 @@
-//! Who we are, and how we prove it: mysql_native_password, caching_sha2_password, MariaDB's client_ed25519, and whatever
-//! asks for nothing (the socket's own user).
+//! Authentication: mysql_native_password, caching_sha2_password, MariaDB's client_ed25519, and plugins without a
+//! question (the socket's own user).
 //!
 //! What was not encrypted on its way could be read, and a server could be anybody: a password goes in clear only over
 //! what cannot be listened to (a Unix socket, TLS), and never to a server that asks for it in clear.
@@ -17,10 +17,10 @@ const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING_SHA2: &[u8] = b"caching_sha2_password";
 const ED25519: &[u8] = b"client_ed25519";
 
-/// How a session encrypts what it says, where the server can.
+/// Encryption of a session, if the server supports it.
 #[derive(Debug, Clone)]
 pub struct Encryption {
-    /// What is checked and shown.
+    /// Client's side of TLS: its checks and its certificate.
     pub client: TlsClient,
     /// The name that the server's certificate is to be for.
     pub host: String,
@@ -41,11 +41,11 @@ pub struct Login {
     pub no_password_because: Option<String>,
     /// Shown in the server's `performance_schema.session_connect_attrs`.
     pub program_name: String,
-    /// Nobody can listen on the way: a Unix socket.
+    /// True if no other machine can listen on the way: a Unix socket.
     pub private_way: bool,
-    /// How the way is made so; `None` when it is not to be.
+    /// Encryption of the way; `None` for none.
     pub encryption: Option<Encryption>,
-    /// Where the server is, for messages; without credentials.
+    /// Server's URL for messages, without credentials.
     pub place: String,
 }
 
@@ -111,18 +111,18 @@ fn caching_sha2_proof(password: &[u8], nonce: &[u8]) -> [u8; 32] {
     std::array::from_fn(|place| once[place] ^ mask[place])
 }
 
-/// How far authentication has come.
+/// State of authentication.
 #[derive(Debug)]
 pub(crate) struct Auth {
     method: Method,
     nonce: Vec<u8>,
     /// The server's RSA key was asked for.
     key_asked: bool,
-    /// Nobody can listen.
+    /// True if no other machine can listen.
     private_way: bool,
 }
 
-/// What the server's word asks of us.
+/// Client's reaction to a message of the server.
 pub(crate) enum Reply {
     /// A packet with these bytes.
     Send(Vec<u8>),
@@ -257,7 +257,7 @@ pub(crate) fn refusal(error: &ServerError<'_>, login: &Login) -> StoreError {
             (K::Store, format!("{place} takes no more connections"), "Use fewer clients, or raise max_connections.")
         }
         1129 | 1130 => {
-            (K::Authentication, format!("{place} lets nobody in from this host"), "Make a user for this host.")
+            (K::Authentication, format!("{place} accepts no user from this host"), "Make a user for this host.")
         }
         1053 => (K::Unreachable, format!("{place} does not take connections now"), "Wait until it has started."),
         _ if wants_tls(error) => (

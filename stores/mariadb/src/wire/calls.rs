@@ -1,4 +1,4 @@
-//! What an operation sends: one statement or several, or a text; and a session that is asked call by call.
+//! Bytes of an operation: a statement or several, or a text; and a session that is asked call by call.
 
 use plimsoll_core::tables::Shape;
 use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values, WireState};
@@ -63,7 +63,7 @@ impl MySession {
             Shape::Bounds => prepared.shape.statement(op.params),
             Shape::Repeated(width) => return self.start_records(ticket, kind, width, op.params, out),
             Shape::Text => {
-                // What is no text is an empty statement, which the server refuses.
+                // A value of another type is an empty statement, which the server refuses.
                 let text = if let Value::Text(text) = op.params.get(0) { text.as_bytes() } else { &[] };
                 return self.command(ticket, What::Statement(kind, 0), COM_QUERY, text, out);
             }

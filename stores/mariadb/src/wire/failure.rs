@@ -1,4 +1,4 @@
-//! What errors, and answers that are none, make of the operation and of the connection.
+//! Effects of errors and of malformed replies on the operation and the connection.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ impl MySession {
         Ok(())
     }
 
-    /// What an error makes of the connection that ends it, or comes while nothing was asked.
+    /// Returns the error of a connection that an error ended, or that had one outside of operations.
     #[cold]
     pub(super) fn ended(&self, payload: &[u8]) -> StoreError {
         let place = &self.login.place;
@@ -55,7 +55,7 @@ impl MySession {
         StoreError::answer_too_large(&self.login.place, Some(bytes as u64), self.answer_max)
     }
 
-    /// What arrived does not look like this protocol.
+    /// Returns the error for bytes that are not this protocol.
     #[cold]
     pub(super) fn implausible(&self, bytes: &[u8]) -> StoreError {
         broken(format!("{} answered what no MariaDB or MySQL server answers", self.login.place))

@@ -1,4 +1,4 @@
-//! One connection to MariaDB or MySQL as a protocol without I/O: the client/server protocol with handshake v10,
+//! Connection to MariaDB or MySQL as a protocol without I/O: the client/server protocol with handshake v10,
 //! prepared statements in the binary format for operations, and text for what cannot be prepared.
 //!
 //! | module | part |

@@ -10,7 +10,7 @@ use super::packet::{
 use super::session::MySession;
 use super::value::Code;
 
-/// What a client and a server can ("Capabilities Flags").
+/// Capabilities of a client and a server ("Capabilities Flags").
 const MYSQL: u32 = 1;
 const FOUND_ROWS: u32 = 1 << 1;
 const LONG_FLAG: u32 = 1 << 2;
@@ -29,11 +29,11 @@ const DEPRECATE_EOF: u32 = 1 << 24;
 /// MariaDB's own, which stand in a field of their own: definitions of columns are left out when they are known.
 const CACHE_METADATA: u32 = 1 << 4;
 
-/// What a server must be able to: MariaDB 10.2, MySQL 5.6.
+/// Capabilities that a server must have: MariaDB 10.2, MySQL 5.6.
 const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH;
 
-/// What is asked for where it is there. Rows that an UPDATE matched count, also where they stay as they were: without
-/// that an update of a record that is there could not be told from one that is not.
+/// Capabilities that are used if the server has them. Rows that an UPDATE matched count, also if they
+/// stay as they were: without that an update of a record that is there could not be told from one that is not.
 const WANTED: u32 = FOUND_ROWS
     | LONG_FLAG
     | TRANSACTIONS
@@ -49,11 +49,11 @@ const UTF8MB4: u8 = 45;
 /// "This command is not supported in the prepared statement protocol yet".
 const UNSUPPORTED_PS: u16 = 1295;
 
-/// Behind the statements that are prepared: a session that only reads does not prepare one that writes, and workloads have some that
-/// nobody asks.
+/// Behind the statements that are prepared: a session that only reads does not prepare one that writes, and workloads have some
+/// that no operation uses.
 pub(crate) const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 
-/// What the session waits for.
+/// Message that the session waits for.
 #[derive(Default)]
 pub(super) enum ConnectionPhase {
     /// [`plimsoll_core::WireSession::open`].
@@ -61,7 +61,7 @@ pub(super) enum ConnectionPhase {
     Closed,
     /// The server's greeting.
     Greeting,
-    /// The same, to fail with this: kinds that cannot be put into SQL.
+    /// Message before the failure with this error: operation types that cannot be put into SQL.
     Refused(StoreError),
     /// The server's word on our login.
     Authenticating(Auth),
@@ -335,7 +335,7 @@ pub(crate) fn kind_of_number(number: u16, state: &[u8]) -> StoreErrorKind {
     }
 }
 
-/// What a server says first.
+/// First message of a server.
 struct Greeting<'a> {
     version: &'a [u8],
     capabilities: u32,

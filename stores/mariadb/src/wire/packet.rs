@@ -144,7 +144,7 @@ pub(crate) fn read_text<'a>(reader: &mut Reader<'a>) -> &'a [u8] {
     reader.cstr().unwrap_or_else(|| std::mem::take(&mut reader.0))
 }
 
-/// What ends an answer, or is one (OK_Packet).
+/// End of a reply, or a whole reply (OK_Packet).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
     /// Rows touched: those that matched, since that was asked for at login.
@@ -163,7 +163,7 @@ impl Completion {
         Some(Completion { affected_rows, status: u16::from_le_bytes(reader.array()?) })
     }
 
-    /// The same for the EOF_Packet that ends rows where it was not agreed to leave it out.
+    /// Parses the EOF_Packet that ends rows if both sides did not agree to leave it out.
     pub(crate) fn parse_eof(payload: &[u8]) -> Option<Completion> {
         match payload {
             [0xfe, _, _, low, high] => Some(Completion { affected_rows: 0, status: u16::from_le_bytes([*low, *high]) }),
@@ -172,14 +172,14 @@ impl Completion {
     }
 }
 
-/// What an ERR_Packet says.
+/// Fields of an ERR_Packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerError<'a> {
     /// The server's number.
     pub(crate) number: u16,
     /// SQLSTATE; empty before a client has said that it understands it.
     pub(crate) state: &'a [u8],
-    /// Its words.
+    /// Message of the error.
     pub(crate) message: &'a [u8],
 }
 

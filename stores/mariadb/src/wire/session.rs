@@ -37,15 +37,15 @@ pub(super) enum What {
     Simple,
 }
 
-/// What the next message of an answer is.
+/// Part of a reply that the next message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Expect {
-    /// Its beginning.
+    /// Beginning of the reply.
     #[default]
     Answer,
     /// A column's definition; this many are left, and this many there are.
     Column(usize, usize),
-    /// What ends the definitions, of a server that says so.
+    /// End of the definitions, of a server that sends it.
     ColumnsEnd,
     /// A row, or the end of rows.
     Row,
@@ -78,7 +78,7 @@ pub struct MySession {
     pub(super) tls: Option<Box<Tls>>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) expect: Expect,
-    /// Bytes of a row nobody wants that have not arrived yet, and whether that row goes on in the next packet.
+    /// Bytes of a skipped row that have not arrived yet, and whether that row continues in the next packet.
     skip_bytes: usize,
     skips_on: bool,
     /// A message of several packets.
@@ -103,13 +103,13 @@ impl MySession {
         Self { login, layout, settings, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
-    /// The same, in which the server refuses what changes tables.
+    /// Makes the server refuse statements that change tables.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
     }
 
-    /// The same, over the servers at these addresses, of which the one at `first` is asked first and the next when that is lost.
+    /// Makes a session over the servers at these addresses. The one at `first` is asked first, and the next when it is lost.
     #[must_use]
     pub fn in_turn(self, servers: Arc<[Address]>, first: usize) -> Self {
         Self { turns: Some((servers, first)), ..self }
@@ -131,7 +131,7 @@ impl MySession {
         self.number = number;
     }
 
-    /// One message. An error ends the connection.
+    /// Handles a message. An error ends the connection.
     #[inline]
     fn take(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         match self.phase {

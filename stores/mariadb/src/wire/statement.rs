@@ -11,14 +11,14 @@ use crate::sql::Text;
 /// values.
 #[derive(Debug, Default)]
 pub(crate) struct Statement {
-    /// Its text, and which parameter stands at each `?`.
+    /// Text, and the parameter of each `?`.
     pub(crate) text: Text,
     /// Room for the header, and the command up to the types of the parameters; or, for what cannot be prepared, the
     /// whole command.
     execute: Vec<u8>,
     /// Goes as text each time, and its rows come in the text format.
     pub(crate) plain: bool,
-    /// Where in `execute` the bits of null parameters begin, and their types.
+    /// Position in `execute` of the bits of null parameters, and of the types.
     nulls_at: usize,
     types_at: usize,
     /// Of each `?`, as `execute` says.
@@ -75,9 +75,9 @@ impl Statement {
 /// An operation kind, prepared.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// Its name in messages.
+    /// Name in messages.
     pub(crate) name: String,
-    /// How its statements are used.
+    /// Use of its statements.
     pub(crate) shape: Shape,
     /// See [`Compiled`].
     pub(crate) empty_is_not_found: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Prepared {
     pub(crate) keep_answer: bool,
     /// Types of its parameters.
     params: Vec<ValueType>,
-    /// Its statements; those of one kind have the same columns.
+    /// Statements, all with the same columns.
     pub(crate) statements: Vec<Statement>,
 }
 

@@ -76,7 +76,7 @@ fn encode_timestamp(us: i64, out: &mut Vec<u8>) -> u8 {
     DATETIME
 }
 
-/// How a column's value is read.
+/// Encoding of a column's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// `TINYINT(1)`, which is what BOOLEAN stands for: a bool if it is 0 or 1.

@@ -155,7 +155,7 @@ fn a_server_of_another_protocol_is_told_from_mariadb() {
     }
 }
 
-/// What a server and the list of processes can show of a login.
+/// A login leaves no password with the server and the list of processes.
 #[test]
 fn a_password_is_in_no_process_list_and_no_setting() {
     let server = Server::start();

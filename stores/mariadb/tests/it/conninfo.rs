@@ -1,4 +1,4 @@
-//! Where a URL leads, with the option file and the environment.
+//! Connection parameters of a URL, the option file and the environment.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};

@@ -23,7 +23,7 @@ struct Shared {
     port: u16,
 }
 
-/// It listens on TCP too, and is removed when this process has ended.
+/// Server of all tests, which listens on TCP too and is removed when this process has ended.
 fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -86,12 +86,12 @@ impl Server {
     }
 }
 
-/// Where a server of ours listens.
+/// Returns the address of a private server.
 pub fn address(mariadb: &Cluster) -> Address {
     MariadbRecipe::default().address(&mariadb.first())
 }
 
-/// A connection of whoever it is.
+/// Connects with this login.
 pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
     let private_way = matches!(address, Address::Unix(_));
     connect(address, Arc::new(Login { private_way, ..login }), Arc::default(), &[], &[], TIMEOUT)

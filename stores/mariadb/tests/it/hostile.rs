@@ -1,4 +1,4 @@
-//! What arrives in pieces is the same as what arrives whole, and nothing that arrives can hurt.
+//! Bytes in pieces have the effect of the whole, and no bytes can hurt.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::fixture::{Server, TIMEOUT, create, layout, login, sql, values};
 use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN};
 
-/// What each ticket came to, as text.
+/// Outcome of each ticket as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen(BTreeMap<u32, String>);
 
@@ -67,7 +67,7 @@ fn operations() -> Vec<(u16, ValueBuf)> {
     ]
 }
 
-/// What a server sent before the first operation, and in answer to each.
+/// Bytes that a server sent before the first operation, and in reply to each.
 #[derive(Default)]
 struct Recorded {
     opening: Vec<u8>,

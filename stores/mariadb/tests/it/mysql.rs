@@ -23,7 +23,7 @@ struct Mysql {
     dir: tempfile::TempDir,
 }
 
-/// Where `cargo xtask mysql` puts it.
+/// Directory where `cargo xtask mysql` puts it.
 fn fetched() -> PathBuf {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/servers/mysql-5.6/package/server");
     place.canonicalize().expect("MySQL 5.6 is fetched by `cargo xtask mysql`")

@@ -118,7 +118,7 @@ fn a_setting_it_refuses_is_an_error_in_its_own_words_and_its_log_is_kept() {
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1, "only the log stays");
 }
 
-/// Where the process that owns a server for another test finds its base.
+/// Variable with the base of the process that owns a server for another test.
 const OWNER_BASE: &str = "PLIMSOLL_MARIADB_OWNER_BASE";
 
 /// A test of its own, and, started again by the next one, the process that is killed.

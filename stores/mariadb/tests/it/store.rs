@@ -292,7 +292,7 @@ fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take
     for text in ["CREATE DATABASE theirs", "CREATE TABLE theirs.t (a INT)", "INSERT INTO theirs.t VALUES (1)"] {
         writer.simple(text).expect("made");
     }
-    // What somebody may still read is not purged.
+    // Versions that a transaction may still read are not purged.
     reader.simple("START TRANSACTION WITH CONSISTENT SNAPSHOT").expect("a transaction");
     writer.simple("UPDATE theirs.t SET a = 2").expect("updated");
     let began = Instant::now();

@@ -148,7 +148,7 @@ impl Done for Nobody {
     fn push(&mut self, _: Ticket, _: Outcome, _: &plimsoll_core::Answer) {}
 }
 
-/// Somebody between us and the server who puts words of his own behind its greeting.
+/// A machine in between adds bytes of its own behind the server's greeting.
 #[test]
 fn nothing_is_taken_in_clear_after_tls_was_agreed_on() {
     let server = encrypted();

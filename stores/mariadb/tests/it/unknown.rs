@@ -1,4 +1,4 @@
-//! What is not answered is unknown.
+//! Operations without a reply are unknown.
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind};
 use plimsoll_endpoint::Connected as _;

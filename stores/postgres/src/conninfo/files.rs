@@ -8,7 +8,7 @@ use plimsoll_core::StoreError;
 
 use super::{Environment, parameter, usage};
 
-/// Where Debian and PostgreSQL itself keep the system's service file.
+/// Paths of the system's service file of Debian and PostgreSQL.
 const SYSTEM_SERVICE_FILES: [&str; 2] = ["/etc/postgresql-common/pg_service.conf", "/etc/pg_service.conf"];
 
 /// The parameters of a service, from the first file that has it.

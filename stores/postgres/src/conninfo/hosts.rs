@@ -9,11 +9,11 @@ use super::{Parameters, SOCKET_DIRS};
 
 const PORT: u16 = 5432;
 
-/// One host.
+/// Host of a URL.
 pub(super) struct Place {
-    /// Its name, its address, or a directory with its socket.
+    /// Name, address, or directory with the server's socket.
     pub(super) host: String,
-    /// Its address, where that need not be looked up.
+    /// Address, if no look-up is needed.
     address: Option<String>,
     pub(super) port: u16,
 }

@@ -1,4 +1,4 @@
-//! Where to connect and as whom: a URL or a key=value string, a service file, the environment and a password file,
+//! Connection parameters: a URL or a key=value string, a service file, the environment and a password file,
 //! in libpq's order.
 //!
 //! A parameter is taken from the URL, else from the service (`service=` or `PGSERVICE`), else from its
@@ -26,7 +26,7 @@ use crate::wire::{Binding, Login, Password, TlsEnd};
 
 const APPLICATION_NAME: &str = "plimsoll";
 
-/// Where servers put their sockets: Debian and Red Hat, then PostgreSQL's own default.
+/// Directories of sockets: Debian's and Red Hat's, then PostgreSQL's own default.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// The servers to try, in order, and how to log in.
@@ -38,14 +38,14 @@ pub struct ConnInfo {
     pub wanted: Wanted,
     /// Sessions are spread over all of those: libpq's `load_balance_hosts=random`.
     pub balanced: bool,
-    /// How long connecting to one of them and logging in may take.
+    /// Longest time of connecting to a host and logging in.
     pub connect_timeout: Option<Duration>,
 }
 
 /// A server that may be there, and how to log in.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Where it listens.
+    /// Address where the server listens.
     pub address: Address,
     /// As whom, and to which database.
     pub login: Login,
@@ -53,17 +53,17 @@ pub struct Host {
     pub attempts: Vec<Option<TlsEnd>>,
 }
 
-/// What kind of server is wanted: libpq's `target_session_attrs`.
+/// Role of the wanted server: libpq's `target_session_attrs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
     /// Any.
     #[default]
     Any,
-    /// One whose sessions may write.
+    /// Server whose sessions may write.
     ReadWrite,
-    /// One whose sessions may only read.
+    /// Server whose sessions may only read.
     ReadOnly,
-    /// One that is no standby.
+    /// Server that is no standby.
     Primary,
     /// A standby.
     Standby,
@@ -164,7 +164,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     Ok(ConnInfo { hosts, wanted, balanced, connect_timeout })
 }
 
-/// Where passwords are from.
+/// Sources of passwords.
 struct Passwords {
     known: Option<String>,
     file: Option<PathBuf>,
@@ -186,7 +186,7 @@ impl Passwords {
     }
 }
 
-/// What the parameter's word stands for; the first of `words` when it is not said.
+/// Returns the value of the parameter's word; the first of `words` without the parameter.
 fn one_of<T: Copy>(parameters: &Parameters, name: &str, words: &[(&'static str, T)]) -> Result<T, StoreError> {
     let given = parameters.get(name).map_or(words[0].0, String::as_str);
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {

@@ -29,11 +29,11 @@ const MODES: [(&str, Mode); 6] = [
     ("verify-full", Mode::VerifyFull),
 ];
 
-/// What a URL says about encryption, for all its hosts.
+/// Encryption parameters of a URL, for all its hosts.
 pub(super) struct Settings {
     mode: Mode,
     direct: bool,
-    /// Whom to trust; nobody's certificate is checked without.
+    /// Trusted roots; without any, no certificate is checked.
     trusted: Option<Roots>,
     certificate: Option<ClientCertificate>,
 }
@@ -104,7 +104,7 @@ impl Settings {
         if let Some(own) = &self.certificate {
             check_key(&own.key)?;
         }
-        // As libpq: whoever has a root certificate has it checked.
+        // As libpq: with a root certificate, certificates are checked.
         let verify = match (self.mode, &self.trusted) {
             (Mode::VerifyFull, _) => Verify::Full,
             (_, None) => Verify::None,

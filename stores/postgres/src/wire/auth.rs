@@ -1,4 +1,4 @@
-//! Who we are, and how we prove it: trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
+//! Authentication: trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_endpoint::Password;
@@ -7,19 +7,19 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCR
 
 use super::message::{Reader, ServerError, broken, cstr, frame, unexpected};
 
-/// Whether a login is bound to the TLS connection it is made through, so that nobody in between can pass it on.
+/// Binding of a login to its TLS connection, which keeps a machine in between from passing it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Binding {
     /// Never.
     Disable,
-    /// Where both sides can.
+    /// If both sides support it.
     #[default]
     Prefer,
     /// Or not at all.
     Require,
 }
 
-/// What TLS there is under a login.
+/// TLS under a login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Channel {
     /// None.
@@ -36,7 +36,7 @@ pub struct Login {
     pub user: String,
     /// The database.
     pub database: String,
-    /// Its password, if one is known.
+    /// Password, if known.
     pub password: Option<Password>,
     /// Why none is known, where there is a reason: a password file that others may read, say.
     pub no_password_because: Option<String>,
@@ -44,13 +44,13 @@ pub struct Login {
     pub application_name: String,
     /// Command-line options for the server process (`-c name=value`), as in libpq's `options`.
     pub options: Option<String>,
-    /// Whether it is bound to its TLS connection.
+    /// Binding to the TLS connection.
     pub binding: Binding,
-    /// Where the server is, for messages; without credentials.
+    /// Server's URL for messages, without credentials.
     pub place: String,
 }
 
-/// How far authentication has come.
+/// State of authentication.
 pub(crate) enum Auth {
     /// Waits for what the server asks.
     Asked,
@@ -63,7 +63,7 @@ pub(crate) enum Auth {
 /// A SCRAM exchange.
 pub(crate) struct Exchange {
     scram: ScramSha256,
-    /// It is bound to the TLS connection.
+    /// True if the exchange is bound to the TLS connection.
     bound: bool,
     /// The server has proven that it knows the password too.
     proven: bool,
@@ -89,7 +89,7 @@ impl Auth {
                 }
                 *self = Auth::Done;
             }
-            // Whoever asks for a binding must not have the password in a form that can be passed on.
+            // A required binding forbids to send the password in a form that can be passed on.
             (3 | 5, Auth::Asked) if login.binding == Binding::Require => {
                 return Err(not_bound(login, "it asks for the password by a method without"));
             }
@@ -136,7 +136,7 @@ impl Exchange {
             plus |= name == SCRAM_SHA_256_PLUS.as_bytes();
         }
         // RFC 5802, section 6: a client that could bind says so when the server does not offer it, and the server
-        // refuses if somebody in between has taken the offer away.
+        // refuses if a machine in between has removed the offer.
         let (mechanism, binding) = match channel {
             Channel::Tls(Some(end_point)) if plus && login.binding != Binding::Disable => {
                 (SCRAM_SHA_256_PLUS, ChannelBinding::tls_server_end_point(end_point.clone()))

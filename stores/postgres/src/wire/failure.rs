@@ -1,4 +1,4 @@
-//! What errors, and answers that are none, make of operations and of the connection.
+//! Effects of errors and of malformed replies on operations and the connection.
 
 use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind};
 
@@ -16,7 +16,7 @@ impl PgSession {
         Ok(())
     }
 
-    /// What an error makes of the operation that is being answered.
+    /// Notes the error of the operation that is being answered.
     #[cold]
     pub(super) fn note_error(&mut self, body: &[u8]) -> Result<(), StoreError> {
         let error = ServerError::parse(body).ok_or_else(|| unexpected(b'E', "in an answer"))?;
@@ -27,7 +27,7 @@ impl PgSession {
         if error.ends_connection() { Err(self.ended(body)) } else { Ok(()) }
     }
 
-    /// What a FATAL error, or any while nothing was asked, makes of the connection.
+    /// Returns the error of a connection that ended with a FATAL error, or with any error outside of operations.
     #[cold]
     pub(super) fn ended(&self, body: &[u8]) -> StoreError {
         let place = &self.login.place;

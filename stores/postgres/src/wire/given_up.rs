@@ -1,11 +1,11 @@
-//! Operations that were given up and may still be at work on the server: what cancels them, until somebody does.
+//! Operations that were given up and may still be at work on the server, until they are cancelled.
 
 use std::sync::Mutex;
 
 /// Connections noted at most; beyond that the server is on its own.
 const NOTED_MAX: usize = 1_024;
 
-/// What a CancelRequest must show: the secret makes sure that nobody else's statement is meant, also when the
+/// Key of a CancelRequest. The secret makes sure that no other session's statement is cancelled, also if the
 /// process id has been given to another since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendKey {

@@ -13,12 +13,12 @@ use super::failure::leaves_transaction;
 use super::message::{SYNC, broken, unexpected};
 use super::session::{InFlight, PgSession, Transaction, What};
 
-/// What an operation that shares a Sync has of its own.
+/// State of an operation that shares a Sync.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joined {
-    /// Its bytes in [`Joint::sent`].
+    /// Bytes of the operation in [`Joint::sent`].
     bytes: u32,
-    /// What it came to, if its transaction holds.
+    /// Outcome of the operation if its transaction holds.
     outcome: Outcome,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Joined {
 pub(super) struct Joint {
     /// Of those at the front that are completed, in their order: their answers. Others are room.
     held: Vec<Answer>,
-    /// How many are completed.
+    /// Number of completed operations.
     held_count: usize,
     /// All that share the Sync are completed; it is still to be answered.
     complete: bool,
@@ -41,7 +41,7 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Where in the queue the operation is that the server answers next.
+    /// Returns the position in the queue of the operation that the server answers next.
     #[inline]
     pub fn position(&self) -> usize {
         self.held_count - usize::from(self.complete)
@@ -61,7 +61,7 @@ impl Joint {
         self.next();
     }
 
-    /// Those at the front have been answered.
+    /// Removes the operations at the front, which have been answered.
     fn next(&mut self) {
         self.held_count = 0;
         self.complete = false;
@@ -101,7 +101,7 @@ impl PgSession {
         self.joint.open = 0;
     }
 
-    /// One of them is completed, and holds when all are.
+    /// Completes one of the operations, which holds if all are completed.
     #[inline]
     pub(super) fn hold(&mut self, current: InFlight) -> Result<(), StoreError> {
         let position = self.joint.held_count;
@@ -123,7 +123,7 @@ impl PgSession {
         Ok(())
     }
 
-    /// One of them failed, or, when all are completed, their transaction did.
+    /// Fails one of the operations, or their transaction if all are completed.
     #[cold]
     pub(super) fn take_error_of_joined(&mut self, current: InFlight, body: &[u8]) -> Result<(), StoreError> {
         if self.skipping {

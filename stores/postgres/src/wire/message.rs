@@ -7,7 +7,7 @@
 use plimsoll_core::StoreError;
 pub(crate) use plimsoll_endpoint::Reader;
 
-/// Longest message taken from a server; a longer one is an answer that is no answer.
+/// Longest message taken from a server; a longer one is a malformed reply.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// Longest message before authentication is over: no real one is near it, and a server of some other
@@ -80,7 +80,7 @@ pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
     });
 }
 
-/// What an ErrorResponse says, as far as it is of use.
+/// Fields of an ErrorResponse that are of use.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ServerError<'a> {
     /// `ERROR`, `FATAL` or `PANIC`, never translated (servers before 9.6 send the translated one only).
@@ -91,7 +91,7 @@ pub(crate) struct ServerError<'a> {
     pub(crate) message: &'a [u8],
     /// More about it.
     pub(crate) detail: &'a [u8],
-    /// What the server advises.
+    /// Advice of the server.
     pub(crate) hint: &'a [u8],
     /// The function of the server that reported it: unlike the message, never translated.
     pub(crate) routine: &'a [u8],
@@ -167,7 +167,7 @@ pub(crate) fn broken(what: impl Into<String>) -> StoreError {
         .next("Make sure that a PostgreSQL server listens there and that nothing between changes its answers.")
 }
 
-/// What no PostgreSQL server at `place` would say, and how it began.
+/// Returns the error for bytes that are not PostgreSQL's, with their beginning.
 #[cold]
 pub(crate) fn stranger(place: &str, bytes: &[u8]) -> StoreError {
     let begin = bytes[..bytes.len().min(64)].escape_ascii();

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL as a protocol without I/O: frontend/backend protocol 3.0, its extended
+//! Connection to PostgreSQL as a protocol without I/O: frontend/backend protocol 3.0, its extended
 //! query part for operations.
 //!
 //! | module | part |

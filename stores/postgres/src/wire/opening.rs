@@ -8,11 +8,11 @@ use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexp
 use super::session::PgSession;
 use super::value::Format;
 
-/// What values as text look like, whatever the server or the role has set.
+/// Settings that fix the form of values as text, whatever the server or the role has set.
 const TEXT_SETTINGS: &str =
     "SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 3; ";
 
-/// What the session waits for.
+/// Message that the session waits for.
 #[derive(Default)]
 pub(super) enum ConnectionPhase {
     /// [`plimsoll_core::WireSession::open`].
@@ -20,7 +20,7 @@ pub(super) enum ConnectionPhase {
     Closed,
     /// The server's greeting.
     Greeting(Auth),
-    /// The same, to fail with this: kinds that cannot be put into SQL. An executor looks at the state when
+    /// The greeting, then failure with this error: operation types that cannot be put into SQL. An executor looks at the state when
     /// bytes arrive, so it must not fail before.
     Refused(StoreError),
     /// The answer to the settings of the session.

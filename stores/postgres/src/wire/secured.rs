@@ -19,7 +19,7 @@ pub struct TlsEnd {
     pub(crate) client: TlsClient,
     /// Name or address that the certificate must be for.
     pub(crate) host: Arc<str>,
-    /// It begins without asking (PostgreSQL 17 and later).
+    /// True if TLS begins without a request (PostgreSQL 17 and later).
     pub(crate) direct: bool,
     /// Without it there is no session. Otherwise a server that has none is spoken to in clear.
     pub required: bool,
@@ -39,10 +39,10 @@ pub(crate) fn around(tls: Option<&TlsEnd>, inner: PgSession, place: &str) -> Res
     TlsSession::upgraded(inner, tls.map(|tls| tls.client.clone()), host, place, upgrade)
 }
 
-/// How a server is asked for TLS.
+/// Request for TLS.
 #[derive(Debug)]
 pub struct SslRequest {
-    /// It is not.
+    /// True if TLS begins without a request.
     is_direct: bool,
     /// Without it there is no session.
     is_required: bool,
@@ -58,7 +58,7 @@ impl Upgrade<PgSession> for SslRequest {
         match bytes {
             [] => Ok(Answered::Nothing),
             b"S" => Ok(Answered::Yes),
-            // Somebody who cannot encrypt puts words into the server's mouth (CVE-2021-23222).
+            // A machine in between that cannot encrypt inserts bytes of its own (CVE-2021-23222).
             [b'S', ..] => Err(broken(format!("{place} agreed to TLS and sent plain bytes with it"))),
             [b'N', ..] if !self.is_required => Ok(Answered::No(1)),
             [b'N', ..] => {

@@ -24,7 +24,7 @@ const DEPTH_MAX: u32 = 256;
 /// The code of an operation that the server skipped because one before it in its pipeline failed.
 pub const PIPELINE_ABORTED: &str = "pipeline aborted";
 
-/// How statements are sent: pgbench's `-M`.
+/// Protocol of statements: pgbench's `-M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// Parsed once, when a session opens; then bound and executed by name.
@@ -36,20 +36,20 @@ pub enum Protocol {
     Simple,
 }
 
-/// Where a session's transaction stands, as the server said last.
+/// State of a session's transaction by the server's last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Transaction {
     /// There is none.
     #[default]
     None,
-    /// One is open.
+    /// A transaction is open.
     Open,
-    /// One is open and has failed: the server takes nothing but its end.
+    /// A transaction is open and has failed: the server takes nothing but its end.
     Failed,
 }
 
 impl Transaction {
-    /// What ReadyForQuery says.
+    /// Parses a ReadyForQuery.
     pub(super) fn of(body: &[u8]) -> Transaction {
         match body {
             b"I" => Transaction::None,
@@ -68,7 +68,7 @@ pub(super) struct InFlight {
     pub(super) commands: u32,
     /// A Sync follows it. An operation ends with it, and so with ReadyForQuery; without, with its last statement.
     pub(super) synced: bool,
-    /// It shares its Sync with others that it has nothing to do with.
+    /// State of an operation that shares its Sync with operations of other clients.
     pub(super) joined: Option<Joined>,
 }
 
@@ -97,18 +97,18 @@ pub struct PgSession {
     layout: Arc<Layout>,
     /// `SET` statements sent once before anything is prepared.
     pub(super) settings: String,
-    /// How statements are sent.
+    /// Protocol of statements.
     pub(crate) protocol: Protocol,
     /// Some kinds are parsed when they are executed.
     parses_again: bool,
     pub(super) state: WireState,
     pub(super) phase: ConnectionPhase,
-    /// What TLS there is under it: known before the server's first message is fed.
+    /// TLS under the session: known before the server's first message is fed.
     pub(super) channel: Channel,
     pub(super) kinds: Vec<Prepared>,
-    /// What cancels an operation on this connection.
+    /// Key that cancels an operation on this connection.
     pub(super) key: Option<BackendKey>,
-    /// Notes what was still in flight when a connection was given up, so that somebody can cancel it.
+    /// List of operations in flight when a connection was given up, to be cancelled.
     pub(crate) given_up: Option<Arc<GivenUp>>,
     pub(super) queue: VecDeque<InFlight>,
     /// Operations that share a Sync.
@@ -116,7 +116,7 @@ pub struct PgSession {
     pub(super) transaction: Transaction,
     /// An operation of this pipeline has failed; the server skips the others up to the Sync.
     pub(super) skipping: bool,
-    /// Bytes of a row nobody wants that have not arrived yet.
+    /// Bytes of a skipped row that have not arrived yet.
     skip_bytes: usize,
     /// Of the operation that is being answered: its rows and errors, outcome and completed statements.
     pub(super) answer: Answer,
@@ -136,7 +136,7 @@ impl PgSession {
         Self { login, layout, settings: settings.into(), answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
-    /// One message. An error ends the connection.
+    /// Handles a message. An error ends the connection.
     #[inline]
     fn take(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
         match self.phase {

@@ -16,20 +16,20 @@ const DESCRIBE_PORTAL: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
 /// fills in the values.
 #[derive(Debug, Default)]
 pub(crate) struct Statement {
-    /// Its name on the server; empty when it is parsed each time.
+    /// Name on the server; empty if the statement is parsed each time.
     pub(crate) name: String,
-    /// Its text.
+    /// Text of the statement.
     pub(crate) text: String,
     /// Parse, where it is parsed each time; then Bind up to the number of parameters, all formats binary.
     head: Vec<u8>,
-    /// Where in `head` the length of Bind is.
+    /// Position in `head` of the length of Bind.
     length_at: usize,
-    /// Where in `head` the parameters' formats begin.
+    /// Position in `head` of the parameters' formats.
     formats_at: usize,
     params: Vec<Code>,
     /// The end of Bind: the formats of the columns.
     column_formats: Vec<u8>,
-    /// It is parsed each time, and then described too, as libpq does.
+    /// True if the statement is parsed each time, and then described too, as libpq does.
     parsed_each_time: bool,
     columns: Vec<Code>,
 }
@@ -119,7 +119,7 @@ pub(crate) fn decode_row(body: &[u8], columns: &[Code], values: &mut ValueBuf) -
     decode_row_with(body, columns, values, decode)
 }
 
-/// The same of a row whose values are text.
+/// Reads a row whose values are text.
 #[inline(never)]
 pub(crate) fn decode_text_row(body: &[u8], columns: &[Code], values: &mut ValueBuf) -> bool {
     decode_row_with(body, columns, values, text_value::decode)
@@ -157,27 +157,27 @@ fn extend_u16(out: &mut Vec<u8>, value: u16) {
 /// An operation kind, prepared.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// Its name in messages.
+    /// Name in messages.
     pub(crate) name: String,
     shape: Shape,
     /// See [`Compiled`].
     pub(crate) empty_is_not_found: bool,
     /// See [`OpKind::keep_answer`].
     pub(crate) keep_answer: bool,
-    /// It may share a Sync with operations of other clients.
+    /// True if it may share a Sync with operations of other clients.
     pub(crate) joins: bool,
-    /// It is a step of another, and may leave a transaction open for the next one.
+    /// True for a step of another operation type, which may leave a transaction open for the next step.
     pub(crate) is_step: bool,
-    /// How many statements it has is known. A user's text that is sent as it is may hold any number.
+    /// True if its number of statements is known. A user's text that is sent as it is may hold any number.
     pub(crate) counts_commands: bool,
-    /// How its rows come.
+    /// Format of its rows.
     pub(crate) format: Format,
     protocol: Protocol,
     /// Number of declared parameters.
     param_count: usize,
-    /// Its statements; those of one kind have the same columns. None with [`Protocol::Simple`].
+    /// Statements, all with the same columns. None with [`Protocol::Simple`].
     pub(crate) statements: Vec<Statement>,
-    /// The same as text. None but with [`Protocol::Simple`].
+    /// Statements as text. None but with [`Protocol::Simple`].
     texts: Vec<Text>,
 }
 
@@ -268,7 +268,7 @@ impl Prepared {
         self.each(params, |which, params| self.statements[which].execute(params, out))
     }
 
-    /// The same as text.
+    /// Executes the statements as text.
     fn execute_text(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
         if self.protocol == Protocol::Simple {
             return self.query(params, out);
@@ -282,7 +282,7 @@ impl Prepared {
         1
     }
 
-    /// One Query: several statements in it are one implicit transaction too.
+    /// Sends a Query: several statements in it are one implicit transaction too.
     fn query(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
         let mut count = 1;
         frame(out, b'Q', |out| {

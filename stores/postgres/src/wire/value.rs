@@ -9,7 +9,7 @@ use plimsoll_core::{Utc, Value, ValueBuf};
 
 use super::message::patch_length;
 
-/// How a column's value stands in a row.
+/// Format of a column's values in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// As the server keeps it, for the types of [`Code`]; others as text.

@@ -1,4 +1,4 @@
-//! What every store is held to.
+//! Conformance suite.
 
 use plimsoll_store_postgres::kind;
 

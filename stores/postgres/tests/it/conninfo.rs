@@ -1,4 +1,4 @@
-//! Where a URL leads, with the environment and the files that libpq knows.
+//! Connection parameters of a URL, the environment and the files of libpq.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -24,7 +24,7 @@ fn found(url: &str, vars: &[(&str, &str)]) -> Host {
     host
 }
 
-/// Which password would be sent: it is shown to nobody, so a server that wants one has to be asked.
+/// Checks the password that would be sent: no interface shows it, so a server that wants one has to be asked.
 fn password_is(info: &Host, expected: &str) -> bool {
     let mut out = Vec::new();
     let login = std::sync::Arc::new(info.login.clone());

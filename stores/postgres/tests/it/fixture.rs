@@ -30,7 +30,7 @@ struct Alone {
     port: u16,
 }
 
-/// It is removed when this process has ended.
+/// Server of all tests, which is removed when this process has ended.
 fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -85,7 +85,7 @@ impl Server {
         Self::start_with_files(hba, &[], &[])
     }
 
-    /// The same with these files in its data directory, which only it can read, and these settings.
+    /// Starts a server with these files in its data directory, which only it can read, and these settings.
     pub fn start_with_files(hba: &str, files: &[(&str, String)], settings: &[&str]) -> Server {
         let dir = tempfile::Builder::new()
             .prefix(&format!("postgres-test-{}-", std::process::id()))
@@ -185,7 +185,7 @@ impl Drop for Alone {
     }
 }
 
-/// A connection of whoever it is.
+/// Connects with this login.
 pub fn open_login(address: &Address, login: Login) -> Result<Connection, StoreError> {
     Endpoint::plain(address.clone(), login).open(Arc::default(), "", &[], TIMEOUT)
 }

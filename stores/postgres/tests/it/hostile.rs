@@ -1,4 +1,4 @@
-//! What arrives in pieces is the same as what arrives whole, and nothing that arrives can hurt.
+//! Bytes in pieces have the effect of the whole, and no bytes can hurt.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use plimsoll_store_postgres::wire::{Login, PgSession};
 use crate::fixture::{Server, TIMEOUT, create, layout, login, values};
 use crate::records::kinds;
 
-/// What each ticket came to, as text.
+/// Outcome of each ticket as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen(BTreeMap<u32, String>);
 
@@ -279,7 +279,7 @@ fn reads_that_share_a_sync_have_no_outcome_before_its_answer() {
     assert_eq!(seen.0, BTreeMap::from([found_nothing(0), found_nothing(1)]));
     assert!(out.is_empty());
 
-    // Their transaction fails at its very end: nobody's fault, so both are asked again, each by itself.
+    // The transaction fails at its very end by no operation's fault, so both are asked again, each by itself.
     let (mut session, sent) = two_joined(&layout, &opening);
     let (mut seen, mut out) = (Seen::default(), Vec::new());
     session.feed(&[&both, &error("ERROR", "40001"), READY].concat(), &mut out, &mut seen);

@@ -140,7 +140,7 @@ fn a_taken_port_is_an_error_of_its_own() {
     assert!(error.detail.unwrap().contains(&port));
 }
 
-/// Where the process that owns a server for another test finds its base.
+/// Variable with the base of the process that owns a server for another test.
 const OWNER_BASE: &str = "PLIMSOLL_POSTGRES_OWNER_BASE";
 
 /// A test of its own, and, started again by [`owner`], the process that others kill.
@@ -283,7 +283,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
         assert!(started.elapsed() < Duration::from_secs(30), "no worker: {posix:?}");
         std::thread::sleep(Duration::from_millis(20));
     };
-    // The supervisor with all others while their owner waits, then the owner: nobody is left to remove anything.
+    // The supervisor with all others while their owner waits, then the owner: no process is left to remove anything.
     let supervisor = supervisor_of(pid);
     processes_of(base.path(), pid).iter().chain([&supervisor]).for_each(|pid| kill(pid));
     owner.kill().unwrap();

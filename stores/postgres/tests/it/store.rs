@@ -327,7 +327,7 @@ fn data_and_cache_of_an_attached_server_are_those_of_the_server() {
         .simple("CREATE TABLE theirs (n int PRIMARY KEY); INSERT INTO theirs SELECT generate_series(1, 10000)")
         .expect("a table of theirs");
     let mut store = attached(&server, "postgres").expect("attached");
-    // Nothing of ours is there: what will be asked is theirs.
+    // There is no schema of this run: the user's tables are asked.
     let bytes: u64 =
         control.value("SELECT pg_total_relation_size('theirs')").expect("a size").parse().expect("a number");
     let footprint = store.footprint().expect("a size");

@@ -75,7 +75,7 @@ fn each_sslmode_gets_what_it_asks_for() {
         assert_eq!(error.kind, StoreErrorKind::Authentication);
         assert!(error.what.contains("not signed by an authority"), "{error}");
     }
-    // As libpq: whoever has a root certificate has it checked; with `prefer` there is still a way without TLS.
+    // As libpq: with a root certificate, certificates are checked; with `prefer` there is still a way without TLS.
     assert!(refused(&at(&format!("sslmode=require&{}", root(&other)))).what.contains("not signed by an authority"));
     assert!(!opened(&at(&format!("sslmode=prefer&{}", root(&other)))).contains("TLS"));
 
@@ -191,7 +191,7 @@ fn the_first_host_that_will_do_is_taken() {
         let detail = error.detail.expect("what is wrong with each");
         assert!(detail.contains("cannot connect to") && detail.contains("is not a"), "{detail}");
     }
-    // Nobody is asked after a server that says no.
+    // No host is asked after a server that refuses.
     let error = refused(&two("").replace("/postgres?", "/nowhere?"));
     assert!(error.what.contains("no database `nowhere`"), "{error}");
 }

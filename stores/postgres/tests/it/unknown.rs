@@ -1,4 +1,4 @@
-//! What is not answered is unknown.
+//! Operations without a reply are unknown.
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind};
 
@@ -13,7 +13,7 @@ fn an_operation_is_unknown_when_its_server_is_killed() {
         (result, connection.simple("SELECT 1").expect_err("the connection is gone"))
     });
     std::thread::sleep(std::time::Duration::from_millis(200));
-    // The postmaster first, so that nobody is left to say good-bye in its name.
+    // The postmaster first, so that no process is left to say good-bye in its name.
     server.kill();
     let ((outcome, answer), error) = asker.join().expect("no panic");
     assert_eq!(outcome, Outcome::Unknown);

@@ -1,4 +1,4 @@
-//! Servers that are somebody's: what is made there, what is left, and what is refused.
+//! Attached servers: keys made there, leftovers, and refusals.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn what_is_made_goes_and_what_was_there_stays() {
         assert_eq!(replies[3_001].answer.values.values().get(0), Value::Bytes(b"value"));
         assert_eq!(server.ask(&["DBSIZE"]), Node::Int(2 + 2_999 + 1));
         assert_eq!(server.ask(&["SMEMBERS", "plimsoll:runs"]).list().len(), 1);
-        // The value of `key7` apart, sizes are of what came on top of others' data.
+        // The value of `key7` apart, sizes are without the data that was there before.
         assert!(store.footprint().unwrap().data_bytes > 3_000 * 50);
         store.close().unwrap();
         assert_eq!(server.ask(&["DBSIZE"]), Node::Int(2));
@@ -68,7 +68,7 @@ fn a_run_that_was_killed_is_named() {
     assert_eq!(notes(&server, Some("s3cret")), [""; 0]);
 }
 
-/// What is said to a run that attaches.
+/// Returns the notes of a run that attaches.
 fn notes(server: &Server, password: Option<&str>) -> Vec<String> {
     let mut said = Vec::new();
     let target = plimsoll_core::Target::Attach { url: server.url(), password: password.map(str::to_owned) };

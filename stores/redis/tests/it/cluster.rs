@@ -20,7 +20,7 @@ use crate::fixture::{GET, PUT, Server, TIMEOUT, kinds, open};
 /// Three servers that share the slots. They belong to the test.
 pub struct Cluster {
     pub nodes: Vec<ClusterNode>,
-    /// What each is started with besides its ports.
+    /// Settings of each server besides its ports.
     settings: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct ClusterNode {
 }
 
 impl ClusterNode {
-    /// On two ports that nobody has; `port` is the option that takes the one for clients.
+    /// Starts a node on two free ports; `port` is the option that takes the one for clients.
     fn start(port: &str, settings: &[String]) -> ClusterNode {
         let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let [own, bus] = listeners.map(|listener| listener.local_addr().unwrap().port().to_string());
@@ -43,7 +43,7 @@ impl ClusterNode {
         ClusterNode { server, port: own, bus_port: bus, id }
     }
 
-    /// What it says of itself under this name in INFO.
+    /// Returns this field of its INFO.
     pub fn says(&self, name: &str) -> String {
         let info = self.server.ask(&["INFO", "everything"]).text();
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

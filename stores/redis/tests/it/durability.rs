@@ -1,4 +1,4 @@
-//! What a private server keeps, and through what.
+//! Data that a private server keeps under each durability.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

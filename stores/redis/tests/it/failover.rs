@@ -82,7 +82,7 @@ fn a_replica_that_takes_over_ends_the_outage_and_hands_back_by_moved() {
     assert!(result.lost_connections >= CLIENTS, "every session had a connection to it: {}", result.lost_connections);
     let unknown: u64 = codes(&result, Outcome::Unknown).iter().map(|(_, count)| count).sum();
     assert!(unknown <= CLIENTS, "what was in flight there and nothing else: {:?}", result.errors);
-    // For a moment masters know that the slots have nobody.
+    // For a moment masters know that the slots have no node.
     let said_no = codes(&result, Outcome::Rejected);
     assert!(said_no.iter().all(|(code, _)| *code == "CLUSTERDOWN"), "{said_no:?}");
     // It takes a second until the others hold it for dead, and its clients waited for all of that.
@@ -98,7 +98,7 @@ fn a_replica_that_takes_over_ends_the_outage_and_hands_back_by_moved() {
         result.each.iter().filter(at_last).partition(|op| op.outcome == Outcome::Ok || op.outcome == Outcome::NotFound);
     assert!(good.len() > 50 && bad.is_empty(), "{} good, {bad:?}", good.len());
 
-    // The old master comes back as a replica and is made master again, which costs nobody an operation.
+    // The old master comes back as a replica and is made master again, which costs no operation.
     cluster.nodes[1].server.start_again();
     until("it is a replica", || {
         cluster.nodes[1].says("role") == "slave" && cluster.nodes[1].says("master_link_status") == "up"

@@ -26,7 +26,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that listens on a socket, with these arguments besides.
+    /// Starts a server on a socket with these further arguments.
     pub fn start(arguments: &[&str]) -> Server {
         let dir = tempfile::Builder::new()
             .prefix(&format!("redis-test-{}-", std::process::id()))
@@ -162,7 +162,7 @@ pub fn kinds_and_own() -> Vec<OpKind> {
     kinds
 }
 
-/// What a session said of one operation: its outcome, the value, the code.
+/// Reply to an operation: its outcome, the value, the code.
 pub type Said = (u32, Outcome, Option<Vec<u8>>, String);
 
 /// Keeps what a session says.
@@ -189,7 +189,7 @@ pub fn ready() -> RedisSession {
     ready_for(&kinds(), b"+OK\r\n+PONG\r\n")
 }
 
-/// The same with [`kinds_and_own`], whose command nobody knows anything of.
+/// Session with [`kinds_and_own`], whose command is unknown to it.
 pub fn ready_for_own() -> RedisSession {
     ready_for(&kinds_and_own(), b"+OK\r\n-NOPERM\r\n+PONG\r\n")
 }

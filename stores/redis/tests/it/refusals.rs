@@ -1,4 +1,4 @@
-//! Who is not let in, and what is not done.
+//! Refused logins and commands.
 
 use std::io::Read;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! What a session writes, and what it makes of what arrives, however it is cut.
+//! Bytes that a session writes, and its replies to bytes in pieces of any size.
 
 use plimsoll_core::{Answer, Done, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
 use plimsoll_store_redis::wire::Protocol;
@@ -84,7 +84,7 @@ fn a_long_value_that_nobody_wants_is_not_kept_waiting_for() {
     assert_eq!(kept.0, [(0, Outcome::Ok, None, String::new())]);
 }
 
-/// What a session says that keeps at most 1,000 bytes, when it hears `bytes` in answer to a GET.
+/// Returns the error of a session that keeps at most 1,000 bytes when `bytes` answer a GET.
 fn limited(bytes: &[u8]) -> String {
     let mut session = ready();
     session.limit_answers(1_000);
@@ -102,7 +102,7 @@ fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_i
     assert!(limited(b"$419430400\r\nab").contains(words));
     let whole = [&b"$2000\r\n"[..], &[b'x'; 2_000], b"\r\n"].concat();
     assert!(limited(&whole).contains("answers with 2000 bytes"));
-    // Nobody knows how long its elements are.
+    // The length of its elements is unknown.
     let list = [&b"*1000000\r\n"[..], &b":1\r\n".repeat(500)].concat();
     assert!(limited(&list).contains("answers with more bytes, and at most 1000"));
 }

@@ -1,4 +1,4 @@
-//! What every store has to do.
+//! Conformance suite.
 
 #[test]
 fn it_conforms() {

@@ -56,7 +56,7 @@ pub(crate) fn params(values: &[Value<'_>]) -> ValueBuf {
     params
 }
 
-/// One operation; its outcome and answer.
+/// Runs an operation and returns its outcome and answer.
 pub(crate) fn ask(session: &mut dyn BlockingSession, kind: u16, values: &[Value<'_>]) -> (Outcome, Answer) {
     let params = params(values);
     let mut answer = Answer::default();

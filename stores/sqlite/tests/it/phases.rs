@@ -1,4 +1,4 @@
-//! What a trial does to the store around its operations: sync, settle, cold, restart, sizes, plans.
+//! Calls of a trial around its operations: sync, settle, cold, restart, sizes, plans.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Where the store is: its files, its settings, and what goes wrong with them.
+//! Files and settings of the store, and errors of both.
 
 use plimsoll_core::{Durability, IndexMode, OpenOptions, Params, StoreErrorKind, Target};
 
