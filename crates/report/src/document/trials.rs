@@ -136,7 +136,7 @@ fn phases(trial: &TrialView) -> Table {
     let columns = [
         ["phase", "kind", "durability"].map(words).to_vec(),
         ["clients", "from", "took"].map(numbers).to_vec(),
-        ["came to", "state"].map(words).to_vec(),
+        ["result", "state"].map(words).to_vec(),
     ];
     let mut table = Table::new("Phases", columns.concat());
     for phase in &trial.phases {
