@@ -21,6 +21,10 @@ use crate::session::{Common, NatsSession};
 const NO_STREAM: u16 = 10059;
 /// JetStream's number of the error that a stream of this name exists with another configuration.
 const IN_USE: u16 = 10058;
+/// JetStream's number of the error that too few servers are there for the bucket's copies.
+const NO_PEERS: u16 = 10005;
+/// Pause before the next attempt to make a bucket.
+const PEERS_INTERVAL: Duration = Duration::from_millis(20);
 /// Wait for the reply of a bucket's leader before the next attempt. Without a leader there is no reply.
 const LEADERLESS: Duration = Duration::from_millis(500);
 
@@ -108,14 +112,23 @@ impl NatsStore {
         })
     }
 
-    /// Makes the bucket of this run, unless it exists.
+    /// Makes the bucket of this run, unless it exists. Just after a start, private servers may not have found each other yet.
     fn make(&mut self) -> Result<(), StoreError> {
         let what = format!("STREAM.CREATE.{}", stream(&self.own));
         let made = configuration(&self.own, self.replicas());
-        self.cluster.first(|control| match control.long_api(&what, &made)? {
-            Err(refusal) if refusal.err_code == IN_USE => Ok(()),
-            Err(refusal) => Err(control.refused(&refusal)),
-            Ok(_) => Ok(()),
+        let (is_private, waits, began) = (self.cluster.is_private(), self.waits.clone(), Instant::now());
+        self.cluster.first(|control| {
+            loop {
+                let refusal = match control.long_api(&what, &made)? {
+                    Ok(_) => return Ok(()),
+                    Err(refusal) if refusal.err_code == IN_USE => return Ok(()),
+                    Err(refusal) => refusal,
+                };
+                if !is_private || refusal.err_code != NO_PEERS || began.elapsed() > waits.answer() {
+                    return Err(control.refused(&refusal));
+                }
+                waits.pause(PEERS_INTERVAL)?;
+            }
         })
     }
 
