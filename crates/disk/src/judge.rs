@@ -343,7 +343,7 @@ mod tests {
             None,
             &probe(100, 8e6, 60),
             Verdict::CannotBeTold,
-            "of 100 flushes sda counted only 60 that",
+            "of 100 flushes only 60 can be among those",
         );
         expect(&on(disk()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "a disk that rotates needs 2 ms");
         expect(&on(ssd()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "flash needs 0.1 ms");

@@ -230,7 +230,7 @@ mod tests {
         (late.busiest_cpu_ns, late.paused_ns) = (4_000 * MS, Some(8_000 * MS));
         let why = late_because(&late, behind_by, false).unwrap();
         assert!(
-            why.contains(&format!("{behind} 40 % of a processor, because the machine stood still for 8.0 s")),
+            why.contains(&format!("{behind} 40 % of a processor, because the machine paused for 8.0 s in total")),
             "{why}"
         );
     }

@@ -427,7 +427,7 @@ mod tests {
             }
         });
         let error = error_of(&mut channel);
-        assert_eq!(error.what, "store://there has not come to the end of its answer within 3.6 s");
+        assert_eq!(error.what, "store://there did not finish its answer within 3.6 s");
         assert!(error.next.unwrap().ends_with("raise `setup_timeout`."));
     }
 

@@ -116,10 +116,12 @@ impl Needs {
         ];
         for (needed, (limit, what, shown)) in self.0.iter().zip(sorts) {
             let Some(limit) = limit.as_ref().filter(|limit| needed.total() > limit.left) else { continue };
+            // An amount is of something; a count has no "of".
+            let of = |n| format!("{}{}", shown(n), if matches!(what, "memory" | "addresses") { " of" } else { "" });
             let text = format!(
                 "{} needs about {} {what}, and {} are available (by {})",
                 needed.place,
-                shown(needed.total()),
+                of(needed.total()),
                 shown(limit.left),
                 limit.by
             );

@@ -100,7 +100,7 @@ impl HttpSession {
         let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let begin = &line[..line.len().min(64)];
         self.client
-            .broken("answered what is no HTTP/1.1")
+            .broken("sent a reply that is not HTTP/1.1")
             .detail(format!("{what}: `{}`", begin.escape_ascii()))
             .next("Check scheme, host and port.")
     }

@@ -118,7 +118,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
 #[cold]
 pub(crate) fn not_redis(bytes: &[u8], place: &str) -> StoreError {
     let begin = bytes[..bytes.len().min(64)].escape_ascii();
-    StoreError::broken(format!("{place} answered what no Redis server answers"))
+    StoreError::broken(format!("{place} sent a reply that is not of Redis"))
         .detail(format!("it began with `{begin}`"))
         .next("Check host and port.")
 }

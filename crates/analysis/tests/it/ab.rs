@@ -156,7 +156,7 @@ fn a_turn_that_did_not_end_makes_no_pair_and_one_without_the_number_is_said() {
     let ab = ab_of(&idle);
     assert_eq!((ab.pairs, ab.metrics[0].pairs), (9, 7));
     assert!(ab.notes[0].starts_with("2 pairs of 9 did not measure rate: "), "{:?}", ab.notes);
-    assert!(ab.rows[1].left_out.as_ref().unwrap().ends_with("rate is nothing"), "{:?}", ab.rows[1]);
+    assert!(ab.rows[1].left_out.as_ref().unwrap().ends_with("rate is zero"), "{:?}", ab.rows[1]);
 }
 
 #[test]

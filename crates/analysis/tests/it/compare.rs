@@ -166,7 +166,7 @@ fn a_condition_on_what_one_run_did_not_measure_does_not_hold() {
     assert!(comparison.failed());
     let ended = comparison.rules.last().unwrap();
     assert_eq!(ended.rule, "B is complete");
-    assert!(ended.failures[0].ends_with("was killed: what it did not measure cannot be judged"), "{ended:?}");
+    assert!(ended.failures[0].ends_with("was killed: values that it did not measure cannot be judged"), "{ended:?}");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn an_interval_that_holds_everything_says_neither_that_nothing_changed_nor_that_
     assert_eq!((rate.significant, Comparison::mark(rate)), (None, "?"));
     assert_eq!(comparison.rules[0].word(), "undecided");
     let why = &comparison.rules[0].undecided[0];
-    assert!(why.contains("with 95 % confidence, so that −3.00 % cannot be told"), "{why}");
+    assert!(why.contains("with 95 % confidence, so that −3.00 % is undecided"), "{why}");
     assert_eq!(comparison.rules[1].word(), "ok", "the interval ends before that");
 }
 

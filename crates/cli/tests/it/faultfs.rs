@@ -175,7 +175,7 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
 
     ctl("help").expect(0).says("power-cycle none|all|random SEED SHARE [tear]");
     ctl("arm flush 0").expect(2).says("a cut is at the first flush or write, or later");
-    ctl("power-cycle some").expect(2).says("this is none, all, random SEED SHARE [tear] or prefix WRITES [tear]");
+    ctl("power-cycle some").expect(2).says("expected none, all, random SEED SHARE [tear] or prefix WRITES [tear]");
     place
         .run(&["faultfs", "mount", &directory])
         .expect(2)

@@ -72,7 +72,7 @@ fn a_soft_limit_on_file_descriptors_is_raised() {
 fn too_little_memory_is_said_before_anything_is_started_with_the_calculation() {
     let place = Place::new();
     let ran = limited(&place, "ulimit -v 1500000", &kv("sqlite", "300", &[])).expect(2);
-    ran.says("trial 1 (sqlite), phase drive takes about").says("addresses").says("300 clients of").says("clients fit");
+    ran.says("trial 1 (sqlite), phase drive needs about").says("addresses").says("300 clients of").says("clients fit");
     assert!(place.all_runs().is_empty());
 }
 

@@ -27,15 +27,16 @@ fn a_kill_at_any_moment_loses_no_committed_slice() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.expect("text"));
         let first = lines.next().expect("the run's directory");
         let directory = PathBuf::from(first.strip_prefix("run ").expect("the run's directory"));
-        // Spread over the first half second; where exactly a kill lands in a commit is the scheduler's to choose.
-        let wait = Duration::from_micros(25_000 * moment + (moment * 7_919) % 25_000);
+        // After so many slices, of which a trial has fifty; where a kill falls within a commit is chance.
+        let written = lines.by_ref().filter(|line| line.starts_with("committed ")).nth(5 * moment as usize);
+        let wait = Duration::from_micros((moment * 7_919) % 25_000);
         let killer = std::thread::spawn(move || {
             std::thread::sleep(wait);
             child.kill().expect("it was still alive");
             child.wait().expect("it can be waited for")
         });
         // A line is one write to a pipe: whole, or not there.
-        let last = lines.filter(|line| line.starts_with("committed ")).last();
+        let last = lines.filter(|line| line.starts_with("committed ")).last().or(written);
         let status = killer.join().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
         let committed = last.map_or(0, |line| {
