@@ -59,7 +59,7 @@ fn check_says_what_would_run_and_runs_nothing() {
 #[test]
 fn a_store_where_nobody_answers_is_unreachable() {
     let place = Place::new();
-    // Port 1 of the loopback: privileged, and nobody's.
+    // Port 1 of the loopback: privileged, and unused.
     place.run(&["run", "coupons", "--on", "postgres://me@127.0.0.1:1/db"]).expect(3).says("127.0.0.1");
 }
 
@@ -221,7 +221,7 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
     let script = place.path().join("two.sql");
     std::fs::write(&script, "BEGIN;\nSELECT 1;\nEND;\n").unwrap();
     let script = script.to_str().unwrap();
-    // Nothing is loaded or connected to: nobody listens there.
+    // Nothing is loaded or connected to: no server listens there.
     let args = ["drive", "-f", script, "--on", "postgres://me@127.0.0.1:1/db", "--depth", "4"];
     place.run(&args).expect(2).says("a depth of 4 would mix the steps");
     assert!(place.all_runs().is_empty());
