@@ -152,12 +152,8 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
             };
             let is_least = goal_parts(name.trim()).1 == "rate";
             if sign.starts_with(if is_least { '<' } else { '>' }) {
-                let which = if is_least {
-                    "least, and of every other goal the most"
-                } else {
-                    "most; only of rate it is the least"
-                };
-                return Err(TrialError::usage(format!("--goal {given}: a limit is the {which}")));
+                let limit = if is_least { "of rate is a minimum" } else { "is a maximum, except of rate" };
+                return Err(TrialError::usage(format!("--goal {given}: the limit {limit}")));
             }
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);

@@ -120,7 +120,7 @@ fn what_cannot_be_compared_is_said_before_anything_starts() {
         (&["--b", "clients=1"], "both sides are the same"),
         (&["--b", "colour=red"], "unknown key `colour`"),
         (&["--b", "redis.maxmemory=1GiB"], "names a store that is not in --on"),
-        (&["--b", "clients=2,4"], "side B comes to 2 trials: a side is one point"),
+        (&["--b", "clients=2,4"], "side B has 2 trials: a side takes one point"),
         (
             &["--b", "clients=2", "--budget", "30s"],
             "--budget 30s has room for 2 pairs of turns of 6 s, and fewer than 7",

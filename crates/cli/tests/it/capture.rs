@@ -134,7 +134,7 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
 fn what_cannot_be_captured_is_told_and_leaves_nothing() {
     let place = Place::new();
     capture(&place, "postgres", &[]).expect(2).says("--from postgres is not the URL of a database");
-    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis tells nothing of the statements");
+    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis does not report its statements");
     capture(&place, "postgres://me@127.0.0.1:1/shop", &[]).expect(3);
     capture(&place, "postgres://me@h/shop", &["--top", "0"]).expect(2).says("1..=1000");
     let postgres = Postgres::start(place.path());

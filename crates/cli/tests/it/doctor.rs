@@ -41,7 +41,7 @@ fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
 #[test]
 fn only_a_server_of_ones_own_can_be_stopped() {
     let place = Place::new();
-    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is no server").says("postgres");
+    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is not a server").says("postgres");
 }
 
 #[test]
