@@ -19,7 +19,7 @@ pub use trace::TraceArgs;
 
 use crate::options::Given;
 
-/// Finds how much a data store can safely carry.
+/// Finds how much load a data store can safely carry.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
@@ -39,7 +39,7 @@ Exit codes: 0 all goals held · 1 a goal missed or not measured, or a promise br
 12 no more memory, threads or file descriptors · 130 interrupted"
 )]
 pub struct Cli {
-    /// What to do.
+    /// Verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -47,7 +47,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a study or a plan file, keep a recording, and say what came of it.
+    /// Run a study or a plan file, keep a recording, and report the result.
     #[command(after_help = "Examples:
   plimsoll run coupons
   plimsoll run coupons --on fjall
@@ -56,7 +56,7 @@ pub enum Verb {
 
 A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or --password-file.")]
     Run(RunArgs),
-    /// Drive one workload, or scripts, on a store: a plan put together from options.
+    /// Drive one workload, or scripts, on a store: a plan made from options.
     #[command(after_help = "Examples:
   plimsoll drive tpcb --on postgres --set scale=10 --clients 8 --for 60s
   plimsoll drive select --on postgres://me@db/shop --rate 5000/s --arrivals poisson --goal p99=5ms
@@ -64,19 +64,19 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
   plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
   plimsoll drive kv:b --on redis --clients 32 --depth 16
 
-Values between commas are swept: each combination is a trial. `--print-plan` shows the plan that it comes to.")]
+Values between commas are swept: each combination is a trial. `--print-plan` shows the resulting plan.")]
     Drive(Box<DriveArgs>),
-    /// Find the load line: the highest rate at which every goal holds, and what stops the store there.
+    /// Find the load line: the highest rate at which every goal holds, and what limits the store there.
     #[command(after_help = "Examples:
   plimsoll line tpcb --on postgres --clients 16 --goal p99=20ms
   plimsoll line oltp_read_write --on mariadb --clients 32 --goal p99=50ms --goal errors=0.1%
   plimsoll line tpcb --on postgres --clients 16 --thorough
   plimsoll line my-plan.toml
 
-It climbs from rate to rate, bisects to ± 2 %, looks at two load steps past the first failure, and repeats those that
-decide. Without a goal: p99=20ms and errors=0.1%.")]
+The search climbs from rate to rate, bisects to ± 2 %, tries two load steps past the first failure, and repeats those
+that decide. Without a goal: p99=20ms and errors=0.1%.")]
     Line(Box<LineArgs>),
-    /// Take the power from stores while they are driven, and say what they kept of what they had acknowledged.
+    /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]
     Promise(Box<PromiseArgs>),
     /// Compare two sides in turn, pair by pair, until the difference is decided or the time is up.
@@ -88,35 +88,35 @@ decide. Without a goal: p99=20ms and errors=0.1%.")]
   plimsoll ab before.toml after.toml --fail-if 'rate < -3%'
   plimsoll ab my-plan.toml --a postgres://db15/bench --b postgres://db16/bench --budget 10min
 
-What is said with --a and --b replaces what was said for both: NAME=VALUE is a setting as in --set, or an option of the
-drive (clients, depth, workers, rate, arrivals, wake, io, durability, op_timeout, mix); anything else is a store, a URL
+Values of --a and --b replace those for both sides: NAME=VALUE is a setting as in --set, or an option of the drive
+(clients, depth, workers, rate, arrivals, wake, io, durability, op_timeout, mix); anything else is a store, a URL
 or a plan file.
 
 Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecided.")]
     Ab(Box<AbArgs>),
-    /// Make a workload of what a running database was asked: a plan, with values for its parameters.
+    /// Make a workload from the statements of a running database: a plan, with values for its parameters.
     #[command(after_help = "Examples:
   plimsoll capture --from postgres://me@db/shop
   plimsoll capture --from mariadb://me@db/shop --output shop.toml --top 50
   plimsoll capture --from postgres://me@db/shop --log postgresql.log
   plimsoll run captured.toml
 
-Statements and how often each was asked are read from pg_stat_statements, from the statement digests of MariaDB's and MySQL's
+Statements and their frequencies are read from pg_stat_statements, from the statement digests of MariaDB's and MySQL's
 performance_schema, or from a server's log. Nothing is written to the database.")]
     Capture(CaptureArgs),
-    /// Read a plan and say what would run and for how long; run nothing.
+    /// Read a plan and print what would run and for how long; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
   plimsoll check coupons --on sqlite,postgres")]
     Check(PlanArgs),
-    /// Make the report of a run again, from its recording alone.
+    /// Make the report of a run from its recording.
     #[command(after_help = "Examples:
   plimsoll report latest                       writes the page beside the recording
   plimsoll report 20261121-2104 --format text  any unique beginning of an id will do
   plimsoll report /mnt/other/run.sqlite --format json > run.json")]
     Report(ReportArgs),
-    /// Compare two runs: what was configured differently, then every number with its change and whether it is more
-    /// than noise.
+    /// Compare two runs: differences of configuration, then every number with its change, and whether the change exceeds
+    /// the noise.
     #[command(after_help = "Examples:
   plimsoll compare 20261121-2104 latest
   plimsoll compare base.sqlite new.sqlite --fail-if 'p99 > +5%' --fail-if 'rate < -3%' --junit compare.xml
@@ -132,7 +132,7 @@ performance_schema, or from a server's log. Nothing is written to the database."
   plimsoll runs remove --failed
   plimsoll runs remove --older-than 30d --dry-run")]
     Runs(RunsArgs),
-    /// Make clusters of servers on hosts of their own, look at them, and end them.
+    /// Make, inspect and end clusters of servers on hosts of their own.
     #[command(after_help = "Examples:
   plimsoll lab up galera --nodes 3                 stays until Ctrl-C, or until `lab down`
   plimsoll lab up postgres-replicas --keep         stays after the command has ended
@@ -142,14 +142,14 @@ performance_schema, or from a server's log. Nothing is written to the database."
   plimsoll lab kill galera 2
   plimsoll lab down
 
-Hosts are network namespaces on a bridge with no way out; addresses are 10.77.0.1 and so on. NAME may be left out where
-only one lab stands. A node that fails is started again, after a while, unless --restart says otherwise.")]
+Hosts are network namespaces on a bridge with no way out; addresses are 10.77.0.1 and so on. NAME is optional if
+only one lab stands. A node that fails is started again, after a delay, unless --restart forbids it.")]
     Lab {
-        /// What to do.
+        /// Action of `lab`.
         #[command(subcommand)]
         action: LabAction,
     },
-    /// Mount a disk that loses power, ignores flushes, fails or tears writes when it is told to.
+    /// Mount a disk that loses power, ignores flushes, fails or tears writes on command.
     #[command(subcommand, after_help = faultfs::EXAMPLES)]
     Faultfs(FaultfsAction),
     /// List what a plan may name: stores, workloads, studies, samplers.
@@ -172,72 +172,72 @@ only one lab stands. A node that fails is started again, after a while, unless -
     #[command(after_help = "Examples:
   plimsoll man ~/.local/share/man/man1")]
     Man {
-        /// Where they go; made if it is not there.
+        /// Directory for the pages; created if missing.
         directory: PathBuf,
     },
     /// Print the JSON Schema of plans, for editors.
     #[command(after_help = "Examples:
   plimsoll schema > plan.schema.json     and as the plan's first line: #:schema ./plan.schema.json")]
     Schema,
-    /// Say what on this machine would spoil a measurement or is missing.
+    /// Report what on this machine would spoil a measurement or is missing.
     #[command(after_help = "Examples:
   plimsoll doctor
   plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
-  plimsoll doctor --honesty postgres       stops a private server for a second: is all of it seen?
-  plimsoll doctor --for galera --install   what a cluster lacks here, and installs it
+  plimsoll doctor --honesty postgres       stops a private server for a second: is the pause fully visible?
+  plimsoll doctor --for galera --install   installs what a cluster lacks here
   plimsoll doctor --holds 5432             which process listens there")]
     Doctor(DoctorArgs),
-    /// Watch who has the kernel put data on a device (fsync and the like), how long each call takes, and on which file.
+    /// Trace the calls that make the kernel write data to a device (fsync and the like): processes, times and files.
     #[command(after_help = trace::EXAMPLES)]
     Trace(TraceArgs),
-    /// Watch which files are used, and how: opened, read, written, synced, closed, deleted.
+    /// Watch the use of files: opened, read, written, synced, closed, deleted.
     #[command(after_help = files::EXAMPLES)]
     Files(FilesArgs),
-    /// Measure what write + flush costs on a directory or device, and say whether its flushes can be real.
+    /// Measure the cost of write + flush on a directory or device, and judge whether its flushes can be real.
     #[command(after_help = sync::EXAMPLES)]
     Sync(SyncArgs),
 }
 
-/// What `lab` does.
+/// Actions of `lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabAction {
-    /// Make a lab: servers of a store, each on a host of its own where it has any use for one.
+    /// Make a lab: servers of a store, each on a host of its own if the store has a use for hosts.
     Up(LabUp),
     /// Show the labs that stand: hosts, addresses, roles, states.
     Status {
         /// Only this one.
         name: Option<String>,
-        /// A JSON object a lab, one a line.
+        /// Print a JSON object for each lab, one per line.
         #[arg(long)]
         json: bool,
     },
-    /// Make one more node, which joins.
+    /// Add a node to the cluster.
     Add {
         /// The lab.
         name: Option<String>,
     },
-    /// Have a node leave, and remove it.
+    /// Stop a node permanently and remove it from its cluster.
     Remove(LabNode),
-    /// Print what a node's server says.
+    /// Print the log of a node's server.
     Logs {
         /// The lab and the node.
         #[command(flatten)]
         of: LabNode,
-        /// Only so many lines of the end.
+        /// Number of lines, from the end.
         #[arg(long, short = 'n', value_name = "LINES")]
         lines: Option<usize>,
-        /// Go on with what it says next, until Ctrl-C.
+        /// Follow the log until Ctrl-C.
         #[arg(long, short)]
         follow: bool,
     },
-    /// Open a shell on a node's host, or on the one that operations are sent from.
+    /// Open a shell on a node's host, or on the host that sends operations.
     Shell {
-        /// The lab; where it is left out, a node's number may stand first.
+        /// The lab; without it, a node's number may come first.
         name: Option<String>,
         /// The node's number, or `load`.
         node: Option<String>,
     },
-    /// Run a command on a node's host, or on the one that operations are sent from.
+    /// Run a command on a node's host, or on the host that sends operations.
     Exec {
         /// The lab and the node's number, or `load`.
         #[arg(num_args = 0..=2)]
@@ -246,29 +246,29 @@ pub enum LabAction {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Stop nodes in good order; they stay stopped.
+    /// Stop nodes gracefully; they stay stopped.
     Stop(LabNode),
     /// Start nodes that were stopped or killed.
     Start(LabNode),
-    /// Stop nodes in good order and start them again.
+    /// Stop nodes gracefully and start them again.
     Restart(LabNode),
-    /// Have nodes read their settings again, where their servers can.
+    /// Tell nodes to read their settings again, if their servers can.
     Reload(LabNode),
-    /// Kill nodes, as a crash would; they stay away.
+    /// Kill nodes, as a crash would; they stay stopped.
     Kill(LabNode),
-    /// Have nodes stand still.
+    /// Pause the processes of nodes.
     Pause(LabNode),
-    /// Have them go on.
+    /// Resume paused nodes.
     Resume(LabNode),
-    /// Delay, lose or limit what goes between a node's host and all others, both ways; without options the links are shown.
+    /// Delay, drop or limit packets between a node's host and all others, in both directions; without options, show the links.
     Link {
         /// The lab and the node.
         #[command(flatten)]
         of: LabNode,
-        /// How long it takes one way: a round trip to it takes twice as much longer.
+        /// Delay in one direction; a round trip takes twice as much longer.
         #[arg(long, value_name = "TIME")]
         delay: Option<String>,
-        /// How much shorter or longer that is, at random.
+        /// Largest random deviation from the delay.
         #[arg(long, value_name = "TIME", requires = "delay")]
         jitter: Option<String>,
         /// Share of packets that are lost.
@@ -277,20 +277,20 @@ pub enum LabAction {
         /// Most bits a second: 50Mbit, 1Gbit.
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
-        /// Nothing of that any more.
+        /// Remove delay, loss and limit.
         #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "rate"])]
         plain: bool,
     },
-    /// Have nodes answer on ports of this machine's loopback interface, too, until Ctrl-C.
+    /// Make nodes reachable at ports of this machine's loopback interface, until Ctrl-C.
     Publish {
         /// The lab and the node.
         #[command(flatten)]
         of: LabNode,
-        /// The port of the node, or of the first; the others get the next ones. Without it, free ones.
+        /// Port for the first node; further nodes get the following ports [default: free ports].
         #[arg(long)]
         port: Option<u16>,
     },
-    /// End a lab and remove all that it made.
+    /// End a lab and remove all its files and hosts.
     Down {
         /// The lab.
         name: Option<String>,
@@ -312,28 +312,28 @@ pub struct LabNode {
 #[derive(Debug, Args)]
 pub struct LabUp {
     /// The store: galera, mariadb-replicas, postgres-replicas, redis-cluster, redis-sentinel, or any other that can be
-    /// started here (see `plimsoll list stores`); or a plan (FILE.toml) whose store is meant.
+    /// started here (see `plimsoll list stores`); or a plan (FILE.toml), for the plan's store.
     #[arg(value_name = "STORE")]
     pub store: String,
-    /// How many nodes, as nodes=N in --set.
+    /// Number of nodes, as nodes=N in --set.
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
     /// A parameter of the store (`buffer_pool=1GiB`).
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// What it is called; without it, as the store.
+    /// Name of the lab [default: name of the store].
     #[arg(long)]
     pub name: Option<String>,
-    /// It stays after the command has ended, until `lab down`.
+    /// Keep the lab after the command has ended, until `lab down`.
     #[arg(long)]
     pub keep: bool,
-    /// When a node is started again that has ended by itself: never, on-failure, always.
+    /// Condition for starting a node again that has ended by itself: never, on-failure, always.
     #[arg(long, value_name = "WHEN", default_value = "on-failure")]
     pub restart: String,
-    /// Where the servers keep their data; without it, in /var/tmp.
+    /// Directory for the servers' data [default: /var/tmp].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// This process is the one that stays.
+    /// Marks the process that holds the lab.
     #[arg(long, hide = true)]
     pub held: bool,
 }
@@ -344,7 +344,7 @@ pub struct DoctorArgs {
     /// Measure the generator's ceiling and this machine's noise floor, and keep them for later runs.
     #[arg(long)]
     pub calibrate: bool,
-    /// Stop a private server for a second under load, and hold what was measured against what it has to be.
+    /// Stop a private server for a second under load, and compare measured with expected response times.
     #[arg(long, value_name = "STORE")]
     pub honesty: Option<String>,
     /// Show what a store or cluster lacks on this machine: galera, redis-cluster, postgres; `all` for every one.
@@ -356,7 +356,7 @@ pub struct DoctorArgs {
     /// Print a line of JSON for each store that lacks something: for, missing, packages, next.
     #[arg(long, requires = "store")]
     pub json: bool,
-    /// Who holds a port, a device or a directory: 5432, /dev/sdb, /var/lib/mysql.
+    /// Name the process that holds a port, a device or a directory: 5432, /dev/sdb, /var/lib/mysql.
     #[arg(long, value_name = "PORT or PATH", conflicts_with_all = ["calibrate", "honesty", "store"])]
     pub holds: Option<String>,
 }
@@ -367,10 +367,10 @@ pub struct PlanArgs {
     /// A built-in study (see `plimsoll list studies`) or a plan file.
     #[arg(value_name = "STUDY|FILE")]
     pub plan: String,
-    /// Replaces the plan's stores: names or URLs, separated by commas.
+    /// Replace the plan's stores: names or URLs, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
-    /// Replaces the plan's seed.
+    /// Replace the plan's seed.
     #[arg(long)]
     pub seed: Option<u64>,
 }
@@ -384,33 +384,33 @@ pub struct RunArgs {
     /// File whose first line is the password for attached stores.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
+    /// Discard phases in which the generator was late: their numbers are omitted, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
-    /// Operations may change what an attached store held before.
+    /// Permit operations to change existing data of an attached store.
     #[arg(long)]
     pub allow_writes: bool,
-    /// Where stores that are started here keep their data [default: as the plan says, or beside the recording].
+    /// Directory for the data of stores that are started here [default: as the plan says, or beside the recording].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<String>,
-    /// What is told of it, and what it is called.
+    /// Progress, output and tag.
     #[command(flatten)]
     pub telling: Telling,
 }
 
-/// What is told of a run while it goes on, and what it is called.
+/// Progress and output of a run, and the run's tag.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Telling {
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
-    /// A line of progress this often [default: 10s; in a terminal, one line that is rewritten].
+    /// Interval of progress lines [default: 10s; in a terminal, a line that is rewritten].
     #[arg(long, value_name = "TIME")]
     pub progress: Option<String>,
-    /// JSON Lines on standard output instead of the report: an object for each slice while it runs, the report as the last.
+    /// Print JSON Lines on standard output instead of the report: an object for each slice, and the report as the last.
     #[arg(long)]
     pub json: bool,
-    /// A word for the run, by which `plimsoll runs` shows and finds it.
+    /// Tag of the run, a word that `plimsoll runs` shows and finds.
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
 }
@@ -419,10 +419,10 @@ pub struct Telling {
 #[derive(Debug, Args)]
 #[command(mut_args(|option| hidden(option, &["goal", "for", "ops", "repeats"])))]
 pub struct AbArgs {
-    /// What is driven on both sides. The workload may be a plan file with one `drive` phase.
+    /// Load on both sides. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
     pub drive: DriveArgs,
-    /// Side B's plan file, where side A's was named before it.
+    /// Plan file of side B, after that of side A.
     #[arg(value_name = "PLAN-B")]
     pub other: Option<String>,
     /// Side A: a setting, a store, a URL or a plan file; several may be given.
@@ -431,7 +431,7 @@ pub struct AbArgs {
     /// Side B, likewise.
     #[arg(long, value_name = "WHAT")]
     pub b: Vec<String>,
-    /// Number that is to be decided: rate, mean, stddev, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
+    /// Metric to decide: rate, mean, stddev, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
     /// operation); several may be given [default: rate; p99 in an open loop].
     #[arg(long, value_name = "NUMBER")]
     pub metric: Vec<String>,
@@ -444,11 +444,11 @@ pub struct AbArgs {
     /// Length of a turn, after its warm-up (--warmup, 1s) [default: 5s].
     #[arg(long, value_name = "TIME")]
     pub turn: Option<String>,
-    /// Fails (exit code 1) when it is decided so: 'rate < -3%', 'p99 > +5%'. Several may be given; turns go on until each
+    /// Fail (exit code 1) if this is decided: 'rate < -3%', 'p99 > +5%'. Several may be given; turns continue until each
     /// is decided.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
-    /// The sides are the same on purpose: what is called a difference where there is none?
+    /// Permit equal sides, to test how often a difference is reported without one.
     #[arg(long)]
     pub same: bool,
 }
@@ -469,7 +469,7 @@ pub struct DriveArgs {
     /// Stores to run on: names or URLs, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
-    /// How many servers a private store has, as NAME.nodes=N in --set.
+    /// Number of servers of a private store, as NAME.nodes=N in --set.
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
     /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
@@ -478,10 +478,10 @@ pub struct DriveArgs {
     /// Keys of the plan and of its drive.
     #[command(flatten)]
     pub plan: Given<false>,
-    /// Something that has to hold: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, lost=0.
+    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
-    /// Make and fill nothing: the tables are there already.
+    /// Use existing tables: create and load none.
     #[arg(long)]
     pub no_load: bool,
     /// Seed of all randomness.
@@ -490,13 +490,13 @@ pub struct DriveArgs {
     /// File whose first line is the password for attached stores.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Print the plan that the options come to, and run nothing.
+    /// Print the resulting plan, and run nothing.
     #[arg(long)]
     pub print_plan: bool,
-    /// Discards phases in which the generator was late: their numbers stand nowhere, and the exit code is 1.
+    /// Discard phases in which the generator was late: their numbers are omitted, and the exit code is 1.
     #[arg(long)]
     pub strict: bool,
-    /// What is told of it, and what it is called.
+    /// Progress, output and tag.
     #[command(flatten)]
     pub telling: Telling,
 }
@@ -506,7 +506,7 @@ pub struct DriveArgs {
 #[command(mut_args(|option| hidden(option, &["rate", "for", "ops", "repeats"])))]
 #[command(mut_arg("thorough", |option| option.conflicts_with("budget")))]
 pub struct LineArgs {
-    /// What is driven. The workload may be a plan file with one `drive` phase.
+    /// Load. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]
     pub drive: DriveArgs,
     /// Bounds of the search.
@@ -523,22 +523,22 @@ fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
 /// Options of `capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// The database: the URL of the one in production, or of a copy with its data.
+    /// URL of the production database, or of a copy with its data.
     #[arg(long, value_name = "URL")]
     pub from: String,
-    /// Statements are those of this log of the server's: PostgreSQL's (text, CSV or JSON), MariaDB's or MySQL's slow or general log.
+    /// Log of the server to read statements from: PostgreSQL's (text, CSV or JSON), MariaDB's or MySQL's slow or general log.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// The plan to write. Values go to CSV files in a folder beside it.
+    /// Plan to write. Values go to CSV files in a folder beside the plan.
     #[arg(long, short, value_name = "FILE", default_value = "captured.toml")]
     pub output: PathBuf,
-    /// So many statements at most: those that were asked most.
+    /// Largest number of statements: the most frequent ones.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub top: u32,
     /// Rows of values for each statement.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub values: u32,
-    /// Also statements that may change something. Drive them against a copy.
+    /// Include statements that may change data. Drive them against a copy.
     #[arg(long)]
     pub allow_writes: bool,
     /// No progress on stderr.
@@ -555,14 +555,14 @@ pub struct ReportArgs {
     /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
     #[arg(default_value = "latest")]
     pub run: String,
-    /// What to make.
+    /// Format of the report.
     #[arg(long, value_enum, default_value = "html")]
     pub format: Format,
-    /// Discards phases in which the generator was late: their numbers stand nowhere.
+    /// Discard phases in which the generator was late: their numbers are omitted.
     #[arg(long)]
     pub strict: bool,
-    /// Where to write it; `-` for standard output. A page goes beside the recording by default, text and
-    /// JSON to standard output.
+    /// File for the report; `-` for standard output [default: for a page, a file beside the recording; for other formats,
+    /// standard output].
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -570,7 +570,7 @@ pub struct ReportArgs {
 /// Forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One self-contained page.
+    /// Self-contained page.
     Html,
     /// As `run` prints it.
     Text,
@@ -587,28 +587,28 @@ pub enum Format {
 /// Options of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run that is compared with: id, unique beginning of one, `latest`, or the path of a recording.
+    /// Base run: id, unique beginning of one, `latest`, or the path of a recording.
     pub a: String,
-    /// The run that is compared.
+    /// Run to compare with the base run.
     #[arg(default_value = "latest")]
     pub b: String,
-    /// Fails (exit code 1) when it is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
+    /// Fail (exit code 1) if this is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
     /// given.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<String>,
-    /// Smaller changes are not called any; otherwise what the recordings say of their machine.
+    /// Noise floor: smaller changes count as none [default: the floor in the recordings].
     #[arg(long, value_name = "PER CENT")]
     pub noise_floor: Option<String>,
-    /// Discards phases in which the generator was late: their numbers stand nowhere.
+    /// Discard phases in which the generator was late: their numbers are omitted.
     #[arg(long)]
     pub strict: bool,
-    /// What to make.
+    /// Format of the comparison.
     #[arg(long, value_enum, default_value = "text")]
     pub format: CompareFormat,
-    /// Where to write it; standard output by default.
+    /// File for the comparison [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Writes what came of the conditions as JUnit XML too.
+    /// File for the results of the conditions as JUnit XML.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 }
@@ -628,10 +628,10 @@ pub enum CompareFormat {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct RunsArgs {
-    /// What to do; lists when left out.
+    /// Action [default: list].
     #[command(subcommand)]
     pub action: Option<RunsAction>,
-    /// What is listed.
+    /// Options of the list.
     #[command(flatten)]
     pub list: RunsList,
 }
@@ -639,15 +639,15 @@ pub struct RunsArgs {
 /// Options of `runs list`.
 #[derive(Debug, Args)]
 pub struct RunsList {
-    /// Only those that were started with this --tag.
+    /// List only runs with this tag.
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
-    /// JSON Lines: one object a run.
+    /// Print JSON Lines: an object for each run.
     #[arg(long)]
     pub json: bool,
 }
 
-/// What `runs` does.
+/// Actions of `runs`.
 #[derive(Debug, Subcommand)]
 pub enum RunsAction {
     /// List the recordings, newest first.
@@ -663,19 +663,19 @@ pub enum RunsAction {
         /// Their ids.
         #[arg(required_unless_present_any = ["failed", "older_than"])]
         runs: Vec<String>,
-        /// Those that failed, were killed, or cannot be read.
+        /// Runs that failed, were killed, or cannot be read.
         #[arg(long)]
         failed: bool,
-        /// Those that began longer ago: 12h, 30d. With --failed, of those.
+        /// Runs that began longer ago: 12h, 30d; with --failed, only those that failed.
         #[arg(long, value_name = "TIME")]
         older_than: Option<String>,
-        /// Say which they are, and remove nothing.
+        /// Print which runs they are, and remove nothing.
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// What `list` can be asked for.
+/// Subjects of `list`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Listed {
     /// Stores and what they can do.

@@ -1,5 +1,5 @@
-//! What this machine can tell apart: how fast the generator is with nothing behind it, and how much two runs of the
-//! same thing differ. Kept beside the recordings, and noted in every run.
+//! Calibration of this machine: the generator's ceiling against nothing, and the difference between equal runs. Kept
+//! beside the recordings, and noted in every run.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ const CEILING_RUNS: usize = 5;
 const NOISE_RUNS: usize = 12;
 const CEILING_RUN: Duration = Duration::from_millis(500);
 const NOISE_RUN: Duration = Duration::from_millis(500);
-/// How long a thread that does nothing else looks for gaps in its time.
+/// Time in which a thread that does nothing else looks for gaps.
 const IDLE_RUN: Duration = Duration::from_secs(2);
 /// Share of its time that may be taken from a thread on a machine that is to be calibrated.
 const TAKEN_MAX: f64 = 0.25;
@@ -28,7 +28,7 @@ const NOISE_MAX: f64 = 0.10;
 /// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
 const GAP_NS: u64 = 5_000;
 
-/// What was measured.
+/// Measurements of a calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Wall time, nanoseconds since 1970.
@@ -37,19 +37,19 @@ pub struct Calibration {
     pub machine: String,
     /// Operations a second of one worker with nothing behind it: median, least, most.
     pub ceiling_per_s: [f64; 3],
-    /// The same of two workers together.
+    /// Ceiling of two workers together.
     pub ceiling_of_two_per_s: [f64; 3],
     /// Share by which 95 % of all pairs of runs of the same thing differ at most: throughput, p50, p99.
     pub noise: [f64; 3],
     /// Time in which a thread that wanted to run was not let, as a share; and the longest such time in nanoseconds.
     pub taken_away: (f64, u64),
-    /// What a witness saw of the machine's own pauses meanwhile, or why there was none; `None` in those made before there
-    /// were witnesses.
+    /// Pauses of the machine that a witness saw during the calibration, or the reason why there was none; `None` in
+    /// calibrations without a witness.
     #[serde(default)]
     pub pauses: Option<Result<Pauses, String>>,
 }
 
-/// What was seen of the machine's own pauses.
+/// Pauses of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pauses {
     /// Seconds that were watched.
@@ -66,7 +66,7 @@ pub struct Pauses {
 const PAUSES_ABOVE_MS: [u64; 3] = [1, 5, 10];
 
 impl Pauses {
-    /// The same of what a witness saw.
+    /// Summarizes what a witness saw.
     pub fn of(seen: &Seen) -> Self {
         Self {
             seconds: seen.seconds(),
@@ -85,7 +85,7 @@ impl Pauses {
 }
 
 impl Calibration {
-    /// Where it is kept.
+    /// Returns the path of the kept calibration.
     pub fn path(runs_dir: &Path) -> PathBuf {
         runs_dir.parent().unwrap_or(runs_dir).join("calibration.json")
     }
@@ -114,7 +114,7 @@ impl Calibration {
     pub fn why_doubtful(&self) -> Option<String> {
         let taken = self.taken_away.0;
         (taken > TAKEN_MAX)
-            .then(|| format!("a thread that wanted to run was not let for {:.0} % of the time", taken * 100.0))
+            .then(|| format!("a thread that wanted to run could not for {:.0} % of the time", taken * 100.0))
     }
 
     /// The noise floors that are too high to compare anything above them, in words: `throughput 82.9 %`.
@@ -124,7 +124,7 @@ impl Calibration {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Its lines, for people and for recordings.
+    /// Returns names and values, for people and for recordings.
     pub fn lines(&self) -> Vec<(String, String)> {
         let mops = |[median, least, most]: [f64; 3]| {
             format!(
@@ -173,7 +173,7 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
     // It goes before all that is measured here, so what it sees is nothing of it.
     let mut watch = Witness::start(&clock).map(|witness| witness.watch());
     let seconds = |runs: usize, run: Duration| runs as f64 * run.as_secs_f64();
-    say(&format!("the generator with nothing behind it ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
+    say(&format!("the generator against nothing ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
     // One and two in turn: what drifts meanwhile falls on both.
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..CEILING_RUNS {
@@ -181,7 +181,7 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
         two.push(ceiling(catalogue, 2)?);
         watch.iter_mut().for_each(Watch::look);
     }
-    say(&format!("the same thing again and again ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
+    say(&format!("equal runs, repeated ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
     let mut runs = Vec::new();
     for _ in 0..NOISE_RUNS {
         runs.push(echo().map_err(|error| TrialError::io("a pair of sockets", &error))?);
@@ -224,7 +224,7 @@ fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, TrialError> {
     Ok(result.ops as f64 * 1e9 / (result.end_ns - result.start_ns).max(1) as f64)
 }
 
-/// One byte there and back between two threads: round trips a second, median and 99th percentile in nanoseconds.
+/// Sends a byte back and forth between two threads: round trips a second, median and 99th percentile in nanoseconds.
 fn echo() -> std::io::Result<[f64; 3]> {
     let (mut here, mut there) = UnixStream::pair()?;
     let echoing = std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! What a shell completes: verbs and options, which the parser knows, and the names behind them: stores, workloads, studies,
-//! and the parameters and kinds of operation of what was typed before. The shell asks this program, by `VARIABLE`.
+//! Completion in shells: verbs and options from the parser; names of stores, workloads and studies; parameters and
+//! operation types of those typed before. The shell asks this program, by `VARIABLE`.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub fn answer(catalogue: &Catalogue, arguments: &[OsString]) -> clap::error::Res
     CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS).try_complete(arguments, here.as_deref())
 }
 
-/// What a shell reads to ask from then on.
+/// Returns the script that a shell reads; from then on it asks this program.
 pub fn registration(shell: &str) -> io::Result<String> {
     let mut script = Vec::new();
     if let Some(shell) = SHELLS.completer(shell) {

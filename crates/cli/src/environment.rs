@@ -8,7 +8,7 @@ use plimsoll_trial::TrialError;
 
 use crate::args::Cli;
 
-/// What the variables' names begin with.
+/// Beginning of the variables' names.
 const PREFIX: &str = "PLIMSOLL_";
 /// The verbs whose options may be variables.
 const VERBS: [&str; 4] = ["run", "drive", "line", "ab"];
@@ -53,7 +53,7 @@ pub fn with_options(arguments: &[OsString]) -> Result<(Vec<OsString>, Vec<String
     Ok(([before, &said, after].concat(), shown))
 }
 
-/// Whether `option` is typed, or one that does not go with it.
+/// Returns true if `option`, or an option that conflicts with it, is typed.
 fn contradicts(command: &Command, typed: &ArgMatches, option: &Arg) -> bool {
     let is_typed = |id: &str| typed.value_source(id) == Some(ValueSource::CommandLine);
     let others = || command.get_arguments().filter(|other| is_typed(other.get_id().as_str()));

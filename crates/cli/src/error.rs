@@ -1,6 +1,4 @@
-//! What an expected error says, and its exit code.
-//!
-//! It says what happened, where, and what to do next. A bug panics.
+//! Texts and exit codes of expected errors: what happened, where, and what to do next. A bug panics.
 
 use std::fmt::Write;
 
@@ -15,7 +13,7 @@ pub mod exit {
     pub const GOAL_MISSED: u8 = 1;
     /// Bad usage or plan.
     pub const USAGE: u8 = 2;
-    /// Nobody answers.
+    /// No answer from the store.
     pub const UNREACHABLE: u8 = 3;
     /// The server does not accept the credentials.
     pub const AUTHENTICATION: u8 = 4;
@@ -31,7 +29,7 @@ pub mod exit {
     pub const STORE: u8 = 9;
     /// No such run, or not readable.
     pub const RECORDING: u8 = 10;
-    /// What was asked cannot be told from what was seen.
+    /// The observations do not decide the question.
     pub const UNDECIDED: u8 = 11;
     /// No more memory, threads or file descriptors.
     pub const EXHAUSTED: u8 = 12;
@@ -56,7 +54,7 @@ pub fn code(kind: ErrorKind) -> u8 {
     }
 }
 
-/// The error as the user reads it: what happened, somebody else's words about it, what to do next.
+/// Returns the error as the user reads it: what happened, words of another program about it, what to do next.
 pub fn text(error: &TrialError) -> String {
     if error.kind == ErrorKind::Plan {
         return error.what.trim_end().to_owned();

@@ -1,11 +1,11 @@
-//! What a hand types out of habit of other load generators, and what that is called here. A store knows habits of its own.
+//! Options of other load generators, and their names here. A store adds habits of its own.
 
 use plimsoll_core::Catalogue;
 
-/// What stands in a URL here.
+/// Answer for options that are part of a URL here.
 const URL: &str = "a part of the URL: --on STORE://user@host:port/database";
 const PASSWORD: &str = "PGPASSWORD, MYSQL_PWD, REDISCLI_AUTH or --password-file";
-const PREPARED: &str = "nothing: tables are made and filled before, unless --no-load says that they are there";
+const PREPARED: &str = "nothing: tables are made and filled before, unless --no-load is given";
 const REPORTED: &str = "nothing: the report always has it";
 const RECORDED: &str = "nothing: every run is recorded; `plimsoll report --format json` or csv";
 
@@ -131,7 +131,7 @@ const PROPERTIES: &[(&str, &str)] = &[
     ("maxexecutiontime", "--for #s"),
 ];
 
-/// What tools and their workloads are called, and the workload here.
+/// Names of other tools and their workloads, and the workload here.
 const WORKLOADS: &[(&str, &str)] = &[
     ("pgbench", "tpcb-like, simple-update or select-only"),
     ("sysbench", "oltp_read_write, oltp_read_only and others"),
@@ -147,7 +147,7 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("tpcc", "none; scripts of your own with -f"),
 ];
 
-/// What `workload`, which is none of ours, would be here.
+/// Returns the name here of `workload`, which Plimsoll does not have.
 pub fn workload(catalogue: &Catalogue, workload: &str) -> Option<String> {
     if let Some(store) = workload.split_once("://").and_then(|(scheme, _)| catalogue.store_for_scheme(scheme)) {
         let spec = store.spec();
@@ -160,7 +160,7 @@ pub fn workload(catalogue: &Catalogue, workload: &str) -> Option<String> {
     Some(format!("`{workload}` is here: {here}"))
 }
 
-/// What `words`, which begin with one that is none of ours, would be here: a line for each tool that has it.
+/// Returns the option here for `words`, which begin with an unknown option: a line for each tool that has it.
 pub fn hint(catalogue: &Catalogue, words: &[String]) -> Option<String> {
     let first = words.first()?;
     let (name, attached) = match first.split_once('=') {

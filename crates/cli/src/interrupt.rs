@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::exit;
 
-/// Set by the first Ctrl-C (or SIGTERM, SIGHUP) of a run; none before there is something to end in good order.
+/// Flag that the first Ctrl-C (or SIGTERM, SIGHUP) of a run sets; empty before there is something to end gracefully.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// What signals come to, from the program's beginning on: Ctrl-C and its like, and a file that has come to its largest size
-/// (`ulimit -f`), which is an error of whoever writes it and no reason to die.
+/// Installs the handlers of signals, at the program's start: Ctrl-C and its like. A file that has reached its largest
+/// size (`ulimit -f`) is an error for its writer, and does not end the program.
 pub fn handle_signals() {
-    // SAFETY: ignoring a signal runs no code of ours.
+    // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let installed = ctrlc::set_handler(|| {
         let Some(stop) = STOP.get() else {

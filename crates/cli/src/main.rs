@@ -70,7 +70,7 @@ fn main() -> ExitCode {
                 say(&secrets::masked(&error::text(&refused)));
                 return ExitCode::from(error::code(refused.kind));
             }
-            // That a value may stand behind `--` helps nobody here: none begins with a dash.
+            // The hint that a value may stand behind `--` does not help: no value begins with a dash.
             error.remove(clap::error::ContextKind::Suggested);
             let text = error.to_string();
             match shown::lines(secrets::masked(&text)) {
@@ -95,7 +95,7 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     }
     let words: Vec<&str> = typed.iter().skip(1).filter_map(|word| word.to_str()).collect();
     let makes_lab = words.first() == Some(&"lab") && words.get(1) == Some(&"up");
-    // What stands is somebody's own, who is to be asked.
+    // A lab that stands has an owner, to whose hosts this process joins.
     let named =
         |lab: &LabEntry| words.iter().any(|word| word.split(',').any(|word| word.trim_start_matches(LAB) == lab.name));
     let entered =
@@ -122,7 +122,7 @@ fn failed(error: &TrialError) -> ExitCode {
     ExitCode::from(error::code(error.kind))
 }
 
-/// What is said of an option or a word that another tool knows.
+/// Returns the answer to an option or a word that another tool knows.
 fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -165,7 +165,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
     }
 }
 
-/// Writes a line to standard error. When nobody reads it any more, the work goes on.
+/// Writes a line to standard error. Continues if standard error is closed.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -1,11 +1,11 @@
-//! What is said when the system has no memory left: one line and an exit code, instead of an abort.
+//! Text and exit code when the system has no memory left, instead of an abort.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 
 use crate::error::exit;
 
-/// The system's allocator. When it has nothing left, the program ends with a word: nobody who asks could go on.
+/// The system's allocator, which ends the program with a message if no memory is left: no caller could continue.
 struct Telling;
 
 #[global_allocator]

@@ -13,8 +13,8 @@ use plimsoll_trial::TrialError;
 
 use crate::plans::PlanText;
 
-/// What was given for keys of a plan, as it was written: for those of the plan itself, of its drive and of its request, or
-/// with `OF_LINE` for those of its `[line]`. What may be given several times has a line for each.
+/// Values given for keys of a plan, as written: keys of the plan itself, of its drive and of its request, or with
+/// `OF_LINE` those of its `[line]`. A key that may be given several times has a line for each value.
 #[derive(Debug, Clone, Default)]
 pub struct Given<const OF_LINE: bool>(BTreeMap<&'static str, String>);
 
@@ -92,12 +92,12 @@ impl Given<false> {
 }
 
 impl<const OF_LINE: bool> Given<OF_LINE> {
-    /// What was given for the key `name`.
+    /// Returns the value given for the key `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Whether anything was given for keys of `tables`.
+    /// Returns true if a value was given for any key of `tables`.
     pub fn has(&self, tables: &'static [&'static [Key]]) -> bool {
         options(tables).any(|key| self.0.contains_key(key.name))
     }
@@ -125,7 +125,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
     }
 }
 
-/// What was given for `key` as it stands in a plan.
+/// Writes the value given for `key` as it stands in a plan.
 fn written(key: &Key, given: &str) -> Result<String, TrialError> {
     Ok(match key.takes {
         Takes::Mix => mix(given)?,
@@ -161,13 +161,13 @@ fn tables(what: &str, keys: &[Key], given: &str) -> Result<String, TrialError> {
             });
             let Some((key, value)) = known else {
                 let names: Vec<&str> = keys.iter().map(|key| key.name).filter(|name| *name != "name").collect();
-                let what = format!("--{what} {line}: `{word}` is none of its keys");
+                let what = format!("--{what} {line}: `{word}` is not one of its keys");
                 let next = format!("write a name, then KEY=VALUE with spaces between them: {}", names.join(", "));
                 return Err(TrialError::usage(what).next(next));
             };
             let pair = format!("{} = ", key.name);
             if pairs.iter().any(|known| known.starts_with(&pair)) {
-                return Err(TrialError::usage(format!("--{what} {line}: `{}` is there twice", key.name)));
+                return Err(TrialError::usage(format!("--{what} {line}: `{}` is given twice", key.name)));
             }
             pairs.push(pair + &written(key, value)?);
         }
@@ -186,11 +186,10 @@ fn processors(given: &str) -> Result<String, TrialError> {
     }
 }
 
-/// Shares: `read=70,update=30`; one kind alone needs no share.
-/// Shares of operation types, as a table.
+/// Writes shares of operation types (`read=70,update=30`) as a table; a type alone needs no share.
 ///
 /// # Errors
-/// What is no share.
+/// Fails if a share is not a whole number.
 pub fn mix(given: &str) -> Result<String, TrialError> {
     let mut shares = Vec::new();
     for part in given.split(',').map(str::trim) {
@@ -204,7 +203,7 @@ pub fn mix(given: &str) -> Result<String, TrialError> {
     Ok(format!("{{ {} }}", shares.join(", ")))
 }
 
-/// The limit of a goal as it stands in a plan. Of a bare time nobody can know whether seconds or milliseconds are meant.
+/// Writes the limit of a goal as it stands in a plan. A bare time stays as given: seconds or milliseconds may be meant.
 pub fn goal(name: &str, given: &str) -> String {
     let takes = GOALS.iter().find(|key| key.name == name).map(|key| key.takes);
     value(&if matches!(takes, Some(Takes::Rate)) { rate(given) } else { given.to_owned() })
@@ -220,7 +219,7 @@ pub fn param(spec: Option<&ParamSpec>, given: &str) -> String {
     }
 }
 
-/// What `of` makes of each of the values between commas.
+/// Applies `of` to each of the values between commas.
 fn each(given: &str, of: fn(&str) -> String) -> String {
     given.split(',').map(of).collect::<Vec<_>>().join(",")
 }
@@ -238,10 +237,10 @@ pub fn seconds(given: &str) -> String {
     if is_bare && given.parse::<f64>().is_ok() { format!("{given}s") } else { given.to_owned() }
 }
 
-/// A time that an option of ours takes.
+/// Parses the time of an option of the command line.
 ///
 /// # Errors
-/// It is none.
+/// Fails if `given` is not a time above 0.
 pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
     let parsed = plimsoll_plan::parse_quantity(&seconds(given), Dimension::Time);
     match parsed.map(|ns| ns / 1e9) {
@@ -254,10 +253,10 @@ pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
     }
 }
 
-/// A size in bytes that an option of ours takes; a bare number is one of bytes.
+/// Parses the size of an option in bytes; a bare number is one of bytes.
 ///
 /// # Errors
-/// It is none.
+/// Fails if `given` is not a size.
 pub fn size(option: &str, given: &str) -> Result<u64, TrialError> {
     let given = given.trim();
     let parsed = given.parse::<u64>().or_else(|_| {
@@ -290,7 +289,7 @@ fn texts(given: &str) -> String {
     format!("[{}]", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// One value, or several between commas as a list that is swept.
+/// Writes a value, or a list of several between commas, which is swept.
 pub fn list(given: &str) -> String {
     let values: Vec<String> = given.split(',').map(|part| value(part.trim())).collect();
     match &values[..] {

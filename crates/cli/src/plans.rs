@@ -65,7 +65,7 @@ pub struct PlanText {
     pub name: String,
     /// TOML.
     pub text: String,
-    /// Where the files that it names stand, if their paths are relative.
+    /// Directory for relative paths of files that the plan names.
     pub beside: PathBuf,
     /// Pieces of the text, and the options that they were written from, as those were typed.
     pub options: Vec<(Range<usize>, String)>,
@@ -169,7 +169,7 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
         return Err(TrialError::usage(format!("{plan} is not a file")).next("give the path of a plan file"));
     }
     if size.len() > PLAN_BYTES_MAX {
-        return Err(TrialError::usage(format!("{plan} is larger than 1 MiB: that is no plan")));
+        return Err(TrialError::usage(format!("{plan} is larger than 1 MiB, the limit of a plan")));
     }
     let text = fs::read(path).map_err(|error| TrialError::io(plan, &error))?;
     let text = String::from_utf8(text).map_err(|error| {
@@ -193,7 +193,7 @@ fn plan_error(from: &PlanText, error: &PlanError) -> TrialError {
     }
 }
 
-/// What is wrong with an option; `None` of what stands in a file.
+/// Returns the error of an option; `None` for a problem in a file.
 fn told(from: &PlanText, problem: &Problem) -> Option<TrialError> {
     let at = problem.span().start;
     let place = match problem.source_name() {

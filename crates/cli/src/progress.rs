@@ -1,5 +1,5 @@
-//! What is going on: on stderr a line that is rewritten in a terminal, or one every so often; on stdout, where they were asked for,
-//! JSON Lines.
+//! Progress: on standard error a line that is rewritten in a terminal, or a line at intervals; on standard output, if
+//! requested, JSON Lines.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -13,13 +13,13 @@ use plimsoll_record::data::PhaseKind;
 use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
 
-/// How often a line is written where nobody said and there is no terminal.
+/// Interval of lines without a terminal, by default.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress.
 pub struct Progress {
     mode: Mode,
-    /// Set where JSON Lines are wanted, when nobody reads them any more.
+    /// Flag set when the reader of JSON Lines closes standard output.
     stop: Option<Arc<AtomicBool>>,
     shown: Mutex<Shown>,
 }
@@ -32,7 +32,7 @@ enum Mode {
     Rewritten,
 }
 
-/// What the line is about.
+/// Subject and numbers of the line.
 struct Shown {
     trial: String,
     phase: String,
@@ -45,7 +45,7 @@ struct Shown {
     since: Since,
 }
 
-/// What slices came to together.
+/// Sums over slices.
 #[derive(Default)]
 struct Since {
     seconds: f64,
@@ -95,8 +95,8 @@ impl Sink for Progress {
 }
 
 impl Progress {
-    /// Quiet, a line so often, or as the terminal permits. JSON Lines go to standard output until nobody reads them, when `stop`
-    /// is set.
+    /// Is quiet, or writes a line at intervals, or as the terminal permits. JSON Lines go to standard output until it is
+    /// closed; then `stop` is set.
     pub fn new(quiet: bool, every: Option<Duration>, stop: Option<Arc<AtomicBool>>) -> Self {
         let mode = match (quiet, every, std::io::stderr().is_terminal()) {
             (true, ..) => Mode::Quiet,
@@ -151,7 +151,7 @@ impl Progress {
         }
     }
 
-    /// A JSON object on a line, of what somebody who looks on wants to know.
+    /// Prints an event as a JSON object on a line.
     fn print(&self, told: &Told) {
         let object = match told {
             Told::BeginRun(header) => json!({
@@ -212,7 +212,7 @@ impl Shown {
         }
     }
 
-    /// How far it is, and what came since the last line: `1/1 postgres · drive · 20 s · 1,860/s · p50 3.9 ms · …`.
+    /// Returns the position and the numbers since the last line: `1/1 postgres · drive · 20 s · 1,860/s · p50 3.9 ms · …`.
     fn line(&mut self) -> String {
         let since = std::mem::take(&mut self.since);
         self.told = Instant::now();
@@ -237,7 +237,7 @@ impl Shown {
     }
 }
 
-/// How far cells are: `12/36 · 2 broken · 4 min left · postgres: drive | sqlite: check`.
+/// Returns the position of runs of cells: `12/36 · 2 broken · 4 min left · postgres: drive | sqlite: check`.
 fn cells_line(cells: &CellsSoFar) -> String {
     let mut parts = vec![format!("{}/{} cuts", cells.done, cells.of)];
     parts.extend((cells.broken > 0).then(|| format!("{} broken", cells.broken)));
@@ -247,7 +247,7 @@ fn cells_line(cells: &CellsSoFar) -> String {
     parts.join(" · ")
 }
 
-/// A length of time that nobody needs to know to the second.
+/// Writes a length of time, rounded.
 pub fn length(time: Duration) -> String {
     match time.as_secs_f64() {
         s if s < 90.0 => format!("{:.0} s", s.ceil()),

@@ -35,7 +35,7 @@ pub fn scrub_command_line() {
     }
 }
 
-/// Where the passwords in URLs of `arguments` may stand instead: a line for each family of stores.
+/// Returns safer places for passwords in URLs of `arguments`: a line for each family of stores.
 pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<&'static str> {
     let places = |argument: &OsString| {
         let text = argument.to_string_lossy();

@@ -4,12 +4,12 @@
 pub struct Study {
     /// Name as in `plimsoll run NAME`.
     pub name: &'static str,
-    /// Its TOML.
+    /// TOML of the study.
     pub text: &'static str,
 }
 
 impl Study {
-    /// Its title, as the TOML has it.
+    /// Returns the title in the TOML.
     pub fn title(&self) -> &'static str {
         self.text.lines().find_map(|line| line.strip_prefix("title = \"")?.strip_suffix('"')).unwrap_or_default()
     }

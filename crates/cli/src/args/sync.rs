@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use plimsoll_disk::ways::{Flushing, Writing};
 
-/// What its help ends with.
+/// End of the help: examples.
 pub const EXAMPLES: &str = "Examples:
   plimsoll sync /var/lib/postgresql        about 30 s: ways to write and flush, group commit, the verdict
   plimsoll sync . --size 8KiB --flush fdatasync,o-dsync --for 10s
@@ -15,7 +15,7 @@ pub const EXAMPLES: &str = "Examples:
 
 With a second machine, and a plug that can be pulled:
   other$ plimsoll sync --listen 192.0.2.7:7450 acknowledged
-  this$  plimsoll sync /data --report-to 192.0.2.7:7450    now cut the power; then bring the file here
+  this$  plimsoll sync /data --report-to 192.0.2.7:7450    now cut the power; then copy the file here
   this$  plimsoll sync /data --verify acknowledged
 
 Exit codes: 0 flushes may be real, or all blocks are there; 1 they cannot be real, or one is lost.";
@@ -23,7 +23,7 @@ Exit codes: 0 flushes may be real, or all blocks are there; 1 they cannot be rea
 /// Options of `sync`.
 #[derive(Debug, Args)]
 pub struct SyncArgs {
-    /// The directory, or a block device; with --listen, the file that keeps what was acknowledged.
+    /// Directory or block device; with --listen, file for acknowledgements.
     pub path: PathBuf,
     /// Sizes of a write, separated by commas [default: 4KiB,16KiB,64KiB,256KiB,1MiB; of the numbered blocks: 4KiB].
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',')]
@@ -34,31 +34,31 @@ pub struct SyncArgs {
     /// Only these ways of flushing; of numbered blocks, the one [default: fdatasync].
     #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Flushing::ALL.map(Flushing::name)))]
     pub flush: Vec<String>,
-    /// How long each point is measured [default: 1s]; with --report-to, how long blocks are written [default: 10min].
+    /// Time for each point [default: 1s]; with --report-to, time of writing blocks [default: 10min].
     #[arg(long = "for", value_name = "TIME")]
     pub takes: Option<String>,
     /// Every size with every way of writing and flushing, idle and loaded.
     #[arg(long)]
     pub all: bool,
-    /// Bytes of filler for each 1 MiB of the portable way; 32MiB to 2GiB is what was needed once.
+    /// Bytes of filler for each 1 MiB of the portable way; older disks needed 32MiB to 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "8MiB")]
     pub filler: String,
-    /// What is on the block device is not needed any more.
+    /// Overwrite the contents of the block device.
     #[arg(long)]
     pub overwrite_device: bool,
-    /// JSON on standard output instead of tables.
+    /// Print JSON on standard output instead of tables.
     #[arg(long)]
     pub json: bool,
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Keep in the file PATH which blocks another machine acknowledges, until Ctrl-C.
+    /// Record in the file PATH which blocks another machine acknowledges, until Ctrl-C.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["report_to", "verify", "all", "overwrite_device"])]
     pub listen: Option<String>,
-    /// Write numbered blocks in PATH, flush each, and say so to the one that listens there: until the power is cut, or Ctrl-C.
+    /// Write numbered blocks in PATH, flush each, and acknowledge it to the listener, until the power is cut, or Ctrl-C.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["verify", "all", "write", "overwrite_device"])]
     pub report_to: Option<String>,
-    /// Look in PATH for every block that was acknowledged according to this file, the listener's.
+    /// Verify in PATH every block that is acknowledged in this file of the listener.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "write", "flush", "size", "takes", "overwrite_device"])]
     pub verify: Option<PathBuf>,
 }

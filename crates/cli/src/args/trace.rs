@@ -4,15 +4,15 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-/// What its help ends with.
+/// End of the help: examples.
 pub const EXAMPLES: &str = "Examples:
   plimsoll trace $(pgrep -o postgres)            a server and all its processes, until Ctrl-C
   plimsoll trace --all --for 10s --threshold 50ms
   plimsoll trace -- sqlite3 test.db < script.sql
   plimsoll trace --all --for 10s --json > fsyncs.jsonl
 
-A line a second, and at the end: a histogram by powers of two, percentiles by process, and the slowest calls with their
-files. Root can have the kernel count; others see their own processes' longer calls.";
+Prints a line each second, and at the end a histogram by powers of two, percentiles by process, and the slowest calls
+with their files. Root counts in the kernel; other users see longer calls of their own processes.";
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -23,20 +23,20 @@ pub struct TraceArgs {
     /// All processes.
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
-    /// A command, which is started and traced until it ends.
+    /// Command to start and trace until it ends.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-    /// Calls that take this long or longer are listed.
+    /// List calls that take this long or longer.
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub threshold: String,
-    /// How long [default: until Ctrl-C, or until all of them have ended].
+    /// Duration [default: until Ctrl-C, or until all processes have ended].
     #[arg(long = "for", value_name = "TIME")]
     pub duration: Option<String>,
-    /// How it is traced [default: the first that works]: by programs in the kernel (bpf), by records of it (perf), or by looking
-    /// again and again what threads wait for (proc).
+    /// Method of tracing [default: the first that works]: programs in the kernel (bpf), records of the kernel (perf), or
+    /// repeated looks at what threads wait for (proc).
     #[arg(long, value_name = "WAY", value_parser = ["bpf", "perf", "proc"])]
     pub way: Option<String>,
-    /// JSON Lines: an object a second, and one with everything at the end.
+    /// Print JSON Lines: an object each second, and a summary at the end.
     #[arg(long)]
     pub json: bool,
 }

@@ -26,7 +26,7 @@ const WARMUP: &str = "1s";
 /// Smallest difference that matters.
 const DIFFERENCE: &str = "3%";
 
-/// What one side is.
+/// Texts of a side.
 struct SideText {
     /// In the words of the command line.
     words: String,
@@ -69,7 +69,7 @@ fn refuse(args: &AbArgs) -> Result<(), TrialError> {
     match given.or(Some(goal).filter(|_| !drive.goal.is_empty())) {
         None => Ok(()),
         Some((option, next)) => {
-            Err(TrialError::usage(format!("--{option} has no place in a comparison in turn")).next(next))
+            Err(TrialError::usage(format!("--{option} is not an option of `plimsoll ab`")).next(next))
         }
     }
 }
@@ -152,7 +152,7 @@ fn told(option: &str, what: &str, next: Option<String>) -> TrialError {
     TrialError { next, ..TrialError::usage(format!("{option}: {what}")) }
 }
 
-/// What is to be decided, and within which bounds.
+/// Returns the metrics to decide and their bounds.
 fn spec(
     args: &AbArgs,
     (words_a, a, text_a): &(String, Plan, String),
@@ -209,22 +209,22 @@ fn rule(text: &str) -> Result<AbRule, TrialError> {
         TrialError::usage(what).next("write a number's name, > or <, and a change with its sign: 'p99 > +5%'")
     };
     let parsed = Rule::parse(text)
-        .map_err(|error| wrong(format!("--fail-if `{text}` is no condition")).detail(error.to_string()))?;
+        .map_err(|error| wrong(format!("--fail-if `{text}` is not a condition")).detail(error.to_string()))?;
     let (name, above, percent) = parsed
         .on_change()
-        .ok_or_else(|| wrong(format!("--fail-if `{text}` is not about a change of the whole turn")))?;
+        .ok_or_else(|| wrong(format!("--fail-if `{text}` does not compare a change of the whole turn")))?;
     let metric = AbMetric::parse(name)
         .map_err(|help| wrong(format!("--fail-if `{text}`: there is no number `{name}`")).detail(help))?;
     Ok(AbRule { text: text.trim().to_owned(), metric, above, percent })
 }
 
-/// One plan whose trials are the two sides.
+/// Joins the plans of both sides into a plan with two trials.
 fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, TrialError> {
     for (letter, plan) in SIDES.into_iter().zip([&a, b]) {
         let what = match &plan.trials[..] {
             [trial] if trial.drives().count() == 1 => continue,
             [trial] => format!("side {letter} has {} `drive` phases, not one", trial.drives().count()),
-            several => format!("side {letter} comes to {} trials: a side is one point", several.len()),
+            several => format!("side {letter} has {} trials: a side takes one point", several.len()),
         };
         return Err(TrialError::usage(what).next("give every key one value, and name one store for each side"));
     }
@@ -238,7 +238,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Tri
     ];
     if let Some((key, _)) = shared.into_iter().find(|(_, same)| !same) {
         let what = format!("the two plans differ in `{key}`, which both sides share");
-        return Err(TrialError::usage(what).next("say the same in both"));
+        return Err(TrialError::usage(what).next("give it the same value in both"));
     }
     let mut sides = [&a.trials[..], &b.trials[..]].concat();
     for (trial, letter) in sides.iter_mut().zip(SIDES) {
@@ -311,9 +311,11 @@ mod tests {
         assert_eq!(rule("p95 > +5%").unwrap().metric, AbMetric::P95);
         let below = rule("rate < -3%").unwrap();
         assert_eq!((below.above, below.percent, below.text.as_str()), (false, -3.0, "rate < -3%"));
-        for (text, what) in
-            [("p99 > 20ms", "is not about a change"), ("speed < -3%", "no number `speed`"), ("rate", "is no condition")]
-        {
+        for (text, what) in [
+            ("p99 > 20ms", "does not compare a change"),
+            ("speed < -3%", "no number `speed`"),
+            ("rate", "is not a condition"),
+        ] {
             let error = rule(text).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }

@@ -20,7 +20,7 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
     let folder = args.output.with_extension("values");
     for path in [&args.output, &folder] {
         if path.symlink_metadata().is_ok() {
-            return Err(TrialError::usage(format!("{} is there already", path.display()))
+            return Err(TrialError::usage(format!("{} exists already", path.display()))
                 .next("remove it, or name another plan with --output"));
         }
     }
@@ -45,7 +45,7 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
     if captured.statements() == 0 {
         let why =
             captured.left_out.iter().map(|(why, count, _)| format!("{count} {why}")).collect::<Vec<_>>().join("; ");
-        let error = TrialError::usage("there is no statement to make a workload of");
+        let error = TrialError::usage("no statement for a workload was found");
         return Err(error.detail(match (&args.log, why.is_empty()) {
             (_, false) => shown::clean(&why),
             (None, true) => "none was counted in this database".to_owned(),
@@ -68,7 +68,7 @@ fn first_words(statement: &str) -> String {
 }
 
 fn untold(kind: &dyn StoreKind) -> TrialError {
-    TrialError::usage(format!("{} tells nothing of the statements that it was asked", kind.spec().name))
+    TrialError::usage(format!("{} does not report its statements", kind.spec().name))
         .next("name a server of SQL, with its URL")
 }
 
@@ -91,7 +91,7 @@ fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: Asked) -> Result<Asked, T
     Ok(asked)
 }
 
-/// Writes the plan and its values, which nobody else may read: they are production's. All of it, or nothing.
+/// Writes the plan and its values, readable by this user alone: the values are production's. Writes all of it, or nothing.
 fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialError> {
     let has_folder = !written.files.is_empty();
     if has_folder {

@@ -18,7 +18,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     let ((_, a), (_, b)) = (report::load(&args.a, args.strict)?, report::load(&args.b, args.strict)?);
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
-        return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists what there is"));
+        return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists the runs"));
     }
     let comparison = compare::compare(&a, &b, &rules, floor);
     about_something(&comparison)?;
@@ -42,7 +42,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
 
 fn parse(text: &str) -> Result<Rule, TrialError> {
     Rule::parse(text).map_err(|error| {
-        TrialError::usage(format!("--fail-if `{text}` is no condition")).detail(error.to_string()).next(
+        TrialError::usage(format!("--fail-if `{text}` is not a condition")).detail(error.to_string()).next(
             "write a number's name, > or <, and a change or a value: 'p99 > +5%', 'mixed.rate < -3%', 'p99 > 20ms'",
         )
     })
@@ -61,7 +61,7 @@ fn noise_floor(text: &str) -> Result<NoiseFloor, TrialError> {
     }
 }
 
-/// A condition that is about nothing would never fail, and say so to nobody.
+/// Fails if a condition matches no number: it could never be met.
 fn about_something(comparison: &Comparison) -> Result<(), TrialError> {
     let Some(rule) = comparison.rules.iter().find(|rule| rule.checked == 0) else { return Ok(()) };
     let names = compare::names(comparison);
@@ -70,7 +70,7 @@ fn about_something(comparison: &Comparison) -> Result<(), TrialError> {
     } else {
         format!("they have {}", names.join(", "))
     };
-    Err(TrialError::usage(format!("--fail-if `{}` is about nothing that both runs have", rule.rule)).next(next))
+    Err(TrialError::usage(format!("--fail-if `{}` matches no number that both runs have", rule.rule)).next(next))
 }
 
 /// A condition in another unit than the number it names would never be met.
@@ -79,7 +79,7 @@ fn in_its_unit(comparison: &Comparison, rules: &[Rule]) -> Result<(), TrialError
     match misfits.next() {
         None => Ok(()),
         Some((rule, why)) => {
-            Err(TrialError::usage(format!("--fail-if `{rule}` has no unit, or not that of its number")).next(why))
+            Err(TrialError::usage(format!("--fail-if `{rule}` has no unit, or another unit than its number")).next(why))
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::calibration::{self, Calibration};
 use crate::error::exit;
 use crate::verbs::{honesty, report};
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grade {
     Fine,
@@ -98,7 +98,7 @@ fn holds(wanted: &str) -> Result<u8, TrialError> {
     };
     let name = plimsoll_core::shown::clean(wanted);
     match &held[..] {
-        [] => crate::say(&format!("nobody that can be seen from here holds {name}")),
+        [] => crate::say(&format!("no process that is visible from here holds {name}")),
         held => crate::print(&held.iter().map(|line| format!("{line}\n")).collect::<String>()).map(drop)?,
     }
     Ok(if held.is_empty() { exit::OK } else { exit::GOAL_MISSED })
@@ -204,7 +204,7 @@ fn apt_get(packages: &[&str]) -> Result<(), TrialError> {
     match installed {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            let what = format!("apt-get has not installed {} ({status})", packages.join(" "));
+            let what = format!("apt-get did not install {} ({status})", packages.join(" "));
             Err(StoreError::new(StoreErrorKind::Missing, what).next(advice).into())
         }
         Err(error) => Err(StoreError::new(StoreErrorKind::Missing, format!("apt-get: {error}")).next(advice).into()),
@@ -228,8 +228,8 @@ fn calibrated(made: Option<&Calibration>) -> Table {
     table
 }
 
-/// What is seen of this machine, where recordings would go to `runs_dir`; and whether nothing would spoil a measurement
-/// and nothing is missing.
+/// Examines this machine, whose recordings go to `runs_dir`. Returns tables, and true if nothing is missing or would spoil
+/// a measurement.
 fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'static str, Table)>, bool) {
     let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
     let stores = catalogue.stores.iter().map(|store| match store.installed() {
@@ -241,7 +241,7 @@ fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'sta
     (vec![("machine", "", graded(machine)), ("stores", "", graded(stores))], well)
 }
 
-/// What clusters that have a name of their own need besides.
+/// Returns what clusters with a name of their own need besides their store.
 fn clusters(catalogue: &Catalogue) -> impl Iterator<Item = Finding> {
     let missing = |kind: &dyn StoreKind, preset: &StorePreset| {
         let params = plimsoll_plan::defaults_but(kind.spec().params, preset.params);
@@ -255,7 +255,7 @@ fn clusters(catalogue: &Catalogue) -> impl Iterator<Item = Finding> {
         .flat_map(move |kind| kind.spec().presets.iter().filter_map(move |preset| missing(&**kind, preset)))
 }
 
-/// Whether clusters can have hosts of their own.
+/// Returns whether clusters can have hosts of their own.
 fn hosts() -> Finding {
     match Network::shared() {
         Ok(_) => Finding::fine("hosts of their own for clusters: network namespaces on a bridge"),

@@ -52,7 +52,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
         }
         (None, [_, ..]) => scripted(catalogue, &args.on).to_owned(),
         (None, []) => {
-            return Err(TrialError::usage("there is nothing to drive")
+            return Err(TrialError::usage("no workload is named")
                 .next("name a workload (see `plimsoll list workloads`), or scripts with -f FILE"));
         }
         (Some(workload), [..]) => {
@@ -115,7 +115,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     if args.plan.has(OF_REQUEST) {
         if !known.is_some_and(|(spec, _)| spec.takes_requests()) {
             let takes = catalogue.workloads.iter().find(|spec| spec.takes_requests()).map_or("", |spec| spec.name);
-            return Err(TrialError::usage(format!("a request was described, and `{name}` asks none"))
+            return Err(TrialError::usage(format!("a request was described, and `{name}` sends none"))
                 .next(format!("name the workload {takes}")));
         }
         plan.text.push_str("\n[[workload.request]]\n");
@@ -152,12 +152,8 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
             };
             let is_least = goal_parts(name.trim()).1 == "rate";
             if sign.starts_with(if is_least { '<' } else { '>' }) {
-                let which = if is_least {
-                    "least that is wanted, and every other goal the most"
-                } else {
-                    "most that is allowed; only of rate it is the least"
-                };
-                return Err(TrialError::usage(format!("--goal {given}: a limit is the {which}")));
+                let limit = if is_least { "of rate is a minimum" } else { "is a maximum, except of rate" };
+                return Err(TrialError::usage(format!("--goal {given}: the limit {limit}")));
             }
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);
@@ -168,7 +164,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     Ok(plan)
 }
 
-/// What is said when nobody said where.
+/// Returns the error of a command without --on.
 fn missing_on(catalogue: &Catalogue, workload: &str) -> TrialError {
     let takes = |spec: &StoreSpec| match catalogue.preset(workload) {
         Some((workload, _)) => workload.interfaces.iter().all(|interface| spec.interfaces.contains(interface)),
@@ -184,7 +180,7 @@ fn missing_on(catalogue: &Catalogue, workload: &str) -> TrialError {
         .next(format!("stores that take `{workload}`: {}{url}; for example: {example}", names.join(", ")))
 }
 
-/// Whether the request that `args` describe changes anything.
+/// Returns true if the request that `args` describe changes data.
 fn writes(args: &DriveArgs) -> bool {
     let only_reads = |method: &str| ["GET", "HEAD", "OPTIONS"].iter().any(|reads| reads.eq_ignore_ascii_case(method));
     args.plan.get("method").map_or(args.plan.get("body").is_some(), |method| !only_reads(method))
@@ -268,13 +264,13 @@ pub(super) fn push_stores(
     }
     plan.text.push_str("]\n");
     match settings.iter().zip(used).find(|(_, used)| !used) {
-        Some(((key, _), _)) => Err(TrialError::usage(format!("`--set {key}=…` is for a store that is not there"))
-            .next("before the dot stands a store of `--on`")),
+        Some(((key, _), _)) => Err(TrialError::usage(format!("`--set {key}=…` names a store that is not in --on"))
+            .next("write a store of `--on` before the dot")),
         None => Ok(()),
     }
 }
 
-/// What `--nodes` sets: the parameter of that name, of each store that has one.
+/// Returns the parameters that `--nodes` sets: `nodes` of each store that has it.
 pub(super) fn nodes(
     catalogue: &Catalogue,
     on: &[String],
@@ -287,10 +283,10 @@ pub(super) fn nodes(
             let is_private = !store.contains(':');
             match spec {
                 Some(spec) if !is_private || !spec.params.iter().any(|param| param.name == "nodes") => {
-                    Err(TrialError::usage(format!("--nodes {nodes}: {store} is not several servers of our own"))
+                    Err(TrialError::usage(format!("--nodes {nodes}: {store} is not a cluster that is started here"))
                         .next("leave it out, or name a store that has `nodes` (see `plimsoll list stores`)"))
                 }
-                // What is no store is said when the plan is read.
+                // An unknown store is reported when the plan is read.
                 _ => Ok((format!("{store}.nodes"), nodes.to_string())),
             }
         })
@@ -422,11 +418,11 @@ p99 = "20ms"
     #[test]
     fn what_cannot_be_meant_is_said() {
         for (options, what) in [
-            ("--on postgres", "there is nothing to drive"),
+            ("--on postgres", "no workload is named"),
             ("tpcb -f a.sql --on postgres", "both the workload tpcb and scripts were named"),
             ("-f a.sql@x --on postgres", "`x` is not the weight of a script"),
             ("tpcb --on postgres --set scale", "`scale` is not a name and a value"),
-            ("tpcb --on postgres --set sqlite.cache=1", "is for a store that is not there"),
+            ("tpcb --on postgres --set sqlite.cache=1", "names a store that is not in --on"),
             ("tpcb --on postgres --mix a=b", "`b` is not the share of a"),
             ("tpcb --on postgres --pin 1,x", "`x` is not the number of a processor"),
             ("tpcb --on postgres --start cold", "possible values: fresh, settled, as-is"),

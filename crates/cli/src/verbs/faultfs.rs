@@ -18,9 +18,9 @@ use crate::interrupt;
 
 /// Between two looks whether there is an end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long an answer may take, beside what is waited for.
+/// Longest wait for an answer, beside the time of `wait`.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// What only this side knows, since it mounts.
+/// Help of the command that this side carries out, since it mounts.
 const POWER_CYCLE: &str = "\
 power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
                                    cut, unmount, power-on, and mount again
@@ -63,7 +63,7 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
     while !stop.load(Ordering::SeqCst) {
         if !device.is_running() {
             return Err(TrialError::new(Kind::Broken, "the daemon of the fault device was killed")
-                .next("end what runs on it, and make a new one"));
+                .next("end the programs that use it, and make a new one"));
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
@@ -98,7 +98,7 @@ fn ctl(socket: &Path, command: &str) -> Result<u8, TrialError> {
     if said.is_empty() { Ok(exit::OK) } else { crate::print(&format!("{said}\n")) }
 }
 
-/// A link to the control socket, where somebody wants it.
+/// Link to the control socket, removed at the end.
 struct Link(PathBuf);
 
 impl Link {
@@ -116,7 +116,7 @@ impl Drop for Link {
 
 fn failed(error: FaultError) -> TrialError {
     match error {
-        // A path that somebody gave is his to mend.
+        // The user gave the path, and can correct it.
         FaultError::Io { what, source } => TrialError::io(what, &source),
         error => StoreError::from(error).into(),
     }

@@ -19,7 +19,7 @@ use crate::{interrupt, options};
 
 /// Rows of the table; JSON has all files.
 const ROWS_MAX: usize = 100;
-/// What a directory's watch has room for comes in more than this.
+/// Interval of reads: the queue of a directory's watch must not fill up meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Watches, and says what was seen.
@@ -44,16 +44,16 @@ pub fn run(args: &FilesArgs) -> Result<u8, TrialError> {
         report::print_tables(&[("", "", table)])?;
     }
     if left_out > 0 {
-        crate::print(&format!("\n{} more, which were used least: --json has all\n", shown::count(left_out as u64)))?;
+        crate::print(&format!("\n{} more, the least used: --json lists all\n", shown::count(left_out as u64)))?;
     }
-    let what = if by_calls { "calls" } else { "times that events were lost" };
+    let what = if by_calls { "calls" } else { "losses of events" };
     crate::print(&format!("\nlost: {} {what}\n", shown::count(seen.lost)))?;
     Ok(exit::OK)
 }
 
 fn of_process(pid: u32, is_over: &dyn Fn() -> bool) -> Result<FilesSeen, TrialError> {
     let tracer = FileTracer::start(pid).map_err(|error| trace::failed(&error))?;
-    crate::say("by system calls (bpf): mapped memory and io_uring are not seen; Ctrl-C ends it");
+    crate::say("system calls (bpf): mapped memory and io_uring are invisible; Ctrl-C ends the watch");
     while !is_over() && trace::is_there(pid) {
         std::thread::sleep(LOOK);
     }
@@ -64,7 +64,7 @@ fn of_process(pid: u32, is_over: &dyn Fn() -> bool) -> Result<FilesSeen, TrialEr
 
 fn of_directory(directory: &Path, is_over: &dyn Fn() -> bool) -> Result<FilesSeen, TrialError> {
     let mut watch = DirectoryWatch::start(directory).map_err(|error| trace::failed(&error))?;
-    let text = "by events (inotify) of everybody in {}: alike ones in a row are one; Ctrl-C ends it";
+    let text = "events (inotify) of all processes in {}: equal events in a row count once; Ctrl-C ends the watch";
     let directories = number::plural(watch.directories() as u64, "directory", "directories");
     crate::say(&text.replace("{}", &directories));
     loop {

@@ -1,4 +1,4 @@
-//! `plimsoll doctor --honesty`: whether a pause of the server is seen whole.
+//! `plimsoll doctor --honesty`: whether a pause of the server is fully visible.
 //!
 //! A private server is stopped (SIGSTOP) for a second while operations come at a fixed rate. Every operation that was
 //! due in that second has waited for the rest of it, so what the response times must look like is known beforehand.
@@ -22,7 +22,7 @@ use plimsoll_trial::TrialError;
 use crate::error::exit;
 use crate::interrupt;
 
-/// What a directory's name begins with; our process follows.
+/// Beginning of a directory's name; the process id follows.
 const DIRECTORY: &str = "honesty-";
 /// Directory of the server's data in it.
 const DATA: &str = "data/1";
@@ -33,12 +33,12 @@ const STALL: Duration = Duration::from_secs(1);
 const CLIENTS: u32 = 8;
 /// Longest that an operation of the load may take.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// What measured may be below and above expected, as shares of the stall. Less is seen only by who does not look;
-/// more is also what the server needs afterwards to get through what has piled up.
+/// Bounds of measured minus expected, as shares of the stall. A lower value means that part of the pause was missed;
+/// a higher one includes the time in which the server works off the backlog.
 const BELOW: f64 = 0.05;
 const ABOVE: f64 = 0.2;
 
-/// One percentile: what it has to be, and what was measured, as response and as service time.
+/// Percentile: expected, and measured as response and as service time.
 struct Row {
     percentile: f64,
     expected_ns: f64,
@@ -57,7 +57,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
             .filter(|spec| !spec.schemes.is_empty())
             .map(|spec| spec.name)
             .collect();
-        return Err(TrialError::usage(format!("`{name}` is no server that can be started and stopped here"))
+        return Err(TrialError::usage(format!("`{name}` is not a server that can be started and stopped here"))
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
@@ -66,7 +66,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
     let data_dir = directory.join(DATA);
     sweep(runs_dir);
     std::fs::create_dir_all(&data_dir).map_err(|error| TrialError::writing(data_dir.display(), &error))?;
-    // It goes with this process: whoever finds the directory unlocked may remove it.
+    // The lock ends with this process: a later one removes the directory if it is unlocked.
     let held = std::fs::File::open(&directory).map_err(|error| TrialError::io(directory.display(), &error))?;
     held.lock().map_err(|error| TrialError::io(directory.display(), &error))?;
     let result = measure(catalogue, kind, &directory, &stop);
@@ -154,7 +154,7 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
         None if speaks(Interface::Ldap) => ("ldap", "search"),
         None => ("coupons", "read"),
     };
-    let missing = || TrialError::usage(format!("there is no plain question for {}", spec.name));
+    let missing = || TrialError::usage(format!("there is no simple operation for {}", spec.name));
     let workload = catalogue.workload(name).ok_or_else(missing)?;
     let made = (workload.make)(1, &plimsoll_plan::defaults(workload.params), &[]).map_err(|_| missing())?;
     Ok((made, op.to_owned()))
@@ -282,9 +282,9 @@ fn text(name: &str, rows: &[Row], honest: bool) -> String {
     let (stall, window) = (STALL.as_secs(), WINDOW.as_secs());
     let rows = plimsoll_report::tables(&[("", "", table)], false, 100);
     let conclusion = if honest {
-        "The pause is seen whole: nothing that had to be waited for is missing."
+        "The pause is fully visible: no wait is missing."
     } else {
-        "The pause is not seen as it has to be: do not trust percentiles from this machine."
+        "The pause is not fully visible: do not trust percentiles from this machine."
     };
     format!(
         "{name}, stopped for {stall} s of {window} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)\n\n{rows}\n{conclusion}\n"

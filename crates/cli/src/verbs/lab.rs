@@ -1,4 +1,4 @@
-//! `plimsoll lab`: clusters that stand until somebody ends them.
+//! `plimsoll lab`: clusters that stay until they are ended.
 
 mod status;
 
@@ -48,7 +48,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Remove(of) => {
             let (lab, node) = node_of(&of.at)?;
             let number = node.ok_or_else(|| {
-                TrialError::usage("which node is to leave is not said").next("plimsoll lab remove NAME NODE")
+                TrialError::usage("the node to remove is missing").next("plimsoll lab remove NAME NODE")
             })?;
             lab.remove(number)?;
             crate::say(&format!("node {} has left", number + 1));
@@ -135,7 +135,8 @@ fn bits(given: &str) -> Result<u64, TrialError> {
     match number.parse::<f64>() {
         Ok(number) if factor > 0.0 => Ok((number * factor) as u64),
         _ => {
-            Err(TrialError::usage(format!("--rate {given}: no number of bits a second")).next("write 50Mbit, or 1Gbit"))
+            Err(TrialError::usage(format!("--rate {given}: not a number of bits a second"))
+                .next("write 50Mbit, or 1Gbit"))
         }
     }
 }
@@ -187,7 +188,7 @@ fn nodes_of(at: &[String]) -> Result<(Lab, Vec<usize>), TrialError> {
     Ok((lab, numbers))
 }
 
-/// The same with one node at most.
+/// Returns the lab and at most one node.
 fn node_of(at: &[String]) -> Result<(Lab, Option<usize>), TrialError> {
     match nodes_of(at)? {
         (lab, numbers) if numbers.len() < 2 => Ok((lab, numbers.first().copied())),
@@ -229,7 +230,7 @@ fn down(name: Option<&str>, all: bool) -> Result<u8, TrialError> {
     Ok(exit::OK)
 }
 
-/// How long a process that has closed its output without a word may take to end.
+/// Longest time until a process ends that has closed its output without a text.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Executes this program again as the one that stays, and waits until it says that the lab stands, or ends.
@@ -248,7 +249,7 @@ fn up_and_away() -> Result<u8, TrialError> {
         said.read_to_string(&mut text).map_err(failed)?;
     }
     crate::print(&text)?;
-    // Whoever failed has closed its output, too, a moment before it ends.
+    // A process that failed has closed its output, too, a moment before it ends.
     let until = std::time::Instant::now() + if text.is_empty() { ENDING } else { Duration::ZERO };
     let ended = loop {
         match child.try_wait().map_err(failed)? {
@@ -268,7 +269,7 @@ fn asked(catalogue: &Catalogue, args: &LabUp) -> Result<StoreUse, TrialError> {
     let on = [args.store.clone()];
     if args.store.ends_with(".toml") {
         if !args.set.is_empty() || args.nodes.is_some() {
-            return Err(TrialError::usage("the plan says what the store is").next("write its parameters there"));
+            return Err(TrialError::usage("the plan determines the store").next("write its parameters there"));
         }
         return one_of(args, plans::read_stores(catalogue, &plans::read(&args.store)?)?);
     }
@@ -288,18 +289,18 @@ fn one_of(args: &LabUp, mut stores: Vec<StoreUse>) -> Result<StoreUse, TrialErro
         (Some(store), []) if store.is_private() => Ok(store),
         (Some(_), []) => Err(TrialError::usage(format!("{} runs already", args.store))
             .next("name a store that can be started here: plimsoll list stores")),
-        _ => Err(TrialError::usage("a lab is one store with one value for each parameter").next("name one")),
+        _ => Err(TrialError::usage("a lab takes one store, with one value for each parameter").next("name one")),
     }
 }
 
-/// Makes a lab and holds it until somebody wants its end.
+/// Makes a lab and holds it until it is ended.
 fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let restart = Restart::named(&args.restart).ok_or_else(|| {
         let all: Vec<&str> = Restart::ALL.iter().map(|when| when.name()).collect();
         TrialError::usage(format!("--restart {}: no such policy", args.restart)).next(format!("use {}", all.join(", ")))
     })?;
     let store = asked(catalogue, args)?;
-    let kind = catalogue.store(&store.kind).ok_or_else(|| TrialError::usage("there is no such store"))?;
+    let kind = catalogue.store(&store.kind).ok_or_else(|| TrialError::usage("the store does not exist"))?;
     let described = store.server.clone().map(|server| Box::new(DescribedServer(server)) as Box<dyn Recipe>);
     let is_described = described.is_some();
     let recipe = match described {
@@ -362,7 +363,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     Ok(exit::OK)
 }
 
-/// Nobody reads what is said from now on.
+/// Redirects standard output and error to /dev/null: their reader is gone.
 fn be_silent() {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);

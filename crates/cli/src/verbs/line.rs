@@ -39,7 +39,7 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<PlanText, TrialEr
         Some(path) => file_text(path, &args.drive, &["allow_writes"])?,
         None => {
             if let Some(key) = ["rate", "ops", "for"].into_iter().find(|key| args.drive.plan.get(key).is_some()) {
-                let what = format!("--{key} has no place in a search for the load line");
+                let what = format!("--{key} is not an option of `plimsoll line`");
                 return Err(
                     TrialError::usage(what).next("the search chooses rates and times; --from and --budget bound them")
                 );
@@ -56,7 +56,7 @@ fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<PlanText, TrialEr
         text.push_str("\n[line]\n");
     } else if let Some(option) = args.line.first_but(&[]) {
         let what = format!("the plan has a [line] of its own, and {option} was given too");
-        return Err(TrialError::usage(what).next("say it in one of the two"));
+        return Err(TrialError::usage(what).next("give it in one of the two"));
     }
     args.line.write(&[LINE], &mut from)?;
     Ok(from)

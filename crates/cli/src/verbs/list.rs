@@ -12,7 +12,7 @@ use crate::verbs::report;
 pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError> {
     let studies = studies::ALL.iter().map(|study| [study.name, study.title()].map(str::to_owned));
     let samplers = catalogue.samplers.iter().map(|sampler| {
-        let marked = if sampler.by_default { "" } else { " (only where it is named)" };
+        let marked = if sampler.by_default { "" } else { " (only if named)" };
         [sampler.name.to_owned(), format!("{}{marked}", sampler.summary)]
     });
     let tables = [

@@ -1,4 +1,4 @@
-//! One file per verb.
+//! Verbs, each in a file.
 
 pub mod ab;
 pub mod capture;

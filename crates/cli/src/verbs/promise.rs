@@ -1,5 +1,5 @@
-//! `plimsoll promise`: what stores keep of what they have acknowledged when the power goes. It is written down as a plan:
-//! stores on disks that can lose power, a load, a drive that a cut ends, and a check.
+//! `plimsoll promise`: acknowledged writes that stores keep through a power cut. The options become a plan: stores on
+//! disks that can lose power, a load, a drive that a cut ends, and a check.
 
 mod again;
 mod before;
@@ -17,7 +17,7 @@ use crate::secrets;
 use crate::verbs::run::How;
 use crate::verbs::{drive, run};
 
-/// Flushes after which the power goes: from this one on, before that one.
+/// Range of flushes at which the power is cut.
 const FLUSHES: std::ops::Range<u64> = 20..400;
 /// Durabilities that are tried where nothing is set: those that a store lacks are left out.
 const DURABILITIES: &str = "durable,buffered,at-end";
@@ -26,9 +26,9 @@ const DURABILITIES: &str = "durable,buffered,at-end";
 /// it speaks.
 const WORKLOADS: [(&str, &str); 2] = [("kv", "update=4,insert=1,read=1"), ("coupons", "update=4,read=1")];
 
-/// What the plan is called.
+/// Name of the plan.
 const NAME: &str = "promise";
-/// What options come to that nobody gave.
+/// File system of the disk, by default.
 pub const DISK: &str = "ext4";
 /// Size of the disk.
 pub const DISK_SIZE: &str = "1GiB";
@@ -75,7 +75,7 @@ fn plan(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Option<(Plan, Strin
         match &mut all {
             None => all = Some((plan, text)),
             Some((first, texts)) => {
-                *texts = format!("{texts}\n# Of stores that are asked something else:\n\n{text}");
+                *texts = format!("{texts}\n# Stores with another workload:\n\n{text}");
                 first.trials.extend(plan.trials);
                 first.left_out.extend(plan.left_out);
                 first.timed_s += plan.timed_s;
@@ -126,13 +126,13 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
         }
     }
     if stores.is_empty() {
-        return Err(TrialError::usage("there is nothing to try").next("name stores, or say --all"));
+        return Err(TrialError::usage("no store is named").next("name stores, or give --all"));
     }
     if let Some(other) = stores.iter().find(|name| name.contains("://") || name.starts_with("lab:")) {
         let what = format!("cannot cut the power of a server that Plimsoll did not start: {other}");
         return Err(TrialError::usage(what).next("name the store alone: its server is started on a disk of its own"));
     }
-    // One that can be nothing of what is asked leaves the others be.
+    // A store that has none of the requested durabilities does not stop the others.
     let asked: Vec<&str> = args.durability.iter().flat_map(|given| given.split(',')).map(str::trim).collect();
     let is_able = |store: &String| {
         let known = |word: &&str| Durability::named(word).is_some_and(|one| one != Durability::AsConfigured);
@@ -156,20 +156,20 @@ fn why_not(catalogue: &Catalogue, kind: &dyn StoreKind) -> Option<String> {
         return Some("keeps nothing".to_owned());
     }
     if !spec.params.iter().any(|param| param.name == "disk") {
-        return Some("runs on no disk of Plimsoll's own".to_owned());
+        return Some("does not run on a disk of Plimsoll's".to_owned());
     }
     if workload_of(catalogue, spec).is_none() {
         let names = WORKLOADS.map(|(name, _)| name).join(", ");
-        return Some(format!("speaks none of {names}: of other workloads nobody knows what was acknowledged"));
+        return Some(format!("supports none of {names}: only these record which writes were acknowledged"));
     }
-    kind.installed().err().map(|error| format!("is not there: {error}"))
+    kind.installed().err().map(|error| format!("is not installed: {error}"))
 }
 
 fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[String]) -> Result<PlanText, TrialError> {
     let mut plan = PlanText { name: NAME.to_owned(), ..PlanText::default() };
     plan.text.push_str("# Written by `plimsoll promise` from its options.\n");
-    plan.text.push_str("title = \"What is kept when the power goes\"\n");
-    plan.text.push_str("question = \"Which acknowledged writes are there after the power has gone?\"\n");
+    plan.text.push_str("title = \"Writes kept through a power cut\"\n");
+    plan.text.push_str("question = \"Which acknowledged writes are there after a power cut?\"\n");
     let (mut of_stores, workload): (Vec<_>, Vec<_>) =
         drive::settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
     let durability = match (&args.durability, of_stores.is_empty()) {

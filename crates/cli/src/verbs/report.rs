@@ -60,7 +60,7 @@ pub fn print_tables(tables: &[(&str, &str, Table)]) -> Result<u8, TrialError> {
     crate::print(&plimsoll_report::tables(tables, colour(), width()))
 }
 
-/// Where a recording's page goes: beside it.
+/// Returns the path of a recording's page, beside the recording.
 pub fn page_path(recording: &Path) -> PathBuf {
     if recording.is_dir() { recording.join("report.html") } else { recording.with_file_name("report.html") }
 }
@@ -77,7 +77,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), TrialError> {
         .map_err(|error| TrialError::writing(path.display(), &error))
 }
 
-/// Whether standard output takes colours.
+/// Returns true if standard output takes colours.
 pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -33,19 +33,19 @@ pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 
-/// How a plan is run.
+/// Options of running a plan.
 #[derive(Debug, Default)]
 pub struct How<'a> {
-    /// Its two trials in turn.
+    /// Decision between the plan's two trials, in turn.
     pub ab: Option<&'a AbSpec>,
-    /// Its trials each for itself.
+    /// Cells: separate trials.
     pub cells: Option<&'a Cells<'a>>,
     /// A phase in which the generator was late is void.
     pub strict: bool,
 }
 
 impl How<'_> {
-    /// One trial after the other.
+    /// Runs trial after trial.
     pub fn strict(strict: bool) -> Self {
         How { strict, ..How::default() }
     }
@@ -140,7 +140,7 @@ fn conclude(
     }
 }
 
-/// Whether there is nothing to report but the error: the run ended before it began, or on a mistake in what was asked
+/// Returns true if the error is all there is to report: the run ended before it began, or on a mistake in the request
 /// before the first operation that would have counted.
 fn is_all_there_is(error: &TrialError, run: &Run) -> bool {
     let counts = |phase: &Phase| {
@@ -151,7 +151,7 @@ fn is_all_there_is(error: &TrialError, run: &Run) -> bool {
         || (error::code(error.kind) == exit::USAGE && !run.trials.iter().flat_map(|trial| &trial.phases).any(counts))
 }
 
-/// What a report printed right above the error says of it: the error itself says it in full.
+/// Shortens a text that a report prints right above the error: the error itself contains it in full.
 fn leave_to_the_error(run: &mut Run) {
     const BELOW: &str = "see the error below";
     let RunState::Failed(why) = std::mem::replace(&mut run.state, RunState::Failed(BELOW.to_owned())) else { return };

@@ -17,7 +17,7 @@ use crate::error::exit;
 use crate::options;
 use crate::verbs::report;
 
-/// What a list shows of a run besides its summary.
+/// Columns of a list besides a run's summary.
 struct Came {
     verdict: String,
     rate: String,
@@ -68,7 +68,7 @@ fn list(args: &RunsList) -> Result<u8, TrialError> {
     }
 }
 
-/// What came of a run: its verdict, and rate and p99 where one thing was driven.
+/// Returns the result of a run: its verdict, and rate and p99 if a single phase was driven.
 fn came(view: &RunView) -> Came {
     let one = match &view.summary[..] {
         [one] => Some(one),

@@ -30,7 +30,7 @@ const SIZE_MAX: u64 = 64 << 20;
 const FILLER_MAX: u64 = 2 << 30;
 /// Group commit and the portable way are measured for this share of the time of a point: there are many of them.
 const SHARE: f64 = 0.5;
-/// How often a line of progress is written where there is no terminal.
+/// Interval of progress lines without a terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// All that came of it.
@@ -108,7 +108,7 @@ fn sizes(args: &SyncArgs, default: &[usize]) -> Result<Vec<usize>, TrialError> {
     Ok(if sizes.is_empty() { default.to_vec() } else { sizes })
 }
 
-/// What is to be measured. A device has no files: it is overwritten, and nothing is beside that.
+/// Returns the points to measure. A device has no files: points on it overwrite, without a load beside them.
 fn points(args: &SyncArgs, is_device: bool) -> Result<Vec<Point>, TrialError> {
     let sizes = sizes(args, &SIZES)?;
     let (all, few) =
@@ -140,7 +140,7 @@ fn named_or<T>(given: &[String], named: fn(&str) -> Option<T>, default: Vec<T>) 
     if given.is_empty() { default } else { given.iter().filter_map(|word| named(word)).collect() }
 }
 
-/// What is known of the device at `path` without writing to it, and that it is not written to.
+/// Returns the refusal to write to the device at `path`, with all that is known of it without a write.
 fn refused(path: &Path) -> Result<TrialError, TrialError> {
     let place = Place::of(path)?;
     let seen = judge(&place, hypervisor().as_deref(), None);

@@ -89,7 +89,7 @@ pub fn failed(error: &TraceError) -> TrialError {
     TrialError::new(kind, error.to_string()).next(error.next())
 }
 
-/// Whether a process is there.
+/// Returns true if the process exists.
 pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -100,8 +100,8 @@ fn said_how(tracer: &Tracer) {
         crate::say(&format!("{way} does not work here: {error}"));
     }
     crate::say(match tracer.way() {
-        Way::Bpf => "counted by programs in the kernel (bpf); Ctrl-C ends it",
-        Way::Perf => "counted from the kernel's records (perf): system calls only; Ctrl-C ends it",
+        Way::Bpf => "counting by programs in the kernel (bpf); Ctrl-C ends the trace",
+        Way::Perf => "counting from records of the kernel (perf): system calls only; Ctrl-C ends the trace",
         Way::Proc => {
             "seen by looking every 5 ms at what threads wait for (proc): shorter calls are mostly missed, and counts are too \
              low; Ctrl-C ends it"
@@ -117,7 +117,7 @@ fn start(command: &[OsString], json: bool) -> Result<Option<Child>, TrialError> 
     child.map(Some).map_err(|error| TrialError::io(program.display(), &error))
 }
 
-/// Has the command end where it has not, and says how it did.
+/// Ends the command if it still runs, and reports its failure.
 fn ended(mut started: Started) -> Result<u8, TrialError> {
     let child = &mut started.0;
     if child.try_wait().is_ok_and(|ended| ended.is_none()) {
@@ -137,7 +137,7 @@ fn ended(mut started: Started) -> Result<u8, TrialError> {
     Ok(exit::OK)
 }
 
-/// What was seen so far, and how it is told.
+/// Calls seen so far, and the form of the output.
 struct Watched {
     json: bool,
     threshold: Duration,
@@ -156,7 +156,7 @@ impl Watched {
         Ok(read)
     }
 
-    /// One second.
+    /// Prints the line of a second.
     fn line(&self, read: &Traced) -> Result<(), TrialError> {
         let times = read.new_times();
         let rate = times.len() as f64 / read.elapsed.as_secs_f64().max(1e-9);
@@ -216,7 +216,7 @@ impl Watched {
             report::print_tables(&[("Slowest calls", &note, slowest(&self.slow, read.at_ns, elapsed))])?;
         }
         if !unfinished.is_empty() {
-            report::print_tables(&[("Calls that are not done", "", slowest(&unfinished, read.at_ns, elapsed))])?;
+            report::print_tables(&[("Unfinished calls", "", slowest(&unfinished, read.at_ns, elapsed))])?;
         }
         crate::print(&format!("\nlost: {}\n", shown::count(read.lost))).map(drop)
     }

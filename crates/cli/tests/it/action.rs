@@ -9,7 +9,7 @@ use crate::bench::{Place, small_coupons};
 /// The page that holds the workflow.
 const PAGE: &str = include_str!("../../../../docs/src/comparing.md");
 
-/// What a hosted runner does before: the packages and the program are here already.
+/// Commands that set up a hosted runner: the packages and the program are here already.
 const SET_UP: [&str; 2] = ["sudo apt-get install ", "cargo install "];
 
 /// The scripts of the workflow's steps, in order.

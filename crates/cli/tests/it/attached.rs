@@ -1,4 +1,4 @@
-//! On somebody's server: what is written, what is said before, and what is refused.
+//! Attached servers: writes to them, announcements before, and refusals.
 
 use std::path::Path;
 
@@ -147,7 +147,7 @@ fn keys_and_entries_of_others_are_changed_only_where_that_was_allowed() {
     let url = server.url();
     drive(&place, &url, "kv --no-load --mix read=1,update=1").expect(2).says("update, which writes keys like user");
     assert_eq!(server.ask(&["DBSIZE"]), "0");
-    // Nobody listens there: it is refused before.
+    // No server listens there: the refusal comes first.
     let url = "ldap://127.0.0.1:1/dc=example,dc=com";
     drive(&place, url, "ldap --no-load --mix search=1,modify=1")
         .expect(2)

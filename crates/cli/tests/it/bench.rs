@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// What a run of the program came to.
+/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,

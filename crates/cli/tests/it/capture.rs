@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::bench::{Place, Ran};
 use crate::servers::{Mariadb, Postgres};
 
-/// What both servers are filled with and asked, but for how they count up.
+/// Contents and queries of both servers, except for automatic numbers.
 const TABLES: &str = "CREATE TABLE customers (id int PRIMARY KEY, phone varchar(20)); \
     CREATE TABLE orders (id int PRIMARY KEY, customer int, status varchar(10), placed date);";
 const ASKED: [&str; 6] = [
@@ -59,7 +59,7 @@ fn what_a_postgres_counted_and_logged_is_driven() {
     postgres.sql("CREATE EXTENSION pg_stat_statements");
     postgres.sql(TABLES);
     postgres.sql("INSERT INTO customers SELECT i, (1000000 + i)::text FROM generate_series(1, 5000) i");
-    capture(&place, &url, &[]).expect(2).says("no statement to make a workload of");
+    capture(&place, &url, &[]).expect(2).says("no statement for a workload");
     for statement in ASKED {
         postgres.sql(statement);
         postgres.sql(statement);
@@ -85,7 +85,7 @@ fn what_a_postgres_counted_and_logged_is_driven() {
     capture(&place, &url, &["--allow-writes"]).expect(0).says("statements with");
     let plan = fs::read_to_string(place.path().join("captured.toml")).unwrap();
     assert!(plan.contains("UPDATE orders SET status = :update_orders_p1 WHERE id = :update_orders_p2;"), "{plan}");
-    capture(&place, &url, &[]).expect(2).says("captured.toml is there already");
+    capture(&place, &url, &[]).expect(2).says("captured.toml exists already");
     fs::remove_file(place.path().join("captured.toml")).unwrap();
     fs::remove_dir_all(folder).unwrap();
     for log in logs {
@@ -134,7 +134,7 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
 fn what_cannot_be_captured_is_told_and_leaves_nothing() {
     let place = Place::new();
     capture(&place, "postgres", &[]).expect(2).says("--from postgres is not the URL of a database");
-    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis tells nothing of the statements");
+    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis does not report its statements");
     capture(&place, "postgres://me@127.0.0.1:1/shop", &[]).expect(3);
     capture(&place, "postgres://me@h/shop", &["--top", "0"]).expect(2).says("1..=1000");
     let postgres = Postgres::start(place.path());
@@ -143,7 +143,7 @@ fn what_cannot_be_captured_is_told_and_leaves_nothing() {
     let empty = place.path().join("empty.log");
     fs::write(&empty, "no log\n\u{1}\u{ff}{,'\n").unwrap();
     let ran = capture(&place, &postgres.url(), &["--log", empty.to_str().unwrap()]);
-    ran.expect(2).says("no statement to make a workload of");
+    ran.expect(2).says("no statement for a workload");
     let left = fs::read_dir(place.path())
         .unwrap()
         .flatten()

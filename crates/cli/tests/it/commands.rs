@@ -31,7 +31,7 @@ fn commands_of_every_sort_do_what_they_say() {
     let url = server.url();
     let files = [("cart.redis", CART), ("order.redis", ORDER), ("limit.redis", LIMIT)];
     let [cart, order, limit] = files.map(|(name, text)| file(&place, name, text));
-    // Keys of their own are nobody's to remove: that has to be allowed.
+    // Keys that the script names itself belong to the server: removal needs permission.
     drive(&place, &[&cart], &url, &[])
         .expect(2)
         .says("cart.redis:4: this may change data on")
@@ -89,7 +89,7 @@ fn what_is_wrong_with_a_command_is_said() {
     wrong("LPUSH text x").expect(1).says("50 × rejected WRONGTYPE");
     wrong("INCR text").expect(1).says("50 × rejected ERR");
     wrong("MULTI\nLPUSH text x\nEXEC").expect(1).says("50 × rejected WRONGTYPE");
-    // With a watched key somebody else gets there first: another try may work.
+    // Another client changes a watched key first: a further try may work.
     let watch = file(&place, "watch.redis", "WATCH n\nGET n\n\\gset n\nMULTI\nINCR n\nEXEC\n");
     let options = ["--allow-writes", "--clients", "4", "--set", "max_tries=1000"];
     drive(&place, &[&watch], &url, &options).expect(0).says("watch retried");

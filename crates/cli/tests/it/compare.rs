@@ -8,7 +8,7 @@ fn a_condition_that_is_none_is_drawn_before_anything_is_read() {
     place
         .run(&["compare", "a", "b", "--fail-if", "p99 > fast"])
         .expect(2)
-        .says("`p99 > fast` is no condition")
+        .says("`p99 > fast` is not a condition")
         .says("      ^")
         .says("'p99 > +5%'");
     place.run(&["compare", "a", "b", "--noise-floor", "some"]).expect(2).says("no percentage");
@@ -35,7 +35,11 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
         .run(&["compare", a, "latest", "--fail-if", "rate < -99.99%", "--format", "json"])
         .expect(0)
         .says("\"groups\"");
-    place.run(&["compare", a, "latest", "--fail-if", "p12 > +5%"]).expect(2).says("about nothing").says("mixed.p50");
+    place
+        .run(&["compare", a, "latest", "--fail-if", "p12 > +5%"])
+        .expect(2)
+        .says("matches no number")
+        .says("mixed.p50");
     let unit = place.run(&["compare", a, "latest", "--fail-if", "p99 > 5"]).expect(2).says("has no unit");
     assert!(unit.err.contains("→ p99 is a time: 20ms"), "{unit:?}");
     place.run(&["compare", "latest", &b]).expect(2).says("are the same run").says("plimsoll runs");

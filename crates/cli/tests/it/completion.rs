@@ -1,10 +1,10 @@
-//! What bash completes, asked through the script that `plimsoll completions bash` prints.
+//! Completion in bash, through the script that `plimsoll completions bash` prints.
 
 use std::process::Command;
 
 use crate::bench::{Place, Ran};
 
-/// What bash would show or put in for a line with the cursor at its end, as bash itself parts it into words.
+/// Returns bash's offers for a line with the cursor at its end, split into words by bash itself.
 fn completed(place: &Place, line: &str) -> Vec<String> {
     let script = place.run(&["completions", "bash"]).expect(0).out;
     let program = place.command(&[]);

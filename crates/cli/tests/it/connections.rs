@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::bench::{Place, Ran, wait_for};
 use crate::servers::{Postgres, Redis};
 
-/// What came of the first drive of the newest run.
+/// Returns the result of the first drive of the newest run.
 fn driven(place: &Place) -> serde_json::Value {
     let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
     let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();

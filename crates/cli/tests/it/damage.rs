@@ -25,7 +25,7 @@ fn recorded() -> (Place, std::path::PathBuf) {
     (place, run)
 }
 
-/// The same verdict from the three that read it: a report, or one message and exit code 10.
+/// Expects equal verdicts from three readers: a report, or a message and exit code 10.
 #[track_caller]
 fn read_by_all(place: &Place, file: &Path, whole: &str, what: &str) -> bool {
     let path = file.to_str().unwrap();

@@ -14,7 +14,7 @@ fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
     ))
 }
 
-/// What a run says of the one disk that failed in it.
+/// Runs a plan and returns its report of the disk that failed.
 #[track_caller]
 fn fault(place: &Place, plan: &str, code: i32) -> Value {
     let ran = place.run(&["run", plan, "--json", "--quiet"]).expect(code);

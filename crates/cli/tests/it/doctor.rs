@@ -1,4 +1,4 @@
-//! What the program knows of itself: its ceiling, the machine's noise, and whether it sees a pause whole.
+//! Self-tests of the program: its ceiling, the machine's noise, and full visibility of a pause.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ fn a_pause_of_the_server_is_seen_whole() {
     // A busy machine keeps the server from getting through what has piled up, which makes times longer, never shorter.
     let mut tries = (0..3).map(|_| place.run(&["doctor", "--honesty", "postgres"]));
     let ran = tries.find(|ran| ran.code == Some(0)).expect("one of three tries");
-    let ran = ran.says("The pause is seen whole").says("p99.9");
+    let ran = ran.says("The pause is fully visible").says("p99.9");
     // What a generator that starts its clock at the send would have seen.
     assert!(ran.out.contains("if the clock started at the send"), "{ran:?}");
     let left: Vec<_> = std::fs::read_dir(place.runs()).map(|all| all.flatten().collect()).unwrap_or_default();
@@ -41,7 +41,7 @@ fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
 #[test]
 fn only_a_server_of_ones_own_can_be_stopped() {
     let place = Place::new();
-    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is no server").says("postgres");
+    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is not a server").says("postgres");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn whoever_holds_a_port_or_a_directory_is_named() {
     let own = format!("process {} (", std::process::id());
     place.run(&["doctor", "--holds", &port]).expect(1).says(&own);
     drop(listener);
-    place.run(&["doctor", "--holds", &port]).expect(0).says("nobody");
+    place.run(&["doctor", "--holds", &port]).expect(0).says("no process");
     let path = place.path().to_str().unwrap().to_owned();
     let file = std::fs::File::create(place.path().join("held")).unwrap();
     place.run(&["doctor", "--holds", &path]).expect(1).says(&own);

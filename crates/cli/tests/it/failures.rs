@@ -1,4 +1,4 @@
-//! What goes wrong outside: servers, packages, disks, permissions, and users who change their minds.
+//! Failures outside: servers, packages, disks, permissions, and users who change their minds.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -237,7 +237,7 @@ fn passwords_and_permissions_of_an_attached_server() {
     );
 }
 
-/// A port at which somebody greets every caller with `greeting`, and hangs up.
+/// Listens at a port, greets every caller with `greeting`, and hangs up.
 fn another_program(greeting: &'static [u8]) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! A disk that loses power, as somebody uses it from a shell.
+//! A disk that loses power, used from a shell.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -135,7 +135,7 @@ fn what_makes_no_crash_images_is_refused() {
     place
         .run(&["faultfs", "images", nowhere, "--check", "true"])
         .expect(2)
-        .says("no log was kept there\n  → mount the device with --keep-log");
+        .says("it contains no log\n  → mount the device with --keep-log");
     mounted.close();
 }
 

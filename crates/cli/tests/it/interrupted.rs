@@ -1,4 +1,4 @@
-//! Operations of stores whose calls do not return before they are done, when Ctrl-C comes: nobody's failure.
+//! Ctrl-C during operations of stores whose calls block until they are done: no failure.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

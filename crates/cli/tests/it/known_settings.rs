@@ -13,10 +13,10 @@ use crate::bench::Place;
 struct Known {
     /// Arguments of `promise`.
     args: &'static str,
-    /// What is left of writes that were not flushed.
+    /// Outcome of writes that were not flushed.
     survivors: &'static str,
     cuts: u32,
-    /// Whether acknowledged writes have to be there.
+    /// True if acknowledged writes must be there.
     keeps: bool,
     /// Tried in every run of the tests, once.
     always: bool,
@@ -32,7 +32,7 @@ const fn always(args: &'static str, survivors: &'static str, cuts: u32, keeps: b
 
 const ANY: &str = "none,random,torn";
 
-/// Few pages in memory and every one that leaves it written at once, so that pages of tables are on their way when the power goes.
+/// Settings with few pages in memory, each written at once when it leaves: pages of tables are on their way at the power cut.
 const KNOWN: &[Known] = &[
     // https://sqlite.org/pragma.html#pragma_synchronous: with a rollback journal that is deleted, FULL may lose a commit, and EXTRA does not.
     always("sqlite --clients 2 --set sqlite.journal_mode=delete --set sqlite.synchronous=full", "none", 2, false),

@@ -1,5 +1,5 @@
-//! Servers that are killed by `kill -9` under load and started again: what they had acknowledged is looked for, what
-//! nobody knows of is not called lost, and a server that really lost something is found out.
+//! Servers that are killed by `kill -9` under load and started again: acknowledged writes are verified, unknown writes are
+//! not called lost, and a server that really lost a write is found out.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -38,7 +38,7 @@ fn wait_for_slices(place: &Place, count: usize) {
     });
 }
 
-/// What the ledger said, and what the program came to.
+/// Returns the ledger's verdict, and the result of the program.
 fn verdict(place: &Place, child: Child) -> (LedgerCheck, u64, Ran) {
     let ran = Ran::of(&child.wait_with_output().unwrap());
     let trial = loaded(&place.only_run()).unwrap();
@@ -65,7 +65,7 @@ struct Redis {
 }
 
 impl Redis {
-    /// One that promises to sync each write before it answers.
+    /// Starts a server that promises to sync each write before it answers.
     fn started() -> Self {
         let dir = tempfile::Builder::new().prefix("redis-test-").tempdir_in("/var/tmp").unwrap();
         let mut redis = Self { child: None, dir };
@@ -198,7 +198,7 @@ fn a_postgres_loses_nothing_by_a_kill() {
         let _ =
             Command::new("kill").args(kill).args(children.split_whitespace()).stderr(Stdio::null()).status().unwrap();
         wait_for("the postmaster's end", Duration::from_secs(10), || server.check(Nodes::All).is_err());
-        // Until all of them have gone nobody else may start.
+        // All of them must have gone before another may start.
         wait_for("PostgreSQL to start again", Duration::from_secs(30), || server.start(Nodes::All).is_ok());
         std::thread::sleep(Duration::from_millis(700));
     }

@@ -62,7 +62,7 @@ fn a_ledger_that_is_off_is_off_and_said_to_be() {
     assert_eq!(run.trials[0].header.params["ledger"], "off");
 }
 
-/// A Redis of somebody else's, on a socket of its own.
+/// A foreign Redis, on a socket of its own.
 struct Redis {
     child: Option<Guarded>,
     dir: tempfile::TempDir,
@@ -116,7 +116,7 @@ fn a_redis_that_loses_what_it_acknowledged_is_found_out() {
             })
         })
     });
-    // … and is killed and started again by somebody who forgot to say so: it does not read its file.
+    // … and is killed and started again without that option: it does not read its file.
     drop(redis.child.take());
     redis.start(&["--appendonly", "no"]);
     let ran = Ran::of(&child.wait_with_output().unwrap()).expect(1);

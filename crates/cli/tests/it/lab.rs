@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
 
-/// Nothing may be left this long after the end of whoever holds a lab.
+/// Longest time until nothing of a lab is left after the end of its holder.
 const GONE: Duration = Duration::from_secs(10);
 
 /// A lab of a place, in a directory that servers' users can get to.
@@ -169,7 +169,7 @@ fn the_server_that_sentinels_have_made_the_master_is_driven() {
     lab.down();
 }
 
-/// How many values there are of what nodes answered.
+/// Counts the values of nodes' answers.
 fn answers(run: &Run) -> usize {
     let is_of_answers = |position: &u32| run.series[*position as usize].source == "answers";
     run.samples.iter().flat_map(|sample| &sample.values).filter(|(position, _)| is_of_answers(position)).count()
@@ -327,7 +327,7 @@ fn the_node_that_answers_slowest_is_named() {
     lab.down();
 }
 
-/// What a Redis at a port of the loopback interface says to PING.
+/// Returns the answer to PING of a Redis at a port of the loopback interface.
 fn answer(port: &str) -> Option<String> {
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).ok()?;
     socket.write_all(b"PING\r\n").ok()?;
@@ -336,7 +336,7 @@ fn answer(port: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&text[..read]).into_owned())
 }
 
-/// Whoever is not root has hosts in a user namespace of his own.
+/// A user without root has hosts in a user namespace.
 #[test]
 fn a_user_without_privileges_has_hosts_too() {
     let base = Lab::base();
@@ -443,7 +443,7 @@ fn wrong_inputs_of_labs_are_refused_with_advice() {
     refused(
         &["drive", "kv:a", "--on", "sqlite", "--nodes", "3", "--for", "1s"],
         2,
-        "is not several servers of our own",
+        "is not a cluster that is started here",
     );
     assert!(!place.path().join("plimsoll/labs").exists() || place.run(&["lab", "status"]).code == Some(0));
 

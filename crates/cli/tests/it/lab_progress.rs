@@ -1,4 +1,4 @@
-//! What runs long in a lab, as its status shows it: how far it is, and that it stands still.
+//! Operations in progress of a lab, in its status: their position, and their standstill.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::bench::{Guarded, Place, wait_for};
 use crate::lab::Lab;
 
-/// How long anything may take to be seen on a busy machine.
+/// Longest time until a change is visible on a busy machine.
 const SEEN: Duration = Duration::from_secs(90);
 
-/// What of `what` is seen of a node now.
+/// Returns the operation `what` of a node, if its status shows it.
 fn seen(lab: &Lab<'_>, node: u64, what: &str) -> Option<Value> {
     let status = lab.status();
     let mut all = status["in_progress"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! What keeps a lab from standing: one message, an exit code, and nothing left behind.
+//! Labs that cannot start: a message, an exit code, and nothing left behind.
 
 use crate::bench::{Place, Ran};
 use crate::lab::{Lab, assert_nothing_is_in};

@@ -17,15 +17,15 @@ const CAPACITY_PER_S: f64 = 200.0;
 /// Time that the server makes up for: what came late because a thread was kept off its processor costs no capacity.
 const CREDIT: Duration = Duration::from_millis(25);
 
-/// How far the line that is found may be from the true one.
+/// Largest distance of the line found from the true line.
 const TOLERANCE: f64 = 0.03;
 
 /// Searches in all: whatever else runs on the machine may make the generator late, which voids rungs.
 const SEARCHES: u32 = 4;
-/// How long the first search may take; each one after it may take half as long again, where the machine is that noisy.
+/// Longest time of the first search; each further one may take half as long again, if the machine is that noisy.
 const BUDGET_S: f64 = 75.0;
 
-/// What the server does with more than it carries.
+/// Behaviour of the server above its capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Excess {
     /// Answers later.
@@ -34,7 +34,7 @@ enum Excess {
     Shed(Duration),
 }
 
-/// One virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs. Its time is kept by the
+/// A virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs. Its time is kept by the
 /// clock: a GET departs one service time after it arrived (less [`CREDIT`]) or after the GET before it departed,
 /// whatever is later, and is answered then. So it answers exactly [`CAPACITY_PER_S`] when there is more to do, however
 /// late its threads wake up. Goals are medians: the machine may be in the way of every fourth operation.
@@ -145,7 +145,7 @@ fn served(excess: Excess, free_at: &Mutex<Instant>) -> bool {
     true
 }
 
-/// What a search came to.
+/// Result of a search.
 struct Found {
     ran: Ran,
     /// The view's `line.result`.

@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on, what it is called, and how it is found again.
+//! A run in progress: its output, its tag, and finding it again.
 
 use std::process::{Command, Stdio};
 
@@ -52,7 +52,7 @@ fn json_lines_come_while_it_runs_and_end_with_the_report() {
     let end = lines.last().unwrap();
     assert_eq!((end["type"].as_str(), end["report"]["verdict"]["state"].as_str()), (Some("end"), Some("pass")));
     assert!(std::path::Path::new(end["page"].as_str().unwrap()).exists());
-    // Nobody reads on: the run ends, and is kept.
+    // The reader closes the output: the run ends, and is kept.
     let mut child = place.command(&with(&["--for", "60s", "--json", "--quiet", "--slice", "100ms"]));
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());

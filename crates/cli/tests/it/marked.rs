@@ -1,4 +1,4 @@
-//! Numbers of a late generator are marked and not withheld, and nobody passes with nothing done.
+//! Numbers of a late generator are marked and not withheld, and no run passes without an operation.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn always(answer: &'static str) -> String {
     slowly(answer, Duration::ZERO)
 }
 
-/// The same, with each answer after `pause`.
+/// Answers as before, each after `pause`.
 fn slowly(answer: &'static str, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -57,7 +57,7 @@ fn row<'o>(out: &'o str, op: &str) -> Vec<&'o str> {
     line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
-/// What stands under `p99` in it: columns of numbers end where their heads end.
+/// Returns the value under `p99`: columns of numbers end where their heads end.
 fn p99<'o>(out: &'o str, op: &str) -> &'o str {
     let table = out.split_once("Latency under load").unwrap().1;
     let head = table.lines().find(|line| line.contains(" mean ")).unwrap();

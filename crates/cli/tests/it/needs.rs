@@ -1,4 +1,4 @@
-//! What a run takes of the machine: said by `check`, refused before anything is started, and told where it runs out.
+//! Needs of a run: reported by `check`, refused before the start, and reported when exceeded.
 
 use crate::bench::{Place, Ran};
 

@@ -5,8 +5,7 @@
 use crate::bench::Place;
 use crate::servers::Postgres;
 
-/// What is wrong, the script, and what is said. A script without a statement is refused before anything else: where that
-/// is not the point they have one.
+/// Mistake, script and message. A script without a statement is refused first: the other cases have a statement.
 const CASES: &[(&str, &str, &str)] = &[
     ("a statement that the server cannot parse", "SELECT 2 * FROM;", "does not take the statement: SELECT 2 * FROM"),
     ("a program", "\\shell ./measure\nSELECT 2;", "\\shell would run a program"),

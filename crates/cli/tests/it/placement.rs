@@ -1,4 +1,4 @@
-//! Where data goes: where it was asked to, or nowhere.
+//! Placement of data: in the directory that was named, or nowhere.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::bench::{Guarded, Place, small_coupons, wait_for};
 
-/// How long a busy machine may take to start a server.
+/// Longest time that a busy machine takes to start a server.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// An empty directory.
@@ -51,7 +51,7 @@ fn data_is_where_it_was_asked_to_be_and_gone_afterwards() {
 
 #[test]
 fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to_open() {
-    // Root's server runs as somebody else.
+    // Root's server runs as another user.
     let place = Place::new();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let (dir, closed) = (directory(&place), place.path().canonicalize().unwrap());

@@ -1,4 +1,4 @@
-//! What stores keep when the power goes: known settings, and a program that is killed meanwhile.
+//! Writes kept through a power cut: known settings, and a program that is killed meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ fn one_node_of_a_cluster_loses_power_and_has_everything_when_it_is_back() {
 #[test]
 fn what_cannot_lose_power_is_refused() {
     let place = Place::new();
-    place.run(&["promise"]).expect(2).says("there is nothing to try\n  → name stores, or say --all");
+    place.run(&["promise"]).expect(2).says("no store is named\n  → name stores, or give --all");
     place
         .run(&["promise", "postgres://db/x"])
         .expect(2)
@@ -212,7 +212,7 @@ fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
     assert!(lost[0] == 0 && lost[1] >= 10, "{lost:?}");
 }
 
-/// Where the disks are of the run that goes on in `place`.
+/// Returns the directories of the disks of the live run in `place`.
 fn disks(place: &Place) -> Vec<PathBuf> {
     let data = place.all_runs().into_iter().map(|run| run.join("data"));
     let stores = data.flat_map(|data| fs::read_dir(data).into_iter().flatten().flatten());

@@ -1,4 +1,4 @@
-//! Promises tried at once: each cell for itself, over when it is decided, gone on with after a kill, and nothing left behind.
+//! Parallel cells of promises: independent, over when decided, resumed after a kill, and nothing left behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -70,9 +70,9 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     std::thread::sleep(Duration::from_millis(300));
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    // Something else is not gone on with, and what is to be gone on with is said.
+    // A run with other options is not resumed; the message names the run's own command.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
-    place.run(&other).expect(2).says("tries something else than these options\n  → it was: ");
+    place.run(&other).expect(2).says("has other options than these\n  → its command was: ");
     place
         .run(&["promise", "--resume", "last", "--disk", "xfs"])
         .expect(2)
@@ -88,7 +88,7 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     assert_eq!(report["report"]["trials"].as_array().unwrap().len(), 6);
     let one = place.only_run();
     assert!(!one.join("data").exists());
-    place.run(&["promise", "--resume", "last"]).expect(2).says("came to its end\n  → leave --resume out");
+    place.run(&["promise", "--resume", "last"]).expect(2).says("is complete\n  → leave --resume out");
     place.run(&["promise", "--resume", "20200101"]).expect(10);
     // A recording elsewhere names a directory that is not its own.
     let copy = place.path().join("copy");
@@ -97,7 +97,7 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     place.run(&["promise", "--resume", copy.to_str().unwrap()]).expect(2).says("in a directory with its id");
 }
 
-/// What is mounted, attached to a loop device, or running, of what has `below` in its name.
+/// Returns mounts, loop devices and processes with `below` in their names.
 fn left(below: &Path) -> Vec<String> {
     let below = below.to_str().unwrap();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -114,7 +114,7 @@ fn left(below: &Path) -> Vec<String> {
     left
 }
 
-/// Where the disks are of runs in `place`.
+/// Returns the directories of the disks of runs in `place`.
 fn disks(place: &Place) -> Vec<PathBuf> {
     let data = place.all_runs().into_iter().map(|run| run.join("data"));
     let stores = data.flat_map(|data| fs::read_dir(data).into_iter().flatten().flatten());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::bench::Place;
 use crate::lab::Lab;
 
-/// What each node answered in the latest run's drive.
+/// Returns the answers of each node in the latest run's drive.
 fn counts(place: &Place) -> Vec<(String, u64)> {
     let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
     let view: Value = serde_json::from_str(&report.out).unwrap();
@@ -19,7 +19,7 @@ fn names(counts: &[(String, u64)]) -> Vec<&str> {
     counts.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Reads are right while nobody writes, and late where what a replica is told is lost now and then and told again: then the run fails.
+/// Reads are right without writes, and late if updates of a replica are now and then lost and repeated: then the run fails.
 fn is_told(store: &'static str, parameter: &str, workload: (&[&str], &[&str])) {
     let (reads, writes) = workload;
     let place = Place::new();

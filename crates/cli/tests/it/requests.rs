@@ -12,7 +12,7 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 /// An nginx that lets in who has logged in: `/login` gives a token and a cookie, and `/me` wants both.
 pub struct Shop {
     pub url: String,
-    /// The same through TLS, with a certificate for 127.0.0.1 whose authority is the file `ca.pem` of the place.
+    /// URL through TLS, with a certificate for 127.0.0.1 whose authority is the file `ca.pem` of the place.
     pub tls_url: String,
     _authority: Authority,
     _server: Guarded,

@@ -1,4 +1,4 @@
-//! What is not said of what was not done.
+//! Reports are silent about what was not done.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Servers that stand for somebody's own: tests attach to them.
+//! Servers that tests attach to, as to a user's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ fn below(server: &Cluster, name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{name} is not below {}", data.display()))
 }
 
-/// Somebody's PostgreSQL, with a database `postgres`.
+/// An attached PostgreSQL, with a database `postgres`.
 pub struct Postgres {
     server: Cluster,
 }
@@ -53,7 +53,7 @@ impl Postgres {
         format!("postgres://postgres@/postgres?host={}", self.server.first().socket_dir.display())
     }
 
-    /// What a statement answers, without alignment.
+    /// Returns the answer to a statement, without alignment.
     #[track_caller]
     pub fn sql(&self, statement: &str) -> String {
         let output = Command::new("psql")
@@ -65,7 +65,7 @@ impl Postgres {
     }
 }
 
-/// Somebody's MariaDB, with a database `shop`.
+/// An attached MariaDB, with a database `shop`.
 pub struct Mariadb {
     server: Cluster,
     database: &'static str,
@@ -101,7 +101,7 @@ impl Mariadb {
         format!("mysql://root@/shop?socket={}", self.socket())
     }
 
-    /// What a statement answers, without names of columns.
+    /// Returns the answer to a statement, without names of columns.
     #[track_caller]
     pub fn sql(&self, statement: &str) -> String {
         let output = Command::new("mariadb")
@@ -114,7 +114,7 @@ impl Mariadb {
     }
 }
 
-/// Somebody's Redis.
+/// An attached Redis.
 pub struct Redis {
     server: Cluster,
 }
@@ -145,7 +145,7 @@ impl Redis {
         format!("redis+unix://{}", self.socket())
     }
 
-    /// What a command answers.
+    /// Returns the answer to a command.
     #[track_caller]
     pub fn ask(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli")

@@ -85,7 +85,7 @@ fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
     server.sql("ALTER ROLE postgres SET synchronous_commit = local");
     drive(&place, &select, |_| {}).expect(0);
     has(&place, "synchronous_commit", "local");
-    // The server's own value is nobody's wish for this run: sessions set theirs, and have it.
+    // The server's own value is no wish for this run: sessions set theirs, and have it.
     server.sql("ALTER ROLE postgres RESET synchronous_commit");
     server.sql("ALTER SYSTEM SET synchronous_commit = off");
     server.sql("SELECT pg_reload_conf()");

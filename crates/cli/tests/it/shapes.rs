@@ -138,8 +138,8 @@ fn what_is_no_scenario_is_said() {
         let fixed = ["drive", "kv", "--on", "redis", "--for", "1s"];
         place.run(&[&fixed, options].concat()).expect(2).says(what);
     };
-    wrong(&["--scenario", "r mix=read foo=1"], "--scenario r mix=read foo=1: `foo=1` is none of its keys");
-    wrong(&["--scenario", "r mix=read mix=scan"], "--scenario r mix=read mix=scan: `mix` is there twice");
+    wrong(&["--scenario", "r mix=read foo=1"], "--scenario r mix=read foo=1: `foo=1` is not one of its keys");
+    wrong(&["--scenario", "r mix=read mix=scan"], "--scenario r mix=read mix=scan: `mix` is given twice");
     wrong(&["--scenario", "r mix=read", "--clients", "4"], "each scenario sets `clients` for itself");
     wrong(&["--scenario", "r mix=read", "--scenario", "r mix=scan"], "another scenario is named `r` already");
     wrong(&["--scenario", "r mix=read", "--goal", "w.p99=5ms"], "no operation type or step of `kv` is called `w`");

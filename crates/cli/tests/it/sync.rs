@@ -1,4 +1,4 @@
-//! What write + flush costs, and whether flushes can be real: the program as its users run it.
+//! Cost of write + flush, and the test of flushes: the program as its users run it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ fn on_disk() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sync-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// One in memory.
+/// Makes a directory in memory.
 fn in_memory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sync-test-").tempdir_in("/dev/shm").unwrap()
 }
@@ -106,7 +106,7 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
 fn a_user_who_may_not_write_there_is_told() {
     let (place, directory) = (Place::new(), on_disk());
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // As nobody, who may read the program only where everybody can.
+    // A user without privileges may read the program only if all users can.
     let program = directory.path().join("plimsoll");
     fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &program).unwrap();
     let forbidden = directory.path().join("forbidden");
@@ -244,7 +244,7 @@ fn a_run_that_ends_in_good_order_leaves_nothing_and_says_so() {
     let args = ["sync", text(two.data.path()), "--report-to", &to, "--for", "300ms", "--flush", "o-dsync"];
     two.place.run(&args).expect(0).says("flushed and acknowledged; the power was not cut");
     is_empty(two.data.path());
-    two.verify(&[]).expect(0).says("nothing to look for");
+    two.verify(&[]).expect(0).says("nothing to verify");
     drop(listener);
     two.place.run(&args).expect(3).says("the listener does not answer").says("--listen");
     is_empty(two.data.path());

@@ -59,7 +59,7 @@ fn check_says_what_would_run_and_runs_nothing() {
 #[test]
 fn a_store_where_nobody_answers_is_unreachable() {
     let place = Place::new();
-    // Port 1 of the loopback: privileged, and nobody's.
+    // Port 1 of the loopback: privileged, and unused.
     place.run(&["run", "coupons", "--on", "postgres://me@127.0.0.1:1/db"]).expect(3).says("127.0.0.1");
 }
 
@@ -221,7 +221,7 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
     let script = place.path().join("two.sql");
     std::fs::write(&script, "BEGIN;\nSELECT 1;\nEND;\n").unwrap();
     let script = script.to_str().unwrap();
-    // Nothing is loaded or connected to: nobody listens there.
+    // Nothing is loaded or connected to: no server listens there.
     let args = ["drive", "-f", script, "--on", "postgres://me@127.0.0.1:1/db", "--depth", "4"];
     place.run(&args).expect(2).says("a depth of 4 would mix the steps");
     assert!(place.all_runs().is_empty());
@@ -250,8 +250,8 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
         ("kv --on sqlit", "error: --on sqlit: unknown store `sqlit`\n  → did you mean `sqlite`?"),
         ("kv --on null --for 5x", "error: --for 5x: `for`: `x` is not a unit of time"),
         ("kv --on null --goal p99=20", "error: --goal p99=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),
-        ("kv --on null --goal p99>20ms", "error: --goal p99>20ms: a limit is the most that is allowed"),
-        ("kv --on null --goal rate<=20", "error: --goal rate<=20: a limit is the least that is wanted"),
+        ("kv --on null --goal p99>20ms", "error: --goal p99>20ms: the limit is a maximum, except of rate"),
+        ("kv --on null --goal rate<=20", "error: --goal rate<=20: the limit of rate is a minimum"),
         ("kv --on null --goal p99<=20", "error: --goal p99<=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),
         ("kv --on null --set recrods=5", "error: --set recrods=5: unknown key `recrods`"),
         ("kv --on postgres --set pg.shared_buffers=5", "error: --set pg.shared_buffers=5: `shared_buffers = 5` needs"),

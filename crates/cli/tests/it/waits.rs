@@ -18,16 +18,16 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 /// Limits that let a run with a silent server end soon by itself.
 const SHORT: [&str; 8] =
     ["--setup-timeout", "1500ms", "--load-timeout", "1500ms", "--work-timeout", "2s", "--op-timeout", "1s"];
-/// Limits that nobody outlives: only the signal ends such a run in time.
+/// Limits that no run reaches: only the signal ends such a run in time.
 const LONG: [&str; 8] =
     ["--setup-timeout", "600s", "--load-timeout", "600s", "--work-timeout", "600s", "--op-timeout", "600s"];
-/// How long a run with short limits, or the usual 15 s for a short question, may take. It is a few seconds on a quiet
-/// machine; a wait without a limit is for ever.
+/// Longest time of a run with short limits, or the usual 15 s for a short question: a few seconds on a quiet machine. A
+/// wait without a limit is for ever.
 const BY_ITSELF: Duration = Duration::from_secs(60);
-/// How long it may take after a Ctrl-C. What is promised is 2 s; the rest is for two loaded processors that several runs
-/// share. A wait that the signal does not end takes the 600 s of [`LONG`].
+/// Longest time after a Ctrl-C. The promise is 2 s; the rest is for two loaded processors that several runs share. A wait
+/// that the signal does not end takes the 600 s of [`LONG`].
 const AFTER_A_SIGNAL: Duration = Duration::from_secs(10);
-/// The same where what was made is removed besides, which takes server and disk what it takes. The statement itself takes
+/// Longest time after a Ctrl-C with removal of tables, which takes server and disk their time. The statement itself takes
 /// minutes.
 const WITH_REMOVAL: Duration = Duration::from_secs(30);
 /// Runs of a store at a time.
@@ -133,7 +133,7 @@ LIMIT
 do = "check"
 "#;
 
-/// What a run with a fault came to.
+/// Result of a run with a fault.
 struct Came {
     ran: Ran,
     /// From the fault, or the signal, to the end; `None` where neither came about.
@@ -172,7 +172,7 @@ impl Subject {
         place.command(&args)
     }
 
-    /// Where the phases of a run begin, in bytes of answers, the first with set-up; and all bytes.
+    /// Returns the bytes of answers at which the phases of a run begin, the first with set-up; and all bytes.
     fn phases(&self) -> Vec<(String, u64)> {
         let place = Place::new();
         let (proxy, url) = self.proxy(&place, Fault::Silent, u64::MAX);
@@ -262,7 +262,7 @@ impl Subject {
         });
     }
 
-    // Told to whoever looks for it with `--nocapture`.
+    // Visible with `--nocapture`.
     #[allow(clippy::print_stdout)]
     fn one_is_survived(&self, phase: &str, fault: Fault, after_bytes: u64) {
         let signal = ["-INT", "-TERM"].into_iter().find(|signal| phase.ends_with(signal));
@@ -280,7 +280,7 @@ impl Subject {
                 assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");
             }
             (_, _, Fault::Silent) => {
-                // What fails in the last answer of all is heard by nobody.
+                // A fault in the very last answer may remain unnoticed.
                 let is_said = words.iter().any(|word| ran.err.contains(word) || ran.out.contains(word));
                 assert!(ran.code == Some(0) || is_said, "{what}: {ran:?}");
                 assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");

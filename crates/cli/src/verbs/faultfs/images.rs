@@ -26,12 +26,13 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     let (log, base) = (args.directory.join("log"), args.directory.join("base"));
     if !base.is_file() {
         // A device always has some file `log`.
-        return Err(TrialError::usage(format!("{}: no log was kept there", args.directory.display()))
+        return Err(TrialError::usage(format!("{}: it contains no log", args.directory.display()))
             .next("mount the device with --keep-log, and make images while it is mounted, or of copies of its `log` and `base`"));
     }
     if args.check.as_deref().is_some_and(|check| check.trim().is_empty()) {
-        return Err(TrialError::usage("--check is empty, and would find nothing wrong")
-            .next("name a command that ends with 0 where all is well"));
+        return Err(
+            TrialError::usage("--check is empty").next("name a command that exits with 0 if the image is sound")
+        );
     }
     let entries = log_entries(&log).map_err(failed)?;
     let moments = match args.at {
@@ -89,7 +90,7 @@ fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, 
     let of = |(number, entries): (usize, &usize)| {
         let word = words[number % words.len()];
         let survivors = Survivors::named(word).ok_or_else(|| {
-            let what = format!("--survivors {word}: there is no such word");
+            let what = format!("--survivors {word}: unknown word");
             TrialError::usage(what).next("there are: none, all, random, torn")
         })?;
         Ok(CrashPoint { entries: *entries, survivors: survivors.with_seed(seed.wrapping_add(number as u64)) })
@@ -116,7 +117,7 @@ fn summary(checked: &[CheckedImage], records: usize, took: Duration) -> String {
     )
 }
 
-/// What became of an image that did not pass, and what makes it again.
+/// Writes the failure of an image, and the command that makes the image again.
 fn failure(text: &mut String, one: &CheckedImage, first_ns: u64, directory: &Path) {
     let CrashPoint { entries, survivors } = one.point;
     let word = survivors.word();

@@ -41,7 +41,7 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
     shown(&all)
 }
 
-/// What the links of nodes do; of all where none is named.
+/// Prints the links of the named nodes, or of all.
 pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
     let mut table = Table::new("", vec![words("node"), words("address"), words("link")]);
     for node in lab.status()?.nodes.iter().filter(|node| numbers.is_empty() || numbers.contains(&node.number)) {
@@ -60,7 +60,7 @@ pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
     report::print_tables(&tables.collect::<Vec<_>>())
 }
 
-/// What runs long, and how far it is.
+/// Returns the operations in progress, and their positions.
 fn long(status: &LabStatus) -> Table {
     let columns = vec![words("node"), words("what"), numbers("done"), numbers("for"), words("")];
     let mut table = Table::new(IN_PROGRESS, columns);
@@ -78,7 +78,7 @@ fn long(status: &LabStatus) -> Table {
     table
 }
 
-/// `12 of 40 MiB, 30 %`, `3 MiB left`, `7 s behind`; empty where nobody knows.
+/// Returns the position of an operation: `12 of 40 MiB, 30 %`, `3 MiB left`, `7 s behind`; empty if unknown.
 fn how_far(progress: &Progress) -> String {
     let shown = |amount: u64| match progress.unit.as_str() {
         "B" => number::bytes(amount as f64),
@@ -152,7 +152,7 @@ fn remark(node: &NodeStatus) -> String {
     }
 }
 
-/// Where a node listens to its clients.
+/// Returns the address of a node for clients.
 fn listens_at(node: &NodeStatus) -> String {
     match node.ports.first() {
         Some(port) => format!("{}:{port}", node.address),

@@ -34,18 +34,18 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
     let is_own = own.is_some_and(|own| own.canonicalize().ok() == path.canonicalize().ok());
     if !is_own {
         let what = format!("is not in {}, in a directory with its id", runs_dir.display());
-        return Err(refused(&what).next("`plimsoll runs` lists what there is"));
+        return Err(refused(&what).next("`plimsoll runs` lists the runs"));
     }
     if run.header.outline.cells.is_empty() || run.header.plan_name != NAME {
-        return Err(refused("is none of `plimsoll promise`").next("`plimsoll runs` lists what there is"));
+        return Err(refused("is not a run of `plimsoll promise`").next("`plimsoll runs` lists the runs"));
     }
     if run.state == RunState::Complete {
-        return Err(refused("came to its end").next("leave --resume out: everything is tried anew"));
+        return Err(refused("is complete").next("leave --resume out to start again"));
     }
     Ok(run)
 }
 
-/// What was asked of `run`, told and done at once as `now` says.
+/// Returns the options of `run`, with output and jobs of `now`.
 pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> {
     let parsed = Cli::try_parse_from(&run.header.command_line).map(|parsed| parsed.verb);
     let bare = Cli::try_parse_from(["plimsoll", "promise"]).map(|parsed| parsed.verb);
@@ -64,7 +64,7 @@ pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> 
             telling: now.telling.clone(),
             ..*before
         }),
-        _ => Err(TrialError::usage(format!("what was asked of the run {} cannot be read", run.header.id))
+        _ => Err(TrialError::usage(format!("the command line of the run {} cannot be read", run.header.id))
             .next("give its options beside --resume")),
     }
 }
@@ -73,27 +73,29 @@ pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> 
 pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
     let refused = |what: &str| TrialError::usage(format!("the run {} {what}", run.header.id));
     if run.header.plimsoll_version != env!("CARGO_PKG_VERSION") {
-        let what = format!("was begun by Plimsoll {}: no other can go on with it", run.header.plimsoll_version);
+        let what = format!("was begun by Plimsoll {}: no other version can continue it", run.header.plimsoll_version);
         return Err(refused(&what).next("leave --resume out"));
     }
     if run.header.plan_json != serde_json::to_string(plan).unwrap_or_default() {
-        let next =
-            format!("it was: {}; give the same options, or leave --resume out", run.header.command_line.join(" "));
-        return Err(refused("tries something else than these options").next(next));
+        let next = format!(
+            "its command was: {}; give the same options, or leave --resume out",
+            run.header.command_line.join(" ")
+        );
+        return Err(refused("has other options than these").next(next));
     }
     Ok(())
 }
 
-/// What is said of a run of the same plan that was killed.
+/// Returns a hint at a run of the same plan that was killed.
 pub fn hint(runs_dir: &Path, known: &[(String, Glance)], plan: &Plan) -> Option<String> {
     let (id, run) = known.first()?;
     let is_same = || run.plan_json == serde_json::to_string(plan).unwrap_or_default();
-    // One that goes on now is nobody else's to go on with.
+    // A live run belongs to its own process.
     let is_left = || !run.is_complete && !plimsoll_record::is_live(&runs_dir.join(id));
     (!run.trials.is_empty() && is_left() && is_same()).then(|| {
         let (done, of) = (run.trials.len(), plan.trials.len());
         format!(
-            "the run {id} of the same was not finished, {done} of {of} cuts are there: --resume last goes on with it"
+            "the run {id} with the same options is unfinished, {done} of {of} cuts are there: --resume last continues it"
         )
     })
 }

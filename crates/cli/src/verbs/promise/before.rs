@@ -1,4 +1,4 @@
-//! What is said of a run of promises before it begins: how much there is to do, how many at once, and about how long.
+//! Announcement of a run of promises: its size, the number of trials at once, and its estimated time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::verbs::promise::NAME;
 const CELL_BYTES: u64 = 1 << 30;
 /// Runs that are looked at for how long cuts took here.
 const RUNS_MAX: usize = 20;
-/// How long a cut is said to take where none is known.
+/// Estimated seconds of a cut without experience.
 const GUESS_S: f64 = 10.0;
 
-/// How many trials may run at once, and why: `asked`, or as many as there are processors and memory for.
+/// Returns the number of trials at once, and its reason: `asked`, or as many as processors and memory permit.
 pub fn jobs(asked: Option<u32>, trials: usize) -> (usize, String) {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let (most, why) = match (asked, Room::now().memory) {
@@ -42,7 +42,7 @@ pub fn known(runs_dir: &Path) -> Vec<(String, Glance)> {
     read.filter(|(_, run)| run.plan_name == NAME).take(RUNS_MAX).collect()
 }
 
-/// What there is to do: `12 cells, at most 36 power cuts, 2 at once (2 processors); about 4 min, by 52 cuts here before`.
+/// Returns the announcement: `12 cells, at most 36 power cuts, 2 at once (2 processors); about 4 min, by 52 cuts here before`.
 pub fn words(plan: &Plan, cells: &[Cell], (jobs, why): &(usize, String), known: &[(String, Glance)]) -> String {
     let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (store, ns) in known.iter().flat_map(|(_, run)| &run.trials) {
@@ -53,7 +53,7 @@ pub fn words(plan: &Plan, cells: &[Cell], (jobs, why): &(usize, String), known: 
     let one_s = |store: &str| times.get(store).and_then(|times| stat::median(times)).unwrap_or(usual_s);
     let seconds: f64 = plan.trials.iter().map(|trial| one_s(&trial.store.label)).sum();
     let by = match all.len() as u64 {
-        0 => format!("a guess of {} a cut: none was made here before", number::seconds(GUESS_S)),
+        0 => format!("estimated at {} a cut: none was made here before", number::seconds(GUESS_S)),
         n => format!("by the medians of {} here before", number::plural(n, "cut", "cuts")),
     };
     let cuts = plan.trials.len() as u64;

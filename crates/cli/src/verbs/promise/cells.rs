@@ -11,7 +11,7 @@ use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 use crate::verbs::promise::{CLIENTS, DISK, DISK_SIZE, LENGTH};
 
-/// The key of a drive that says when the power goes.
+/// Key of a drive for the moment of the power cut.
 const MOMENT: &str = "power_cut";
 /// Keys whose values make a column of the matrix, and no row.
 const OF_FAULT: [&str; 5] = ["disk", "disk_size", "disk_flushes", "power_node", "survivors"];
@@ -72,7 +72,7 @@ fn moment(trial: &Trial) -> String {
     cut.map_or_else(String::new, |cut| cut.to_string())
 }
 
-/// Whose power goes.
+/// Returns the nodes whose power is cut.
 fn power_node(trial: &Trial) -> PowerNode {
     trial.drives().next().map_or(PowerNode::All, |(_, drive)| drive.power_node)
 }
@@ -85,7 +85,7 @@ fn survivors(trial: &Trial) -> &'static str {
     found.unwrap_or("none")
 }
 
-/// The command that tries what `trial` tries, but for `--cut`. It says what differs from what nobody has to say.
+/// Returns the command that repeats `trial`, without `--cut`. It contains only options that differ from the defaults.
 fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<String, TrialError> {
     let name = &trial.store.label;
     let alone = PlanText { text: format!("stores = [\"{name}\"]\n"), ..PlanText::default() };

@@ -21,11 +21,7 @@ use crate::{interrupt, options};
 pub(super) fn listen(args: &SyncArgs, address: &str) -> Result<u8, TrialError> {
     let listener = powercut::listen(address, &args.path)?;
     let stop = interrupt::of_run();
-    crate::say(&format!(
-        "listening on {}; what is acknowledged is kept in {}",
-        listener.address()?,
-        args.path.display()
-    ));
+    crate::say(&format!("listening on {}; acknowledgements are kept in {}", listener.address()?, args.path.display()));
     listener.serve(&stop, &|what| crate::say(&clean(what)))?;
     Ok(exit::OK)
 }
@@ -48,7 +44,7 @@ pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
         if !args.quiet && told.is_none_or(|told| told.elapsed() >= EVERY) {
             told = Some(Instant::now());
             crate::say(&format!(
-                "{} flushed, {} kept on {to}; cut the power when you like",
+                "{} flushed, {} kept on {to}; cut the power at any time",
                 plural(flushed, "1 block", "blocks"),
                 count(kept)
             ));
@@ -95,7 +91,7 @@ pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
         let names = names.collect::<Vec<_>>().join(", ");
         let directory = args.path.join(&one.run.directory);
         crate::print(&format!(
-            "\nlost, oldest first: {names}\nthey are left to be looked at: {}\n",
+            "\nlost, oldest first: {names}\ntheir directory is kept for inspection: {}\n",
             clean(&directory.display().to_string())
         ))?;
     }
@@ -106,11 +102,11 @@ fn sentence(found: &[Found]) -> String {
     let lost: u64 = found.iter().map(|one| one.missing + one.damaged).sum();
     let looked_for: u64 = found.iter().map(|one| one.looked_for).sum();
     if looked_for == 0 {
-        return "nothing to look for: no run was cut off after it had acknowledged a block".to_owned();
+        return "nothing to verify: no run ended abruptly after it had acknowledged a block".to_owned();
     }
     if lost > 0 {
         let blocks = plural(lost, "1 acknowledged block is lost", "acknowledged blocks are lost");
-        return format!("LOST  {blocks}, of {} that were looked for: a flush was not real", count(looked_for));
+        return format!("LOST  {blocks}, of {} expected: a flush was not real", count(looked_for));
     }
     format!(
         "all there: {} of {} acknowledged blocks. One cut shows little: repeat it",
@@ -121,13 +117,13 @@ fn sentence(found: &[Found]) -> String {
 
 fn came_to(found: &Found) -> plimsoll_report::document::Text {
     if found.ended {
-        return Tone::Dim.text("ended in good order: nothing to look for");
+        return Tone::Dim.text("ended cleanly: nothing to verify");
     }
     if let Some(ms) = found.oldest_lost_ms {
         return Tone::Bad.text(format!("the oldest had been acknowledged {ms} ms before the last acknowledgement"));
     }
     match found.torn {
         0 => Tone::Good.text("all there"),
-        torn => Tone::Open.text(format!("all there; {torn} half overwritten by what was not acknowledged")),
+        torn => Tone::Open.text(format!("all there; {torn} half overwritten by an unacknowledged block")),
     }
 }

@@ -1,4 +1,4 @@
-//! What `plimsoll sync` measured, as it is printed: the answer first.
+//! Results of `plimsoll sync`, as they are printed: the answer first.
 
 use plimsoll_analysis::number::{bytes, count, nanoseconds, significant};
 use plimsoll_disk::group::Group;
@@ -14,7 +14,7 @@ use plimsoll_trial::TrialError;
 use super::{Answer, Row};
 use crate::verbs::report;
 
-/// What stands where there are too few samples.
+/// Mark for too few samples.
 const UNDECIDED: &str = "–";
 
 /// `4.00 KiB overwrite fdatasync, loaded`.
