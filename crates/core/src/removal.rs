@@ -14,6 +14,7 @@ use crate::shown::clean;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     command: String,
+    server: String,
     /// Environment variables that the command needs, such as one for a password.
     variables: &'static str,
 }
@@ -27,10 +28,9 @@ impl Removal {
     /// Returns `None` if `server` is none of the words, if no word contains `name`, if `name` has no letter or digit,
     /// or if a word is empty or contains a control character.
     pub fn new(words: &[&str], server: &str, name: &str) -> Option<Self> {
-        let is_shown = words.iter().all(|word| !word.is_empty() && clean(word) == *word);
-        let has_server = words.contains(&server);
         let has_name = name.contains(char::is_alphanumeric) && words.iter().any(|word| word.contains(name));
-        (is_shown && has_server && has_name).then(|| Self { command: command(words), variables: "" })
+        let command = command(words, server).filter(|_| has_name)?;
+        Some(Self { command, server: server.to_owned(), variables: "" })
     }
 
     /// Names the environment variables that the command needs.
@@ -39,10 +39,11 @@ impl Removal {
         Self { variables, ..self }
     }
 
-    /// Passes the output of the command to another one, which acts on the same server.
+    /// Passes the output of the command to another one, which must name the same server, or returns `None`.
     #[must_use]
-    pub fn pipe(self, words: &[&str]) -> Self {
-        Self { command: format!("{} | {}", self.command, command(words)), ..self }
+    pub fn pipe(self, words: &[&str]) -> Option<Self> {
+        let next = command(words, &self.server)?;
+        Some(Self { command: format!("{} | {next}", self.command), ..self })
     }
 
     /// Runs `next` if this command succeeded.
@@ -67,8 +68,11 @@ impl fmt::Display for Removal {
     }
 }
 
-fn command(words: &[&str]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+/// Quotes words that name `server`. Returns `None` if they do not, or if one is empty or has a control character.
+fn command(words: &[&str], server: &str) -> Option<String> {
+    let is_shown = words.iter().all(|word| !word.is_empty() && clean(word) == *word);
+    let is_complete = is_shown && words.contains(&server);
+    is_complete.then(|| words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
 }
 
 /// Reports whether `text` is the id of a run, or of a side of an A/B run: `20261121-210455-9f3a`, `20261121-210455-9f3a-b`.
@@ -121,6 +125,9 @@ mod tests {
         ] {
             assert_eq!(Removal::new(words, server, name), None, "{words:?} {server:?} {name:?}");
         }
+        assert_eq!(command.clone().pipe(&["xargs", "client", "drop"]), None);
+        let both = command.pipe(&["xargs", "client", "-h", "db.example", "drop"]).unwrap();
+        assert!(both.to_string().contains(" run-1 | xargs client -h db.example drop`"), "{both}");
     }
 
     #[test]
