@@ -7,6 +7,9 @@ use std::fmt;
 
 use crate::shown::clean;
 
+/// Joins a note and its command.
+const IF_ENDED: &str = "; if that run has ended, ";
+
 /// A shell command that removes what one run left in an attached server.
 ///
 /// Every command names the server and what is removed there: without the one it would act on the server at the
@@ -54,8 +57,14 @@ impl Removal {
 
     /// Returns the note that `what`, made by another run, is still in an attached server.
     pub fn note(what: &str, removal: Option<&Self>) -> String {
-        let advice = removal.map(|removal| format!("; if that run has ended, {removal}")).unwrap_or_default();
+        let advice = removal.map(|removal| format!("{IF_ENDED}{removal}")).unwrap_or_default();
         format!("{what} of another run is still there{advice}")
+    }
+
+    /// Returns a note without its command, for a store in a lab: a shell outside of the lab's network reaches another
+    /// server at the same address, or none.
+    pub fn without_command(note: &str) -> &str {
+        note.split_once(IF_ENDED).map_or(note, |(what, _)| what)
     }
 }
 
@@ -164,6 +173,9 @@ mod tests {
             "run 1 of another run is still there; if that run has ended, \
              with PASSWORD set, `client h:1 drop 'run 1'` removes it"
         );
-        assert_eq!(Removal::note("run 1", None), "run 1 of another run is still there");
+        let bare = Removal::note("run 1", None);
+        assert_eq!(bare, "run 1 of another run is still there");
+        assert_eq!(Removal::without_command(&Removal::note("run 1", Some(&command))), bare);
+        assert_eq!(Removal::without_command(&bare), bare);
     }
 }
