@@ -7,6 +7,9 @@ use std::fmt;
 
 use crate::shown::clean;
 
+/// Joins a note and its command.
+const IF_ENDED: &str = "; if that run has ended, ";
+
 /// A shell command that removes what one run left in an attached server.
 ///
 /// Every command names the server and what is removed there: without the one it would act on the server at the
@@ -14,6 +17,7 @@ use crate::shown::clean;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     command: String,
+    server: String,
     /// Environment variables that the command needs, such as one for a password.
     variables: &'static str,
 }
@@ -27,10 +31,9 @@ impl Removal {
     /// Returns `None` if `server` is none of the words, if no word contains `name`, if `name` has no letter or digit,
     /// or if a word is empty or contains a control character.
     pub fn new(words: &[&str], server: &str, name: &str) -> Option<Self> {
-        let is_shown = words.iter().all(|word| !word.is_empty() && clean(word) == *word);
-        let has_server = words.contains(&server);
         let has_name = name.contains(char::is_alphanumeric) && words.iter().any(|word| word.contains(name));
-        (is_shown && has_server && has_name).then(|| Self { command: command(words), variables: "" })
+        let command = command(words, server).filter(|_| has_name)?;
+        Some(Self { command, server: server.to_owned(), variables: "" })
     }
 
     /// Names the environment variables that the command needs.
@@ -39,10 +42,11 @@ impl Removal {
         Self { variables, ..self }
     }
 
-    /// Passes the output of the command to another one, which acts on the same server.
+    /// Passes the output of the command to another one, which must name the same server, or returns `None`.
     #[must_use]
-    pub fn pipe(self, words: &[&str]) -> Self {
-        Self { command: format!("{} | {}", self.command, command(words)), ..self }
+    pub fn pipe(self, words: &[&str]) -> Option<Self> {
+        let next = command(words, &self.server)?;
+        Some(Self { command: format!("{} | {next}", self.command), ..self })
     }
 
     /// Runs `next` if this command succeeded.
@@ -53,8 +57,14 @@ impl Removal {
 
     /// Returns the note that `what`, made by another run, is still in an attached server.
     pub fn note(what: &str, removal: Option<&Self>) -> String {
-        let advice = removal.map(|removal| format!("; if that run has ended, {removal}")).unwrap_or_default();
+        let advice = removal.map(|removal| format!("{IF_ENDED}{removal}")).unwrap_or_default();
         format!("{what} of another run is still there{advice}")
+    }
+
+    /// Returns a note without its command, for a store in a lab: a shell outside of the lab's network reaches another
+    /// server at the same address, or none.
+    pub fn without_command(note: &str) -> &str {
+        note.split_once(IF_ENDED).map_or(note, |(what, _)| what)
     }
 }
 
@@ -67,8 +77,11 @@ impl fmt::Display for Removal {
     }
 }
 
-fn command(words: &[&str]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+/// Quotes words that name `server`. Returns `None` if they do not, or if one is empty or has a control character.
+fn command(words: &[&str], server: &str) -> Option<String> {
+    let is_shown = words.iter().all(|word| !word.is_empty() && clean(word) == *word);
+    let is_complete = is_shown && words.contains(&server);
+    is_complete.then(|| words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
 }
 
 /// Reports whether `text` is the id of a run, or of a side of an A/B run: `20261121-210455-9f3a`, `20261121-210455-9f3a-b`.
@@ -121,6 +134,9 @@ mod tests {
         ] {
             assert_eq!(Removal::new(words, server, name), None, "{words:?} {server:?} {name:?}");
         }
+        assert_eq!(command.clone().pipe(&["xargs", "client", "drop"]), None);
+        let both = command.pipe(&["xargs", "client", "-h", "db.example", "drop"]).unwrap();
+        assert!(both.to_string().contains(" run-1 | xargs client -h db.example drop`"), "{both}");
     }
 
     #[test]
@@ -157,6 +173,9 @@ mod tests {
             "run 1 of another run is still there; if that run has ended, \
              with PASSWORD set, `client h:1 drop 'run 1'` removes it"
         );
-        assert_eq!(Removal::note("run 1", None), "run 1 of another run is still there");
+        let bare = Removal::note("run 1", None);
+        assert_eq!(bare, "run 1 of another run is still there");
+        assert_eq!(Removal::without_command(&Removal::note("run 1", Some(&command))), bare);
+        assert_eq!(Removal::without_command(&bare), bare);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, Cold, Disk, Layout, Limits, Node, Nodes, OpenOptions, Servers, Setting, Store, StoreError, StoreErrorKind,
-    StoreKind, StoreSpec, Survivors, Target,
+    Address, Cold, Disk, Layout, Limits, Node, Nodes, OpenOptions, Removal, Servers, Setting, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
 };
 
 use crate::cluster::{Bases, Cluster};
@@ -124,7 +124,9 @@ pub fn open(
         }
         _ => Location::Attached,
     };
-    let (spec, store) = (kind.spec().clone(), kind.open(options, progress)?);
+    let is_in_lab = matches!(location, Location::Lab { .. });
+    let mut tell = |note: &str| progress(if is_in_lab { Removal::without_command(note) } else { note });
+    let (spec, store) = (kind.spec().clone(), kind.open(options, &mut tell)?);
     if let Some(disks) = &disks {
         // A power cut must not lose files that Plimsoll itself has written.
         disks.0.sync()?;
@@ -350,8 +352,9 @@ impl OpenStore {
         self.is_closed = true;
         let closed = match std::mem::replace(&mut self.location, Location::Attached) {
             Location::Cluster { cluster, .. } => cluster.close(),
-            // The guard leaves a lab's network after that.
-            _location => self.store.close(),
+            // The data goes with the lab, so no command is advised. The guard leaves the lab's network after that.
+            _lab @ Location::Lab { .. } => self.store.close().map_err(|error| StoreError { next: None, ..error }),
+            _ => self.store.close(),
         };
         let disks = self.disks.take();
         // Closes files that the store still has open on the disks.

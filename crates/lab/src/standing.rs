@@ -102,9 +102,8 @@ impl LabDirectory {
                 Ok(lock) if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() => {
                     if tries == TRIES_MAX {
                         let what = format!("there is a lab `{name}` already");
-                        return Err(
-                            StoreError::usage(what).next(format!("plimsoll lab down {name}, or --name ANOTHER"))
-                        );
+                        return Err(StoreError::usage(what)
+                            .next(format!("choose --name ANOTHER, or end that lab: plimsoll lab down {name}")));
                     }
                 }
                 Ok(lock) if is_there(&lock) => break lock,

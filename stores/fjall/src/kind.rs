@@ -15,8 +15,8 @@ pub fn kind() -> Box<dyn StoreKind> {
 struct FjallKind;
 
 const PARAMS: [ParamSpec; 6] = with_disk([
-    ParamSpec::bytes("cache", "32MiB", "Size of the cache of blocks read from disk"),
-    ParamSpec::bytes("memtable", "64MiB", "What is written to a keyspace until it is flushed to a table"),
+    ParamSpec::bytes("cache", "32MiB", "size of the cache of blocks read from disk"),
+    ParamSpec::bytes("memtable", "64MiB", "bytes written to a keyspace before it is flushed to a table"),
 ]);
 
 static SPEC: StoreSpec = StoreSpec {

@@ -44,7 +44,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     }
     let count = usize::from(first & 0x7f);
     if count == 0 || count > 4 {
-        return Err(Malformed("a length that is none of LDAP's"));
+        return Err(Malformed("a length that LDAP does not allow"));
     }
     let Some(digits) = bytes.get(2..2 + count) else { return Ok(None) };
     let bytes = digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit));
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         }
         let head = head(self.0)?.ok_or(Malformed("an element without an end"))?;
         let contents = self.0.get(head.head_bytes..head.head_bytes + head.bytes);
-        let contents = contents.ok_or(Malformed("an element longer than what holds it"))?;
+        let contents = contents.ok_or(Malformed("an element longer than its parent"))?;
         self.0 = &self.0[head.head_bytes + head.bytes..];
         Ok(Some((head.tag, contents)))
     }

@@ -52,10 +52,10 @@ fn rdns(dn: &str) -> Vec<&str> {
 fn mistake_of_rdn(rdn: &str) -> Option<String> {
     let rdn = rdn.trim_start();
     let Some((name, value)) = rdn.split_once('=') else {
-        return Some(format!("`{rdn}` is no attribute=value"));
+        return Some(format!("`{rdn}` is not attribute=value"));
     };
     if !is_attribute_name(name.trim_end()) {
-        return Some(format!("`{name}` is no attribute's name"));
+        return Some(format!("`{name}` is not an attribute's name"));
     }
     let mut bytes = value.bytes();
     while let Some(byte) = bytes.next() {

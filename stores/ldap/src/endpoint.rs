@@ -89,7 +89,7 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
     let tls = if is_tls { Some(files.options()?) } else { None };
     let base = decode(url.path.unwrap_or_default())?;
     if dn::mistake(&base).is_some() {
-        return Err(usage("the URL's path is no DN", FORM));
+        return Err(usage("the URL's path is not a DN", FORM));
     }
     let (address, place) = if url.scheme == "ldapi" {
         let socket = match decode(url.hosts)? {
@@ -130,7 +130,7 @@ fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result
     }
     if dn::mistake(&bind_dn).is_some() {
         let next = "Write the DN to bind as: ldap://cn=admin,dc=example,dc=com@host. Commas may be %2C, `/` is %2F.";
-        return Err(usage("the URL's user is no DN", next));
+        return Err(usage("the URL's user is not a DN", next));
     }
     match (bind_dn.is_empty(), password.filter(|password| !password.is_empty())) {
         (true, None) => Ok(Identity::Anonymous),

@@ -99,7 +99,7 @@ fn item(text: &str) -> Result<Node, String> {
         _ => (left, EQUALITY),
     };
     if !is_attribute(name) {
-        return Err(format!("`{name}` is no attribute's name"));
+        return Err(format!("`{name}` is not an attribute's name"));
     }
     if tag == EQUALITY && value == "*" {
         return Ok(Node::leaf(PRESENT, name));
@@ -134,7 +134,7 @@ fn extensible(left: &str, value: &str) -> Result<Node, String> {
     if dn {
         words.remove(0);
     }
-    let wrong = || Err(format!("`{left}:=` is no attribute:dn:rule:="));
+    let wrong = || Err(format!("`{left}:=` is not attribute:dn:rule:="));
     let rule = match words[..] {
         [] => None,
         [rule] if crate::dn::is_attribute_name(rule) => Some(rule),

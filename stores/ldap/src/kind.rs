@@ -16,19 +16,19 @@ const PARAMS: [ParamSpec; 16] = with_limits([
     ParamSpec::text(
         "index",
         "objectClass,uid eq",
-        "indexes of a private server as slapd.conf has them, parted by semicolons",
+        "indexes of a private server in slapd.conf's syntax, separated by semicolons",
     )
     .of_private(),
     ParamSpec::one_of(
         "load",
         &["offline", "wire"],
-        "how a private server is loaded: by slapadd while it is stopped, or by adds over the wire",
+        "method of loading a private server: slapadd while it is stopped, or adds over the wire",
     )
     .of_private(),
     ParamSpec::one_of(
         "syncs",
         &["ask", "yes", "no"],
-        "whether an attached server syncs a write before it answers: asked of OpenLDAP's cn=config, or said here",
+        "an attached server syncs a write before it answers: read from OpenLDAP's cn=config, or set here",
     ),
 ]);
 

@@ -91,7 +91,7 @@ fn operation(call: &LdapCall, base: &str) -> Result<(Node, u8), Mistake> {
     let name = |dn: &str, tag| match dn::mistake(dn) {
         None => Ok(leaf(tag, &dn::below(dn, base), &Part::DnParam)),
         Some(what) => {
-            let what = format!("`{dn}` is no DN: {what}");
+            let what = format!("`{dn}` is not a DN: {what}");
             Err(Mistake { what, next: "Write it as uid=user.{},ou=People, without the directory's base." })
         }
     };
@@ -99,7 +99,7 @@ fn operation(call: &LdapCall, base: &str) -> Result<(Node, u8), Mistake> {
     Ok(match call {
         LdapCall::Search { base, scope, filter, attributes } => {
             let filter = filter::parse(filter).map_err(|what| Mistake {
-                what: format!("`{filter}` is no filter: {what}"),
+                what: format!("`{filter}` is not a filter: {what}"),
                 next: "Write it as (objectClass=*), (uid=user.{}) or (&(sn=A*)(!(mail=*))).",
             })?;
             for one in attributes.iter().filter(|one| !matches!(one.as_str(), "*" | "+" | "1.1")) {
@@ -171,7 +171,7 @@ fn attribute(description: &str) -> Result<Node, Mistake> {
     if is_attribute(description) {
         return Ok(Node::octets(description));
     }
-    let what = format!("`{description}` is no attribute's name");
+    let what = format!("`{description}` is not an attribute's name");
     Err(Mistake { what, next: "Write a name of the server's schema: uid, mail, userCertificate;binary." })
 }
 

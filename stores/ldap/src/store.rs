@@ -156,7 +156,7 @@ impl LdapStore {
                 Outcome::Ok => {}
                 // Servers that limit how many entries a search finds are asked again.
                 _ if answer.rows > 0 => {}
-                _ => return Err(refused(&place, &format!("search what is below {unit}"), outcome, &answer)),
+                _ => return Err(refused(&place, &format!("search entries below {unit}"), outcome, &answer)),
             }
             let text = |value: Value<'_>| if let Value::Text(dn) = value { dn.to_owned() } else { String::new() };
             let mut dns: Vec<String> = answer.row_iter().map(|row| text(row.get(0))).collect();
@@ -169,12 +169,12 @@ impl LdapStore {
                         (Outcome::Ok | Outcome::NotFound, _) => progressed = true,
                         // Some of what is below it was not found yet.
                         (_, "notAllowedOnNonLeaf") => {}
-                        _ => return Err(refused(&place, &format!("delete what is below {unit}"), outcome, &answer)),
+                        _ => return Err(refused(&place, &format!("delete entries below {unit}"), outcome, &answer)),
                     }
                 }
             }
             if !progressed {
-                let what = format!("{place} neither deletes nor refuses to delete what is below {unit}");
+                let what = format!("{place} neither deletes nor refuses to delete entries below {unit}");
                 return Err(StoreError::broken(what));
             }
         }
@@ -309,7 +309,7 @@ impl Store for LdapStore {
                             not power loss."
             }
             None => {
-                "The directory does not say whether it syncs writes: nothing says what an acknowledged write survives."
+                "The directory does not tell whether it syncs writes: durability of acknowledged writes is unknown."
             }
         };
         Ok(what.to_owned())

@@ -319,7 +319,7 @@ fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
     let who = match identity {
         Identity::Anonymous => "an anonymous bind".to_owned(),
         Identity::Simple { dn, .. } => format!("`{dn}` with this password"),
-        Identity::External => "a bind as whom socket or certificate name (SASL EXTERNAL)".to_owned(),
+        Identity::External => "a bind as the identity of the socket or certificate (SASL EXTERNAL)".to_owned(),
     };
     let check = match identity {
         Identity::Anonymous => "Write the DN to bind as into the URL, and use --password-file.",

@@ -30,7 +30,7 @@ const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::one_of(
         "topology",
         TOPOLOGIES,
-        "what private servers are together: a Galera cluster, or a primary and its replicas, on hosts of their own",
+        "topology of private servers: a Galera cluster, or a primary and its replicas, on hosts of their own",
     )
     .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "how many private servers there are").of_private(),
@@ -200,8 +200,8 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
         ("replicas", nodes) => (Topology::Replicas, nodes),
         (_, 1) => (Topology::Alone, 1),
         (_, nodes) => {
-            return Err(StoreError::usage(format!("{nodes} servers of MariaDB are to be nothing together"))
-                .next("Say what: --on galera, --on mariadb-replicas, or topology = \"galera\" or \"replicas\""));
+            return Err(StoreError::usage(format!("{nodes} servers of MariaDB have no topology"))
+                .next("Name one: --on galera, --on mariadb-replicas, or topology = \"galera\" or \"replicas\""));
         }
     };
     if topology != Topology::Alone && find_server()?.file_name().is_none_or(|name| name != "mariadbd") {
@@ -248,7 +248,7 @@ fn further_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError
     };
     let one = |word: &str| {
         let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
-            return Err(wrong(format!("the store's parameter `settings` has `{word}`, which is no NAME=VALUE")));
+            return Err(wrong(format!("the store's parameter `settings` has `{word}`, which is not NAME=VALUE")));
         };
         let plain = name.trim_start_matches('-').replace('-', "_");
         match NOT_TO_BE_SET.contains(&plain.as_str()) {

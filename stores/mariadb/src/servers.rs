@@ -112,7 +112,7 @@ impl SessionServers {
             _ => error,
         })?;
         if written.is_empty() {
-            let what = "the primary writes no binary log: nothing says how far its replicas are";
+            let what = "the primary writes no binary log, so the position of its replicas is unknown";
             return Err(StoreError::usage(what).next("Name the primary's replicas, or leave `reads` out."));
         }
         let question = format!("SELECT MASTER_GTID_WAIT('{written}', 0)");

@@ -354,7 +354,7 @@ impl MariadbStore {
             "{place} runs with {FLUSH_LOG}={found}: that is not durability `{}`",
             durability.name()
         ))
-        .next(format!("Have {FLUSH_LOG} set to {level} there, or ask for durability `as-configured`.")))
+        .next(format!("Set {FLUSH_LOG} to {level} there, or ask for durability `as-configured`.")))
     }
 }
 

@@ -129,7 +129,7 @@ fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Res
         }
     }
     let Some(error) = before else {
-        let error = StoreError::usage(format!("there is no way to {}", login.place));
+        let error = StoreError::usage(format!("{} cannot be reached", login.place));
         return Err(Miss { error, is_final: true });
     };
     Err(Miss { is_final: error.kind != StoreErrorKind::Unreachable, error })

@@ -31,7 +31,7 @@ const PARAMS: [ParamSpec; 24] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
-        "how statements are sent: parsed once, parsed each time, or as text with the values in it",
+        "protocol of statements: parsed once, parsed each time, or text with the values in it",
     ),
     READS,
     ParamSpec::bytes("shared_buffers", "128MiB", "memory for cached pages of a private server").of_private(),
@@ -42,7 +42,7 @@ const PARAMS: [ParamSpec; 24] = with_limits([
         "most connections a private server takes, three of them for superusers",
     )
     .of_private(),
-    ParamSpec::bytes("max_wal_size", "1GiB", "how much log a private server writes at most between two checkpoints")
+    ParamSpec::bytes("max_wal_size", "1GiB", "most log that a private server writes between two checkpoints")
         .of_private(),
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server")
         .of_private(),
@@ -51,7 +51,8 @@ const PARAMS: [ParamSpec; 24] = with_limits([
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
         .of_private(),
     INSTANCES,
-    ParamSpec::int("synchronous", 0..=31, "0", "how many replicas of a private server a commit waits for").of_private(),
+    ParamSpec::int("synchronous", 0..=31, "0", "number of replicas that a commit of a private server waits for")
+        .of_private(),
     PROXY,
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),

@@ -337,7 +337,7 @@ impl Store for PostgresStore {
         let mut records = None;
         if layout.index == IndexMode::Keyindex {
             if self.sessions_at.read_apart() {
-                let what = "with keyindex a session reads what it is going to write, and cannot read from replicas";
+                let what = "with keyindex a session reads before it writes, and cannot read from replicas";
                 return Err(StoreError::usage(what).next("Leave `reads` out, or ask for index = \"own\" or \"none\"."));
             }
             records = Some(Records::new(layout)?);

@@ -88,7 +88,7 @@ pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str)
         (_, _, other, _) => format!("appendfsync {other}: acknowledged writes may not be on the disk"),
     };
     let wanted = if durability == Durability::Durable { "always" } else { "no or always" };
-    let what = format!("{place} does not keep what `{}` promises", durability.name());
+    let what = format!("{place} does not provide the durability `{}`", durability.name());
     Err(StoreError::usage(what)
         .detail(short)
         .next(format!("Ask for durability `as-configured`, or set appendonly yes and appendfsync {wanted} there.")))

@@ -17,7 +17,7 @@ const PARAMS: [ParamSpec; 22] = with_limits([
     ParamSpec::one_of(
         "server",
         &["any", "redis", "valkey"],
-        "whose private server: Redis, Valkey, or the first of them that is installed",
+        "make of a private server: Redis, Valkey, or the first that is installed",
     )
     .of_private(),
     ParamSpec::bytes(
@@ -196,7 +196,7 @@ fn settings(params: &Params) -> Result<Vec<(String, String)>, StoreError> {
             |what: String| StoreError::usage(what).next("Write it as settings = \"appendfsync=everysec save=60,1000\"");
         let pair = word.split_once('=').filter(|(name, _)| !name.is_empty());
         let (name, value) = pair
-            .ok_or_else(|| wrong(format!("the store's parameter `settings` has `{word}`, which is no NAME=VALUE")))?;
+            .ok_or_else(|| wrong(format!("the store's parameter `settings` has `{word}`, which is not NAME=VALUE")))?;
         if NOT_TO_BE_SET.contains(&name) {
             return Err(wrong(format!("`settings` names {name}, which is Plimsoll's business in a private server")));
         }

@@ -71,7 +71,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
         ),
         "NOPERM" => (
             K::Permission,
-            format!("user `{user}` may not do at {place} what Plimsoll needs"),
+            format!("user `{user}` lacks rights at {place} that Plimsoll needs"),
             "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, and its keys.",
         ),
         "DENIED" => (
@@ -118,7 +118,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
 #[cold]
 pub(crate) fn not_redis(bytes: &[u8], place: &str) -> StoreError {
     let begin = bytes[..bytes.len().min(64)].escape_ascii();
-    StoreError::broken(format!("{place} sent a reply that is not of Redis"))
+    StoreError::broken(format!("{place} sent a reply that no Redis server sends"))
         .detail(format!("it began with `{begin}`"))
         .next("Check host and port.")
 }

@@ -15,7 +15,7 @@ pub(crate) fn of_keys(endpoint: &Endpoint, prefix: &str, in_cluster: bool) -> Op
     let mut unlink = vec!["xargs", "-r", "-d", "\\n", "-n", keys_at_once];
     unlink.extend(words(&client, cluster));
     unlink.push("unlink");
-    Some(Removal::new(&scan, &server, prefix)?.pipe(&unlink).with(variables(endpoint)))
+    Some(Removal::new(&scan, &server, prefix)?.pipe(&unlink)?.with(variables(endpoint)))
 }
 
 /// Returns the command that removes `member` from the set `key`.

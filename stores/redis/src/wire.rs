@@ -369,7 +369,7 @@ impl WireSession for RedisSession {
                         at += used;
                         self.take(Reply::Bulk(&rest[..used]), done)
                     }
-                    (_, Ok(Some(_))) => Err(self.broken("answered an operation with an array, which is none")),
+                    (_, Ok(Some(_))) => Err(self.broken("answered an operation with an unexpected array")),
                     // Its elements have to be there as a whole, and only they say how long they are.
                     (_, Ok(None)) if rest.len() > self.answer_max => {
                         Err(StoreError::answer_too_large(&self.login.place, None, self.answer_max))

@@ -33,7 +33,7 @@ const PARAMS: [ParamSpec; 7] = with_disk([
     ParamSpec::one_of(
         "synchronous",
         &["by-durability", "off", "normal", "full", "extra"],
-        "when SQLite syncs, whatever durability is asked for",
+        "PRAGMA synchronous, instead of the value of the durability",
     ),
 ]);
 

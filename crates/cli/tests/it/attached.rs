@@ -178,7 +178,7 @@ fn a_redis_as_its_package_starts_it_is_taken_as_configured() {
     assert!(!asked.err.contains("used unchanged") && asked.out.contains(promise), "{asked:?}");
     drive(&place, &url, "kv --mix update=1 --durability durable")
         .expect(2)
-        .says("does not keep what `durable` promises")
+        .says("does not provide the durability `durable`")
         .says("Ask for durability `as-configured`");
     assert_eq!(server.ask(&["DBSIZE"]), "0");
     // Nothing is said of what survives where nothing is written.

@@ -52,7 +52,7 @@ fn a_private_mariadb_takes_any_setting_but_those_that_are_not_the_users() {
     has(&place, "innodb_doublewrite", "OFF");
     drive_with("innodb_flush_log_at_trx_commit=0").expect(2).says("which a durability sets").says("at-end (0)");
     drive_with("socket=/tmp/x").expect(2).says("Plimsoll's business");
-    drive_with("innodb_io_capacity").expect(2).says("`innodb_io_capacity`, which is no NAME=VALUE");
+    drive_with("innodb_io_capacity").expect(2).says("`innodb_io_capacity`, which is not NAME=VALUE");
     drive_with("no_such_thing=1").expect(9).says("unknown variable 'no-such-thing=1'");
 }
 

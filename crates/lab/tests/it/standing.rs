@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{
+    Durability, Footprint, Layout, Nodes, OpenOptions, Removal, Servers, Sessions, Store, StoreDescription, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Target,
+};
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState, Restart};
 
 use plimsoll_lab::Supervisor;
@@ -21,6 +24,10 @@ struct LabThread {
 
 impl LabThread {
     fn new(base: &Path, name: &str, restart: Restart, script: &'static str) -> Self {
+        Self::at_url(base, name, restart, script, None)
+    }
+
+    fn at_url(base: &Path, name: &str, restart: Restart, script: &'static str, url: Option<String>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, base, name) = (Arc::clone(&stop), base.to_owned(), name.to_owned());
         let (says, stands) = std::sync::mpsc::channel();
@@ -33,7 +40,7 @@ impl LabThread {
                 params: Default::default(),
                 version: "1".to_owned(),
                 restart,
-                url: None,
+                url,
             };
             standing::hold(cluster, entry, about, &stopped, |_| says.send(()).unwrap()).unwrap();
         });
@@ -53,6 +60,72 @@ impl Drop for LabThread {
             let _ = thread.join();
         }
     }
+}
+
+/// A store that finds keys of another run and cannot remove its own.
+struct Untidy;
+
+fn removal() -> Option<Removal> {
+    Removal::new(&["client", "-h", "127.0.0.1", "drop", "run-1"], "127.0.0.1", "run-1")
+}
+
+impl StoreKind for Untidy {
+    fn spec(&self) -> &StoreSpec {
+        static SPEC: StoreSpec = StoreSpec { name: "shell", ..StoreSpec::PLAIN };
+        &SPEC
+    }
+
+    fn open(&self, _: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        progress(&Removal::note("run-1", removal().as_ref()));
+        Ok(Box::new(Untidy))
+    }
+}
+
+impl Store for Untidy {
+    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
+        Ok(StoreDescription::default())
+    }
+
+    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn sessions(&mut self, _: u32, _: Durability) -> Result<Sessions, StoreError> {
+        Ok(Sessions::Wire(Vec::new()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn footprint(&mut self) -> Result<Footprint, StoreError> {
+        Ok(Footprint::default())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        Err(StoreError::broken("no reply").leaves("run-1", removal()))
+    }
+}
+
+#[test]
+fn a_command_that_removes_data_is_advised_for_an_attached_server_and_not_for_a_lab() {
+    let base = base();
+    let url = "shell://127.0.0.1".to_owned();
+    let _held = LabThread::at_url(base.path(), "own", Restart::OnFailure, COUNTS, Some(url.clone()));
+    let told = |target: Target| {
+        let options =
+            OpenOptions { target, params: Default::default(), run_id: "2".to_owned(), waits: Default::default() };
+        let mut notes = Vec::new();
+        let store = plimsoll_lab::open(&Untidy, options, &mut |note| notes.push(note.to_owned())).unwrap();
+        (notes.concat(), store.close().unwrap_err().next)
+    };
+    let note = "run-1 of another run is still there";
+    let command = "`client -h 127.0.0.1 drop run-1` removes it";
+    assert_eq!(
+        told(Target::Attach { url, password: None }),
+        (format!("{note}; if that run has ended, {command}"), Some(command.to_owned()))
+    );
+    assert_eq!(told(Target::Lab { labs: base.path().join("labs"), name: "own".to_owned() }), (note.to_owned(), None));
 }
 
 /// Waits until `is_so`, up to a limit.

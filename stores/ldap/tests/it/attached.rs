@@ -139,7 +139,7 @@ fn what_writes_is_refused_where_nobody_says_how_durable_it_is() {
 fn bad_names_and_filters_are_refused_before_anything_is_asked() {
     let server = Server::start("");
     let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
-    for (base, filter, words) in [("people", "(a=b)", "no DN"), ("ou=People", "(a=b", "no filter")] {
+    for (base, filter, words) in [("people", "(a=b)", "not a DN"), ("ou=People", "(a=b", "not a filter")] {
         let call = LdapCall::Search {
             base: base.into(),
             scope: LdapScope::Sub,

@@ -168,7 +168,7 @@ fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<E
             Some(ClientCertificate { certificate: PathBuf::from(certificate), key: PathBuf::from(key) })
         }
         (None, None) => None,
-        _ => return Err(usage("of ssl-cert and ssl-key only one is said", "Say both, or none.")),
+        _ => return Err(usage("there is only one of ssl-cert and ssl-key", "Give both, or neither.")),
     };
     let client = TlsClient::new(&TlsOptions { verify, roots, certificate, ..TlsOptions::default() })?;
     Ok(Some(Encryption { client, host: certified_host(address).to_owned(), required: mode != "PREFERRED" }))

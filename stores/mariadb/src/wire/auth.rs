@@ -197,7 +197,7 @@ impl Auth {
                     *byte ^= mask;
                 }
                 let encrypted = rsa::encrypt(key, &hidden)
-                    .map_err(|why| broken(format!("the server at {} showed a key that is none: {why}", login.place)))?;
+                    .map_err(|why| broken(format!("the server at {} sent an invalid key: {why}", login.place)))?;
                 self.key_asked = false;
                 Ok(Reply::Send(encrypted))
             }

@@ -58,7 +58,7 @@ impl MySession {
     /// Returns the error for bytes that are not this protocol.
     #[cold]
     pub(super) fn implausible(&self, bytes: &[u8]) -> StoreError {
-        broken(format!("{} sent a reply that is not of MariaDB or MySQL", self.login.place))
+        broken(format!("{} sent a reply that no MariaDB or MySQL server sends", self.login.place))
             .detail(format!("it began with `{}`", bytes[..bytes.len().min(64)].escape_ascii()))
     }
 }

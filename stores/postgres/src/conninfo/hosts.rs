@@ -76,7 +76,10 @@ pub(super) fn of(parameters: &Parameters) -> Result<Vec<Place>, StoreError> {
         if let Some(address) = &address
             && address.parse::<std::net::IpAddr>().is_err()
         {
-            return Err(usage("hostaddr is no numeric address", "Write a name as host=, and an address as 127.0.0.1"));
+            return Err(usage(
+                "hostaddr is not a numeric address",
+                "Write a name as host=, and an address as 127.0.0.1",
+            ));
         }
         let host = given(&hosts).or_else(|| address.clone()).unwrap_or_else(|| default_host(port));
         if host.starts_with('@') {

@@ -73,7 +73,7 @@ impl Settings {
                     let file = file.unwrap_or_else(|| PathBuf::from("~/.postgresql/root.crt"));
                     return Err(usage(
                         format!("there is no root certificate to check the server's with: no {}", file.display()),
-                        "Name its file with sslrootcert=, or write sslrootcert=system to trust whom this machine trusts.",
+                        "Name its file with sslrootcert=, or write sslrootcert=system for this machine's roots.",
                     ));
                 }
                 _ => None,

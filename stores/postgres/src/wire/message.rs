@@ -171,7 +171,7 @@ pub(crate) fn broken(what: impl Into<String>) -> StoreError {
 #[cold]
 pub(crate) fn stranger(place: &str, bytes: &[u8]) -> StoreError {
     let begin = bytes[..bytes.len().min(64)].escape_ascii();
-    broken(format!("{place} sent a reply that is not of PostgreSQL")).detail(format!("it began with `{begin}`"))
+    broken(format!("{place} sent a reply that no PostgreSQL server sends")).detail(format!("it began with `{begin}`"))
 }
 
 /// A message that does not belong here, or whose body is not of its form.

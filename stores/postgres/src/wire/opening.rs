@@ -43,7 +43,7 @@ impl PgSession {
                 b'E' => {
                     return Err(match ServerError::parse(body) {
                         Some(error) => refusal(&error, &self.login),
-                        None => broken(format!("{} sent a reply that is not of PostgreSQL", self.login.place))
+                        None => broken(format!("{} sent a reply that no PostgreSQL server sends", self.login.place))
                             .detail(String::from_utf8_lossy(body).trim_end_matches('\0').to_owned()),
                     });
                 }

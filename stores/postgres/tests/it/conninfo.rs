@@ -170,7 +170,7 @@ fn what_is_wrong_with_a_url_is_said() {
         ("postgres://h/a%00b", "%00", "Leave it out"),
         ("postgres://a:1,b:2,c/d?port=1,2", "2 ports for 3 hosts", "one for each"),
         ("postgres://a,b/d?hostaddr=127.0.0.1", "2 hosts and 1 addresses", "for each host"),
-        ("postgres://a/d?hostaddr=here", "no numeric address", "127.0.0.1"),
+        ("postgres://a/d?hostaddr=here", "not a numeric address", "127.0.0.1"),
         ("postgres://%40abstract/d", "abstract socket", "a directory"),
         ("postgres://h/d?sslmode=verify-full", "no root certificate", "sslrootcert=system"),
         ("postgres://h/d?sslmode=verify-ca&sslrootcert=/nowhere.crt", "/nowhere.crt cannot be read", ""),
