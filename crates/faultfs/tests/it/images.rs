@@ -155,7 +155,9 @@ fn every_crash_that_one_run_could_have_had_keeps_what_was_synced_before_it() {
         }
     });
     let last = CrashPoint { entries: entries.len() + 1000, survivors: Survivors::None };
-    let error = crash_images(&fixture.device.log(), &fixture.device.base(), &[last], &into).unwrap_err();
+    let elsewhere = into.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let error = crash_images(&fixture.device.log(), &fixture.device.base(), &[last], &elsewhere).unwrap_err();
     assert!(matches!(error, FaultError::Usage(_)), "{error}");
     fixture.close();
 }
