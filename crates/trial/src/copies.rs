@@ -81,8 +81,8 @@ mod tests {
         assert!(!add(&mut all, "node 2", check(3, &[("contents", 2)])));
         assert!(!add(&mut all, "node 3", check(1, &[])));
         all.sentence.push_str(&whole(&["1".to_owned()]));
-        let wanted = "100 writes. Node 2: 3 acknowledged writes are not there and 2 contents. Node 3: 1 acknowledged write \
-                      is not there. The copy of node 1 has everything.";
+        let wanted = "100 writes. Node 2: 3 acknowledged writes are missing and 2 contents. Node 3: 1 acknowledged write \
+                      is missing. The copy of node 1 has everything.";
         assert_eq!(all.sentence, wanted);
         assert_eq!((all.lost, all.wrong["contents"], all.loss_upper_bound), (3, 2, None));
         assert_eq!((all.lost_window_ns, all.read_back), (Some((5, 9)), 97));

@@ -88,7 +88,7 @@ mod tests {
             ("crates/a/src/lib.rs", "pub struct Place;\npub(crate) enum Link {}\n"),
             ("crates/b/src/x/y.rs", "pub(crate) trait Place {}\npub(crate) type Link = u8;\n"),
             ("stores/c/src/lib.rs", "pub enum Place {}\nstruct Link;\n// pub struct Link\n"),
-            ("stores/d/src/lib.rs", "pub struct Link;\npub struct Place;\n"),
+            ("stores/d/src/lib.rs", "pub struct Place;\n"),
             ("crates/e/tests/it.rs", "pub struct Link;"),
         ];
         let root = repository(&files);

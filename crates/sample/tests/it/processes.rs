@@ -78,7 +78,7 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     let place = tempfile::tempdir().unwrap();
     // Two children, one of which has a child, that last; then work in a grandchild that is waited for.
     let script = format!(
-        "sleep 60 & a=$!; (sleep 60 & b=$!; trap \"kill $b 2>/dev/null\" EXIT; wait $b) & c=$!; trap \"kill $a $c 2>/dev/null\" EXIT
+        "sleep 60 & a=$!; (sleep 60 & b=$!; trap \"kill $b 2>/dev/null\" EXIT TERM; wait $b) & c=$!; trap \"kill $a $c 2>/dev/null\" EXIT
          echo up; read line; (sh -c '{COUNT}'); echo done; read line"
     );
     let mut shell = Shell::start(&script, place.path());

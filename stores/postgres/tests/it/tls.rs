@@ -84,7 +84,7 @@ fn each_sslmode_gets_what_it_asks_for() {
     assert!(error.what.contains("is for another host"), "{error}");
     opened(&by_name.replace("verify-full", "verify-ca"));
     let system = refused(&at("sslrootcert=system"));
-    assert!(system.what.contains("whom this machine trusts"), "{system}");
+    assert!(system.what.contains("that this machine trusts"), "{system}");
 }
 
 #[test]
