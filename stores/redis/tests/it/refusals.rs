@@ -114,7 +114,7 @@ fn a_cluster_that_lacks_slots_is_refused_and_one_server_with_all_is_driven() {
     let error = server.open(&[], None).err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Store);
     assert!(error.to_string().contains("8192 of 16384 slots"), "{error}");
-    assert!(error.next.unwrap().contains("--cluster fix"));
+    assert!(error.next.unwrap().contains("--cluster check"));
     server.ask(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
     let mut script = Script::new();
     script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
