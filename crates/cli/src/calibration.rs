@@ -12,7 +12,7 @@ use plimsoll_drive::{Clock, DriveSpec, Limit, Seen, Watch, Witness};
 use plimsoll_trial::TrialError;
 use serde::{Deserialize, Serialize};
 
-use crate::verbs::honesty;
+use crate::measure::Bench;
 
 /// Runs of each sort. Any two of the noise's are a pair.
 const CEILING_RUNS: usize = 5;
@@ -137,9 +137,9 @@ impl Calibration {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let two = self.ceiling_of_two_per_s;
-        let pauses = self.pauses.iter().map(|seen| match seen {
-            Ok(pauses) => ("pauses of the machine".to_owned(), pauses.line()),
-            Err(why) => ("pauses of the machine".to_owned(), why.clone()),
+        let pauses = self.pauses.iter().map(|seen| {
+            let line = seen.as_ref().map_or_else(String::clone, Pauses::line);
+            ("pauses of the machine".to_owned(), line)
         });
         let lines = vec![
             ("generator's ceiling, 1 worker".to_owned(), mops(self.ceiling_per_s)),
@@ -220,7 +220,8 @@ fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, TrialError> {
     let mut store = kind.open(options, &mut |_| {})?;
     let stream = StreamSpec::One { kind: "nothing".to_owned(), clients: workers };
     let spec = DriveSpec { limit: Limit::Duration(CEILING_RUN), ..DriveSpec::default() };
-    let result = honesty::drive(&mut *store, &*workload, &stream, &spec, &Arc::default(), &mut |_| {})?;
+    let mut bench = Bench { store: &mut *store, workload: &*workload, stop: &Arc::default() };
+    let result = bench.drive(&stream, &spec, &mut |_| {})?;
     Ok(result.ops as f64 * 1e9 / (result.end_ns - result.start_ns).max(1) as f64)
 }
 

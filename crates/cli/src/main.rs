@@ -20,6 +20,7 @@ mod environment;
 mod error;
 mod habits;
 mod interrupt;
+mod measure;
 mod memory;
 mod options;
 mod plans;

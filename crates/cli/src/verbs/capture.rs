@@ -7,7 +7,8 @@ use std::path::Path;
 
 use plimsoll_capture::{Asked, Captured, Wanted, Written};
 use plimsoll_core::{Catalogue, OpenOptions, Params, Production, StoreKind, Target, Waits, shown, waits};
-use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::args::CaptureArgs;
@@ -127,11 +128,7 @@ fn told(captured: &Captured, args: &CaptureArgs, folder: &Path, has_values: bool
     crate::print(&format!("{}\n\n", shown::lines(text)))?;
     let mut table = Table::new("", vec![words("why"), numbers("statements"), numbers("calls")]);
     for (why, count, calls) in &captured.left_out {
-        table.row(vec![
-            Cell::from(shown::clean(why)),
-            Cell::from(shown::count(*count as u64)),
-            Cell::from(shown::count(*calls)),
-        ]);
+        table.row(cells![shown::clean(why), shown::count(*count as u64), shown::count(*calls)]);
     }
     if !captured.left_out.is_empty() {
         report::print_tables(&[("left out", "", table)])?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
-use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_report::document::{Cell, Column, Table, numbers, words};
 use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
@@ -277,22 +277,19 @@ fn processes(read: &Traced, elapsed: Duration) -> Table {
 }
 
 fn slowest(slow: &[Slow], at_ns: u64, elapsed: Duration) -> Table {
-    let columns = vec![numbers("took"), numbers("at"), words("process"), numbers("pid"), words("call"), words("file")];
-    let mut table = Table::new("Slowest calls", columns);
     let begin_ns = at_ns.saturating_sub(elapsed.as_nanos() as u64);
-    for slow in slow.iter().take(ROWS_MAX) {
-        let path = slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
-        let failed = if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
-        table.row(cells![
-            number::nanoseconds(slow.time_ns),
-            format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9),
-            shown::clean(&slow.name),
-            slow.pid.to_string(),
-            format!("{}{failed}", slow.call),
-            path
-        ]);
-    }
-    table
+    let path =
+        |slow: &Slow| slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
+    let failed = |slow: &Slow| if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
+    let columns: [(Column, &dyn Fn(&Slow) -> Cell); 6] = [
+        (numbers("took"), &|slow| number::nanoseconds(slow.time_ns).into()),
+        (numbers("at"), &|slow| format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9).into()),
+        (words("process"), &|slow| shown::clean(&slow.name).into()),
+        (numbers("pid"), &|slow| slow.pid.to_string().into()),
+        (words("call"), &|slow| format!("{}{}", slow.call, failed(slow)).into()),
+        (words("file"), &|slow| path(slow).into()),
+    ];
+    Table::of("Slowest calls", &slow[..slow.len().min(ROWS_MAX)], &columns)
 }
 
 fn slow_json(slow: &Slow) -> Value {
