@@ -7,11 +7,12 @@ use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES, fewest_pairs};
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
 use plimsoll_core::shown::clean;
+use plimsoll_plan::Dimension;
 use plimsoll_plan::model::{Pace, Plan, Trial};
-use plimsoll_plan::{Dimension, parse_quantity};
 use plimsoll_trial::TrialError;
 
 use crate::args::{AbArgs, DriveArgs};
+use crate::options;
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
 use crate::verbs::run::How;
@@ -143,13 +144,8 @@ fn both(plans: &[String; 2]) -> String {
 }
 
 fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, TrialError> {
-    let ns = parse_quantity(given, Dimension::Time).map_err(|(what, help)| told(option, &what, help))?;
-    let seconds = ns / 1e9;
-    if seconds >= least_s { Ok(seconds) } else { Err(told(option, &format!("`{given}` is too short"), None)) }
-}
-
-fn told(option: &str, what: &str, next: Option<String>) -> TrialError {
-    TrialError { next, ..TrialError::usage(format!("{option}: {what}")) }
+    let seconds = options::quantity(option, given, Dimension::Time)? / 1e9;
+    if seconds >= least_s { Ok(seconds) } else { Err(TrialError::usage(format!("--{option} {given} is too short"))) }
 }
 
 /// Returns the metrics to decide and their bounds.
@@ -172,10 +168,9 @@ fn spec(
     }
     let metrics: Vec<AbMetric> = AbMetric::ALL.into_iter().filter(|metric| metrics.contains(metric)).collect();
     let difference = args.difference.as_deref().unwrap_or(DIFFERENCE);
-    let percent =
-        parse_quantity(difference, Dimension::Share).map_err(|(what, help)| told("--difference", &what, help))?;
+    let percent = options::quantity("difference", difference, Dimension::Share)?;
     if !(0.1..=50.0).contains(&percent) {
-        return Err(told("--difference", &format!("`{difference}` must be 0.1% to 50%"), None));
+        return Err(TrialError::usage(format!("--difference {difference}: it must be 0.1% to 50%")));
     }
     let unchanged = |words: &String| if words.is_empty() { "unchanged".to_owned() } else { words.clone() };
     let budget = args.budget.as_deref().unwrap_or(BUDGET);
@@ -185,9 +180,9 @@ fn spec(
         metrics,
         difference: percent / 100.0,
         fail_if,
-        budget_s: time_s("--budget", budget, 0.0)?,
-        turn_s: time_s("--turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
-        warmup_s: time_s("--warmup", args.drive.plan.get("warmup").unwrap_or(WARMUP), 0.0)?,
+        budget_s: time_s("budget", budget, 0.0)?,
+        turn_s: time_s("turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
+        warmup_s: time_s("warmup", args.drive.plan.get("warmup").unwrap_or(WARMUP), 0.0)?,
         seed: a.trials.first().map_or(0, |trial| trial.seed),
     };
     let pairs = (spec.budget_s / spec.pair_s()) as usize;

@@ -24,6 +24,7 @@ use plimsoll_trial::TrialError;
 use crate::args::{LabAction, LabNode, LabUp};
 use crate::error::exit;
 use crate::interrupt;
+use crate::options;
 use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 
@@ -70,11 +71,11 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
         LabAction::Link { of, delay, jitter, loss, rate, plain } => {
             let time = |option: &str, given: &Option<String>| {
-                given.as_ref().map_or(Ok(0.0), |given| read(option, given, Dimension::Time))
+                given.as_ref().map_or(Ok(0.0), |given| options::quantity(option, given, Dimension::Time))
             };
             let link = Link {
-                delay: Duration::from_nanos(time("--delay", delay)? as u64),
-                jitter: Duration::from_nanos(time("--jitter", jitter)? as u64),
+                delay: Duration::from_nanos(time("delay", delay)? as u64),
+                jitter: Duration::from_nanos(time("jitter", jitter)? as u64),
                 loss: loss.as_ref().map_or(Ok(0.0), |given| share(given))?,
                 rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
             };
@@ -103,14 +104,6 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
     }
-}
-
-/// A quantity as plans write it.
-fn read(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
-    plimsoll_plan::parse_quantity(given, dimension).map_err(|(why, next)| {
-        let next = next.unwrap_or_else(|| "write 20ms, or 1s".to_owned());
-        TrialError::usage(format!("{option} {given}: {why}")).next(next)
-    })
 }
 
 /// `10%` or `0.1`.
