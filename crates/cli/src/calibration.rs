@@ -21,11 +21,11 @@ const CEILING_RUN: Duration = Duration::from_millis(500);
 const NOISE_RUN: Duration = Duration::from_millis(500);
 /// Time in which a thread that does nothing else looks for gaps.
 const IDLE_RUN: Duration = Duration::from_secs(2);
-/// Share of its time that may be taken from a thread on a machine that is to be calibrated.
+/// Largest share of time that may be taken from a thread on a quiet machine.
 const TAKEN_MAX: f64 = 0.25;
 /// Share by which equal runs may differ on a machine on which anything can be compared.
 const NOISE_MAX: f64 = 0.10;
-/// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
+/// Shortest gap that counts as time taken away, in nanoseconds: shorter ones are the clock's own.
 const GAP_NS: u64 = 5_000;
 
 /// Measurements of a calibration.
@@ -33,7 +33,7 @@ const GAP_NS: u64 = 5_000;
 pub struct Calibration {
     /// Wall time, nanoseconds since 1970.
     pub made_wall_ns: i64,
-    /// CPU, kernel and number of processors: a calibration of another machine says nothing.
+    /// CPU, kernel and number of processors: a calibration of another machine is not used.
     pub machine: String,
     /// Operations a second of one worker with nothing behind it: median, least, most.
     pub ceiling_per_s: [f64; 3],
@@ -41,7 +41,7 @@ pub struct Calibration {
     pub ceiling_of_two_per_s: [f64; 3],
     /// Share by which 95 % of all pairs of runs of the same thing differ at most: throughput, p50, p99.
     pub noise: [f64; 3],
-    /// Time in which a thread that wanted to run was not let, as a share; and the longest such time in nanoseconds.
+    /// Share of the time in which a thread that wanted to run could not; and the longest such time in nanoseconds.
     pub taken_away: (f64, u64),
     /// Pauses of the machine that a witness saw during the calibration, or the reason why there was none; `None` in
     /// calibrations without a witness.
@@ -62,7 +62,7 @@ pub struct Pauses {
     pub share_above: [f64; 3],
 }
 
-/// Lengths of pauses, in milliseconds, from which on their share of the time is told.
+/// Lengths of pauses, in milliseconds, above which their share of the time is reported.
 const PAUSES_ABOVE_MS: [u64; 3] = [1, 5, 10];
 
 impl Pauses {
@@ -104,13 +104,13 @@ impl Calibration {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        // A half-written one is not to be found by anybody.
+        // Readers never find a half-written file.
         let beside = path.with_extension("json.new");
         std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
         Ok(path)
     }
 
-    /// Why it says more of what else ran meanwhile than of the machine.
+    /// Returns the reason to doubt the calibration: other programs ran meanwhile.
     pub fn why_doubtful(&self) -> Option<String> {
         let taken = self.taken_away.0;
         (taken > TAKEN_MAX)
@@ -167,14 +167,14 @@ impl Calibration {
     }
 }
 
-/// Measures this machine; `say` is told what takes a while.
+/// Measures this machine; `say` receives a line for each step.
 pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, TrialError> {
     let clock = Clock::start();
-    // It goes before all that is measured here, so what it sees is nothing of it.
+    // The witness has priority over the measurements, so that its pauses are not caused by them.
     let mut watch = Witness::start(&clock).map(|witness| witness.watch());
     let seconds = |runs: usize, run: Duration| runs as f64 * run.as_secs_f64();
     say(&format!("the generator against nothing ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
-    // One and two in turn: what drifts meanwhile falls on both.
+    // One and two in turn: a drift affects both.
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..CEILING_RUNS {
         one.push(ceiling(catalogue, 1)?);
@@ -250,7 +250,7 @@ fn echo() -> std::io::Result<[f64; 3]> {
     Ok([times_ns.len() as f64 / seconds, at(0.5), at(0.99)])
 }
 
-/// The share of time in which this thread was not let, and the longest such time.
+/// Returns the share of time in which this thread could not run, and the longest such time.
 fn taken_away() -> (f64, u64) {
     let started = Instant::now();
     let (mut last, mut gone_ns, mut longest_ns) = (started, 0, 0);
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(made.lines()[4].1, pauses);
         made.pauses = Some(Err("no real-time priority".to_owned()));
         assert_eq!(made.lines()[4].1, "no real-time priority");
-        // One that was made before there were witnesses says nothing of pauses.
+        // A calibration without a witness contains no pauses.
         let mut old = serde_json::to_value(&made).unwrap();
         old.as_object_mut().unwrap().remove("pauses");
         let old: Calibration = serde_json::from_value(old).unwrap();

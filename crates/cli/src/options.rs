@@ -81,7 +81,7 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
 }
 
 impl Given<false> {
-    /// Replaces what was given for the key `name` of a drive; false where a drive has no such option.
+    /// Replaces the value of the key `name` of a drive; false if a drive has no such option.
     pub fn replace(&mut self, name: &str, value: &str) -> bool {
         let key = options(OF_DRIVE).find(|key| key.name == name);
         key.is_some_and(|key| {
@@ -108,7 +108,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
         given.option.map(|(name, _)| format!("--{name}"))
     }
 
-    /// Writes what was given for the keys of `tables` down as lines of a plan.
+    /// Writes the given keys of `tables` as lines of a plan.
     pub fn write(&self, tables: &'static [&'static [Key]], plan: &mut PlanText) -> Result<(), TrialError> {
         for key in options(tables) {
             if let Some(given) = self.get(key.name) {

@@ -109,7 +109,7 @@ impl Progress {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows how far it is, where it is time for that.
+    /// Shows the position if the interval is over.
     fn show(&self, shown: &mut Shown) {
         match self.mode {
             Mode::Rewritten if shown.told.elapsed() >= Duration::from_millis(100) => rewrite(&shown.line()),

@@ -1,5 +1,5 @@
-//! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: one that `drive` puts together from
-//! options and what was said for the side, or a file.
+//! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: made by `drive`
+//! from options for both sides and for this side, or a file.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::secrets;
 use crate::verbs::run::How;
 use crate::verbs::{drive, line, run};
 
-/// Time for all turns, unless said otherwise.
+/// Time for all turns, by default.
 const BUDGET: &str = "5min";
 /// Length of a turn.
 const TURN: &str = "5s";
@@ -36,7 +36,7 @@ struct SideText {
     on: Vec<String>,
 }
 
-/// Compares the sides that `args` name; the exit code says whether it was decided, and how.
+/// Runs `plimsoll ab`. Returns the exit code: whether the difference was decided, and how.
 pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     refuse(args)?;
     let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
@@ -75,7 +75,7 @@ fn refuse(args: &AbArgs) -> Result<(), TrialError> {
     }
 }
 
-/// The side at `at`: its plan, and what it is called.
+/// Returns the side at `at`.
 fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, TrialError> {
     let given = [&args.a, &args.b][at];
     let is_file = |name: &str| name.ends_with(".toml");
@@ -102,13 +102,13 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Tri
     Ok(SideText { words: words.join(", "), from, on })
 }
 
-/// `name=value`, where it is one and not a URL that has an `=` in it.
+/// Splits `name=value`; `None` for others, and for URLs that contain `=`.
 fn assignment(given: &str) -> Option<(&str, &str)> {
     let (name, value) = given.split_once('=')?;
     (!name.contains("://")).then_some((name, value))
 }
 
-/// The options with what was said for one side: a setting replaces one of the same name, a store replaces the stores.
+/// Returns the options with those of a side: a setting replaces that of the same name, a store replaces the stores.
 fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, TrialError> {
     let mut args = base.clone();
     let mut stores = Vec::new();
@@ -117,7 +117,7 @@ fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, TrialError> {
             stores.push(one.clone());
             continue;
         };
-        // Of a turn's length nothing is said for one side.
+        // The length of a turn is common to both sides.
         let key = name.replace('-', "_");
         if ["for", "ops", "warmup"].contains(&key.as_str()) || !args.plan.replace(&key, value) {
             args.set.retain(|known| known.split_once('=').is_none_or(|(known, _)| known != name));
@@ -237,7 +237,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Tri
     }
     let mut sides = [&a.trials[..], &b.trials[..]].concat();
     for (trial, letter) in sides.iter_mut().zip(SIDES) {
-        // Two servers of one kind have directories of their own.
+        // Labels give two servers of a kind separate directories.
         trial.store.label = letter.to_owned();
         trial.labels = [("store".to_owned(), letter.to_owned())].into();
     }

@@ -1,4 +1,4 @@
-//! `plimsoll capture`: a workload of what a running database was asked.
+//! `plimsoll capture`: a workload from the statements of a running database.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use crate::error::exit;
 use crate::plans::Passwords;
 use crate::verbs::report;
 
-/// Captures, writes the plan, and says what it has.
+/// Captures, writes the plan, and prints a summary.
 pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> {
     let folder = args.output.with_extension("values");
     for path in [&args.output, &folder] {
@@ -107,7 +107,7 @@ fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialErro
         report::write(output, &written.plan)
     };
     all().inspect_err(|_| {
-        // What was written is a part; the error says why. A folder that was not made here stays.
+        // The files are incomplete. A folder that existed before stays.
         let _ = (has_folder.then(|| fs::remove_dir_all(folder)), fs::remove_file(output));
     })
 }

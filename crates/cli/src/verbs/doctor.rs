@@ -1,4 +1,4 @@
-//! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
+//! `plimsoll doctor`: problems of this machine that would spoil a measurement, and missing programs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Finding {
     }
 }
 
-/// Does what `args` ask for. The exit code says whether all is well.
+/// Runs `plimsoll doctor`. Returns the exit code: whether all is well.
 pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
     if let Some(wanted) = &args.holds {
         return holds(wanted);

@@ -1,4 +1,4 @@
-//! `plimsoll faultfs`: a disk that loses power, and more, when it is told to.
+//! `plimsoll faultfs`: a disk that loses power, and has other faults, on command.
 
 mod images;
 
@@ -26,7 +26,7 @@ power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
                                    cut, unmount, power-on, and mount again
 ";
 
-/// Does what was asked.
+/// Carries out the action.
 pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
     match action {
         FaultfsAction::Mount(args) => mount(args),

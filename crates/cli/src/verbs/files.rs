@@ -21,7 +21,7 @@ const ROWS_MAX: usize = 100;
 /// Interval of reads: the queue of a directory's watch must not fill up meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Watches, and says what was seen.
+/// Watches, and prints the use of files.
 pub fn run(args: &FilesArgs) -> Result<u8, TrialError> {
     let limit = options::time("for", &args.duration)?;
     let stop = interrupt::of_run();
@@ -107,7 +107,7 @@ fn table(seen: &FilesSeen, by_calls: bool) -> (Table, usize) {
     (table, files.len() - shown.len())
 }
 
-/// Sizes of requests: the middle one, and the largest where that is another.
+/// Writes sizes of requests: the median, and the maximum if different.
 fn sizes(of: &Times) -> String {
     let shown = |share| of.least(share).map(|bytes| number::bytes(bytes as f64));
     match (shown(0.5), shown(1.0)) {

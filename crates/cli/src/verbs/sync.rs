@@ -52,7 +52,7 @@ struct Row {
     outcome: Outcome,
 }
 
-/// Does what `args` ask for.
+/// Carries out the command.
 pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
     if let Some(address) = &args.listen {
         return powercut::listen(args, address);

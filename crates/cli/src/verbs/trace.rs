@@ -28,7 +28,7 @@ const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p
 /// Between two lines.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Traces, and says what was seen.
+/// Traces, and prints the calls.
 pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     let threshold = options::time("threshold", &args.threshold)?;
     let limit = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
@@ -142,7 +142,7 @@ struct Watched {
     json: bool,
     threshold: Duration,
     slow: Vec<Slow>,
-    /// This process, where only its children are meant.
+    /// This process, if only its children are traced.
     own: Option<u32>,
 }
 

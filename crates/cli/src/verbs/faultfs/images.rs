@@ -82,7 +82,7 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     })
 }
 
-/// The moments with what survives at each: the words in turn, each with a seed of its own.
+/// Returns the moments with their survivors: the words in turn, each with a seed of its own.
 fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, TrialError> {
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     let of = |(number, entries): (usize, &usize)| {

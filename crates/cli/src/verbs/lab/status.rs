@@ -15,7 +15,7 @@ use crate::verbs::report;
 
 /// The heading of what runs long.
 const IN_PROGRESS: &str = "In progress";
-/// From then on it is said that something stands still: looks are a second apart.
+/// Seconds without progress after which a standstill is reported; looks are a second apart.
 const STILL_S: u64 = 3;
 
 pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {

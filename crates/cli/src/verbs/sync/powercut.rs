@@ -1,4 +1,4 @@
-//! `plimsoll sync` on two machines: what was acknowledged before the power was cut, and what of it is there afterwards.
+//! `plimsoll sync` on two machines: blocks acknowledged before a power cut, and their verification afterwards.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
     ))
 }
 
-/// Looks for what was acknowledged.
+/// Verifies the acknowledged blocks.
 pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
     let found = powercut::verify(&args.path, file)?;
     let code = if found.iter().all(Found::is_whole) { exit::OK } else { exit::GOAL_MISSED };

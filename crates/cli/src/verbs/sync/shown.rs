@@ -93,7 +93,7 @@ fn costs(rows: &[Row]) -> Vec<(&'static str, String)> {
     all
 }
 
-/// `p50 2.31 ms (n 430)`, or the mean where there are too few.
+/// Writes `p50 2.31 ms (n 430)`, or the mean with too few samples.
 fn typical(times: &Times) -> String {
     let n = count(times.n);
     match times.p50_ns {
