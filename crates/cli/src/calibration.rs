@@ -126,44 +126,27 @@ impl Calibration {
 
     /// Returns names and values, for people and for recordings.
     pub fn lines(&self) -> Vec<(String, String)> {
-        let mops = |[median, least, most]: [f64; 3]| {
-            format!(
-                "{:.1} M op/s ({:.1} to {:.1}, n = {CEILING_RUNS}), {:.1} ns each",
-                median / 1e6,
-                least / 1e6,
-                most / 1e6,
-                1e9 / median
-            )
-        };
+        let mega = |per_s: f64| format!("{:.1}", per_s / 1e6);
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let two = self.ceiling_of_two_per_s;
-        let pauses = self.pauses.iter().map(|seen| {
-            let line = seen.as_ref().map_or_else(String::clone, Pauses::line);
-            ("pauses of the machine".to_owned(), line)
-        });
-        let lines = vec![
-            ("generator's ceiling, 1 worker".to_owned(), mops(self.ceiling_per_s)),
-            (
-                "generator's ceiling, 2 workers".to_owned(),
-                format!("{:.1} M op/s, {:.2} × one", two[0] / 1e6, two[0] / self.ceiling_per_s[0]),
-            ),
-            (
-                "noise floor".to_owned(),
-                format!(
-                    "throughput {}, p50 {}, p99 {}: 95 % of {} pairs of equal runs differ by less{}",
-                    percent(self.noise[0]),
-                    percent(self.noise[1]),
-                    percent(self.noise[2]),
-                    NOISE_RUNS * (NOISE_RUNS - 1) / 2,
-                    self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"))
-                ),
-            ),
-            (
-                "time taken from a thread that wants to run".to_owned(),
-                format!("{}, {:.2} ms at once at most", percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6),
-            ),
+        let ([median, least, most], two) = (self.ceiling_per_s.map(mega), self.ceiling_of_two_per_s[0]);
+        let (each_ns, of_one) = (1e9 / self.ceiling_per_s[0], two / self.ceiling_per_s[0]);
+        let [rate, p50, p99] = self.noise.map(percent);
+        let pairs = NOISE_RUNS * (NOISE_RUNS - 1) / 2;
+        let refused = self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"));
+        let (taken, longest_ms) = (percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6);
+        let one = format!("{median} M op/s ({least} to {most}, n = {CEILING_RUNS}), {each_ns:.1} ns each");
+        let floor = format!(
+            "throughput {rate}, p50 {p50}, p99 {p99}: 95 % of {pairs} pairs of equal runs differ by less{refused}"
+        );
+        let lines = [
+            ("generator's ceiling, 1 worker", one),
+            ("generator's ceiling, 2 workers", format!("{} M op/s, {of_one:.2} × one", mega(two))),
+            ("noise floor", floor),
+            ("time taken from a thread that wants to run", format!("{taken}, {longest_ms:.2} ms at once at most")),
         ];
-        lines.into_iter().chain(pauses).collect()
+        let pauses = self.pauses.iter().map(|seen| seen.as_ref().map_or_else(String::clone, Pauses::line));
+        let pauses = pauses.map(|line| ("pauses of the machine", line));
+        lines.into_iter().chain(pauses).map(|(name, line)| (name.to_owned(), line)).collect()
     }
 }
 
