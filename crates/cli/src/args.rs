@@ -361,7 +361,7 @@ pub struct DoctorArgs {
     pub holds: Option<String>,
 }
 
-/// A plan and what is replaced in it.
+/// A plan and its replacements.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// A built-in study (see `plimsoll list studies`) or a plan file.
@@ -514,7 +514,7 @@ pub struct LineArgs {
     pub line: Given<true>,
 }
 
-/// Leaves `option` out of the help where it is one of `refused`.
+/// Hides `option` if it is one of `refused`.
 fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
     let is_refused = refused.contains(&option.get_id().as_str());
     if is_refused { option.hide(true) } else { option }

@@ -12,7 +12,7 @@ use plimsoll_drive::{Clock, DriveSpec, Limit, Seen, Watch, Witness};
 use plimsoll_trial::TrialError;
 use serde::{Deserialize, Serialize};
 
-use crate::verbs::honesty;
+use crate::measure::Bench;
 
 /// Runs of each sort. Any two of the noise's are a pair.
 const CEILING_RUNS: usize = 5;
@@ -21,11 +21,11 @@ const CEILING_RUN: Duration = Duration::from_millis(500);
 const NOISE_RUN: Duration = Duration::from_millis(500);
 /// Time in which a thread that does nothing else looks for gaps.
 const IDLE_RUN: Duration = Duration::from_secs(2);
-/// Share of its time that may be taken from a thread on a machine that is to be calibrated.
+/// Largest share of time that may be taken from a thread on a quiet machine.
 const TAKEN_MAX: f64 = 0.25;
 /// Share by which equal runs may differ on a machine on which anything can be compared.
 const NOISE_MAX: f64 = 0.10;
-/// A pause of a thread that wants to run and is not let, in nanoseconds: shorter ones are the clock's own.
+/// Shortest gap that counts as time taken away, in nanoseconds: shorter ones are the clock's own.
 const GAP_NS: u64 = 5_000;
 
 /// Measurements of a calibration.
@@ -33,7 +33,7 @@ const GAP_NS: u64 = 5_000;
 pub struct Calibration {
     /// Wall time, nanoseconds since 1970.
     pub made_wall_ns: i64,
-    /// CPU, kernel and number of processors: a calibration of another machine says nothing.
+    /// CPU, kernel and number of processors: a calibration of another machine is not used.
     pub machine: String,
     /// Operations a second of one worker with nothing behind it: median, least, most.
     pub ceiling_per_s: [f64; 3],
@@ -41,7 +41,7 @@ pub struct Calibration {
     pub ceiling_of_two_per_s: [f64; 3],
     /// Share by which 95 % of all pairs of runs of the same thing differ at most: throughput, p50, p99.
     pub noise: [f64; 3],
-    /// Time in which a thread that wanted to run was not let, as a share; and the longest such time in nanoseconds.
+    /// Share of the time in which a thread that wanted to run could not; and the longest such time in nanoseconds.
     pub taken_away: (f64, u64),
     /// Pauses of the machine that a witness saw during the calibration, or the reason why there was none; `None` in
     /// calibrations without a witness.
@@ -62,7 +62,7 @@ pub struct Pauses {
     pub share_above: [f64; 3],
 }
 
-/// Lengths of pauses, in milliseconds, from which on their share of the time is told.
+/// Lengths of pauses, in milliseconds, above which their share of the time is reported.
 const PAUSES_ABOVE_MS: [u64; 3] = [1, 5, 10];
 
 impl Pauses {
@@ -104,13 +104,13 @@ impl Calibration {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        // A half-written one is not to be found by anybody.
+        // Readers never find a half-written file.
         let beside = path.with_extension("json.new");
         std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
         Ok(path)
     }
 
-    /// Why it says more of what else ran meanwhile than of the machine.
+    /// Returns the reason to doubt the calibration: other programs ran meanwhile.
     pub fn why_doubtful(&self) -> Option<String> {
         let taken = self.taken_away.0;
         (taken > TAKEN_MAX)
@@ -126,55 +126,38 @@ impl Calibration {
 
     /// Returns names and values, for people and for recordings.
     pub fn lines(&self) -> Vec<(String, String)> {
-        let mops = |[median, least, most]: [f64; 3]| {
-            format!(
-                "{:.1} M op/s ({:.1} to {:.1}, n = {CEILING_RUNS}), {:.1} ns each",
-                median / 1e6,
-                least / 1e6,
-                most / 1e6,
-                1e9 / median
-            )
-        };
+        let mega = |per_s: f64| format!("{:.1}", per_s / 1e6);
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let two = self.ceiling_of_two_per_s;
-        let pauses = self.pauses.iter().map(|seen| match seen {
-            Ok(pauses) => ("pauses of the machine".to_owned(), pauses.line()),
-            Err(why) => ("pauses of the machine".to_owned(), why.clone()),
-        });
-        let lines = vec![
-            ("generator's ceiling, 1 worker".to_owned(), mops(self.ceiling_per_s)),
-            (
-                "generator's ceiling, 2 workers".to_owned(),
-                format!("{:.1} M op/s, {:.2} × one", two[0] / 1e6, two[0] / self.ceiling_per_s[0]),
-            ),
-            (
-                "noise floor".to_owned(),
-                format!(
-                    "throughput {}, p50 {}, p99 {}: 95 % of {} pairs of equal runs differ by less{}",
-                    percent(self.noise[0]),
-                    percent(self.noise[1]),
-                    percent(self.noise[2]),
-                    NOISE_RUNS * (NOISE_RUNS - 1) / 2,
-                    self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"))
-                ),
-            ),
-            (
-                "time taken from a thread that wants to run".to_owned(),
-                format!("{}, {:.2} ms at once at most", percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6),
-            ),
+        let ([median, least, most], two) = (self.ceiling_per_s.map(mega), self.ceiling_of_two_per_s[0]);
+        let (each_ns, of_one) = (1e9 / self.ceiling_per_s[0], two / self.ceiling_per_s[0]);
+        let [rate, p50, p99] = self.noise.map(percent);
+        let pairs = NOISE_RUNS * (NOISE_RUNS - 1) / 2;
+        let refused = self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"));
+        let (taken, longest_ms) = (percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6);
+        let one = format!("{median} M op/s ({least} to {most}, n = {CEILING_RUNS}), {each_ns:.1} ns each");
+        let floor = format!(
+            "throughput {rate}, p50 {p50}, p99 {p99}: 95 % of {pairs} pairs of equal runs differ by less{refused}"
+        );
+        let lines = [
+            ("generator's ceiling, 1 worker", one),
+            ("generator's ceiling, 2 workers", format!("{} M op/s, {of_one:.2} × one", mega(two))),
+            ("noise floor", floor),
+            ("time taken from a thread that wants to run", format!("{taken}, {longest_ms:.2} ms at once at most")),
         ];
-        lines.into_iter().chain(pauses).collect()
+        let pauses = self.pauses.iter().map(|seen| seen.as_ref().map_or_else(String::clone, Pauses::line));
+        let pauses = pauses.map(|line| ("pauses of the machine", line));
+        lines.into_iter().chain(pauses).map(|(name, line)| (name.to_owned(), line)).collect()
     }
 }
 
-/// Measures this machine; `say` is told what takes a while.
+/// Measures this machine; `say` receives a line for each step.
 pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calibration, TrialError> {
     let clock = Clock::start();
-    // It goes before all that is measured here, so what it sees is nothing of it.
+    // The witness has priority over the measurements, so that its pauses are not caused by them.
     let mut watch = Witness::start(&clock).map(|witness| witness.watch());
     let seconds = |runs: usize, run: Duration| runs as f64 * run.as_secs_f64();
     say(&format!("the generator against nothing ({:.0} s)", seconds(2 * CEILING_RUNS, CEILING_RUN)));
-    // One and two in turn: what drifts meanwhile falls on both.
+    // One and two in turn: a drift affects both.
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..CEILING_RUNS {
         one.push(ceiling(catalogue, 1)?);
@@ -220,7 +203,8 @@ fn ceiling(catalogue: &Catalogue, workers: u32) -> Result<f64, TrialError> {
     let mut store = kind.open(options, &mut |_| {})?;
     let stream = StreamSpec::One { kind: "nothing".to_owned(), clients: workers };
     let spec = DriveSpec { limit: Limit::Duration(CEILING_RUN), ..DriveSpec::default() };
-    let result = honesty::drive(&mut *store, &*workload, &stream, &spec, &Arc::default(), &mut |_| {})?;
+    let mut bench = Bench { store: &mut *store, workload: &*workload, stop: &Arc::default() };
+    let result = bench.drive(&stream, &spec, &mut |_| {})?;
     Ok(result.ops as f64 * 1e9 / (result.end_ns - result.start_ns).max(1) as f64)
 }
 
@@ -249,7 +233,7 @@ fn echo() -> std::io::Result<[f64; 3]> {
     Ok([times_ns.len() as f64 / seconds, at(0.5), at(0.99)])
 }
 
-/// The share of time in which this thread was not let, and the longest such time.
+/// Returns the share of time in which this thread could not run, and the longest such time.
 fn taken_away() -> (f64, u64) {
     let started = Instant::now();
     let (mut last, mut gone_ns, mut longest_ns) = (started, 0, 0);
@@ -346,7 +330,7 @@ mod tests {
         assert_eq!(made.lines()[4].1, pauses);
         made.pauses = Some(Err("no real-time priority".to_owned()));
         assert_eq!(made.lines()[4].1, "no real-time priority");
-        // One that was made before there were witnesses says nothing of pauses.
+        // A calibration without a witness contains no pauses.
         let mut old = serde_json::to_value(&made).unwrap();
         old.as_object_mut().unwrap().remove("pauses");
         let old: Calibration = serde_json::from_value(old).unwrap();

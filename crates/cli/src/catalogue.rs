@@ -1,4 +1,4 @@
-//! Everything a plan may name, put together from where it is made.
+//! Catalogue of everything that a plan may name.
 
 use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{Catalogue, Params};

@@ -43,7 +43,7 @@ fn words(line: &OsStr) -> impl Iterator<Item = &str> {
     line.to_str().unwrap_or_default().split_whitespace()
 }
 
-/// A value that can be typed, and what it is.
+/// A value to offer, and its description.
 type Offer = (String, &'static str);
 
 /// `verb` with what its options may be given.
@@ -136,7 +136,7 @@ fn settings(catalogue: &Catalogue, typed: &[String]) -> Vec<Offer> {
     offers
 }
 
-/// A parameter, and what it may be where that is known.
+/// Returns the offers for a parameter, with its values if they are known.
 fn values(name: &str, param: &ParamSpec) -> Vec<Offer> {
     let words: &[&str] = match param.param_type {
         ParamType::OneOf(words) => words,
@@ -160,8 +160,8 @@ fn workload<'c>(catalogue: &'c Catalogue, typed: &[String]) -> Option<&'c plimso
     })
 }
 
-/// Bash parts words at `=` and `:` too, which stand in names here: it passes the line up to the cursor, and the last of its
-/// words, which is what it replaces.
+/// Completion in bash, which splits words at `=` and `:`, too. The script passes the line up to the cursor, and the last
+/// word of bash, which the answer replaces.
 struct Bash;
 
 impl EnvCompleter for Bash {

@@ -1,4 +1,4 @@
-//! Options that are variables of the environment: `PLIMSOLL_CLIENTS=8` is `--clients 8` where that is not typed.
+//! Options that are variables of the environment: `PLIMSOLL_CLIENTS=8` is `--clients 8`, unless that is typed.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ pub fn with_options(arguments: &[OsString]) -> Result<(Vec<OsString>, Vec<String
     let none = || Ok((arguments.to_vec(), Vec::new()));
     let mut command = Cli::command();
     command.build();
-    // What cannot be read is refused as it was typed.
+    // Arguments that cannot be parsed are refused as typed.
     let Ok(typed) = command.clone().try_get_matches_from(arguments) else { return none() };
     let Some((verb, typed)) = typed.subcommand().filter(|(verb, _)| VERBS.contains(verb)) else { return none() };
     let Some(command) = command.find_subcommand(verb) else { return none() };

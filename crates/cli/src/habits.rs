@@ -9,7 +9,7 @@ const PREPARED: &str = "nothing: tables are made and filled before, unless --no-
 const REPORTED: &str = "nothing: the report always has it";
 const RECORDED: &str = "nothing: every run is recorded; `plimsoll report --format json` or csv";
 
-/// Option or word, whose it is, and what is written here; `#` stands for the value, `#s` for one in seconds.
+/// Option or word, its tool, and the equivalent here; `#` stands for the value, `#s` for a value in seconds.
 const HABITS: &[(&str, &str, &str)] = &[
     ("-T", "pgbench", "--for #s"),
     ("-t", "pgbench", "--ops # (of each client)"),
@@ -118,7 +118,7 @@ const HABITS: &[(&str, &str, &str)] = &[
     ("--numjobs", "fio", "--clients #"),
 ];
 
-/// YCSB's properties, which it takes with `-p`, and what is written here.
+/// YCSB's properties, given with `-p`, and the equivalents here.
 const PROPERTIES: &[(&str, &str)] = &[
     ("recordcount", "--set records=#"),
     ("operationcount", "--ops # (of each client)"),

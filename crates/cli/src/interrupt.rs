@@ -20,7 +20,7 @@ pub fn handle_signals() {
         };
         if stop.swap(true, Ordering::SeqCst) {
             crate::say("\naborted");
-            // Supervisors see our end of their sockets close, and stop and remove what they guard.
+            // Supervisors see their sockets close, and stop and remove their clusters.
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
         crate::say("\nending this phase; what was measured is kept (Ctrl-C again aborts)");
@@ -30,7 +30,7 @@ pub fn handle_signals() {
     }
 }
 
-/// From now on the first signal only sets what is returned.
+/// Returns the flag that the first signal sets from now on.
 pub fn of_run() -> Arc<AtomicBool> {
     Arc::clone(STOP.get_or_init(Arc::default))
 }

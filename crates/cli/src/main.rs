@@ -3,13 +3,14 @@
 //! | file | what |
 //! |---|---|
 //! | `args`, `environment`, `habits` | the command line; options from variables; what other tools' options are called here |
-//! | `completion` | what a shell completes |
+//! | `completion` | completion in shells |
 //! | `verbs/` | one file per verb |
-//! | `memory` | what is said when there is none left |
+//! | `measure` | measurements without a recording |
+//! | `memory` | message when no memory is left |
 //! | `error` | expected errors and their exit codes |
-//! | `plans`, `secrets` | from what was typed to a plan; passwords, and keeping them from others |
-//! | `progress`, `interrupt` | what goes on beside: progress and JSON Lines, Ctrl-C |
-//! | `catalogue`, `studies` | what a plan may name; the built-in plans |
+//! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
+//! | `progress`, `interrupt` | progress and JSON Lines; Ctrl-C |
+//! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
 mod args;
@@ -20,6 +21,7 @@ mod environment;
 mod error;
 mod habits;
 mod interrupt;
+mod measure;
 mod memory;
 mod options;
 mod plans;
@@ -41,8 +43,8 @@ use crate::args::{Cli, Verb};
 use crate::error::exit;
 
 fn main() -> ExitCode {
-    // std reads arguments where the kernel shows them, each time it is asked: ours are copied out, then,
-    // while no other thread runs, passwords are taken out of what others can see of us.
+    // std reads arguments each time from the memory that the kernel shows: they are copied first. Then, while no other
+    // thread runs, passwords are overwritten in that memory.
     let typed: Vec<OsString> = std::env::args_os().collect();
     let catalogue = catalogue::assemble();
     secrets::scrub_command_line();
@@ -87,8 +89,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Without root, hosts are made in a user namespace, which only a process of one thread can make or go into: of what was
-/// typed it is seen whether there will be any. Where that does not work, the first host says so.
+/// Enters a user namespace for hosts if the user is not root and the command will make hosts: only a process with a
+/// single thread can do so. If this fails, the first host reports the error.
 fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     if rustix::process::geteuid().is_root() {
         return;
@@ -109,7 +111,7 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
         word.contains("nodes") || presets.into_iter().any(|preset| word.split(',').any(|name| name == preset.name))
     };
     let is_plan = |word: &str| studies::ALL.iter().any(|study| study.name == word) || word.ends_with(".toml");
-    // Whether hosts can be had is found out as it would be for a lab.
+    // `doctor` tests hosts as a lab would make them.
     let asks = words.first() == Some(&"doctor") && !words.contains(&"--holds");
     if makes_lab || asks || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
         let _ = plimsoll_lab::hosts::become_owner();

@@ -11,7 +11,7 @@ struct Telling;
 #[global_allocator]
 static ALLOCATOR: Telling = Telling;
 
-// SAFETY: what it gives and takes is the system's allocator's; it returns no null.
+// SAFETY: memory comes from and goes to the system's allocator; null is never returned.
 unsafe impl GlobalAlloc for Telling {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

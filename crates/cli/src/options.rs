@@ -81,7 +81,7 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
 }
 
 impl Given<false> {
-    /// Replaces what was given for the key `name` of a drive; false where a drive has no such option.
+    /// Replaces the value of the key `name` of a drive; false if a drive has no such option.
     pub fn replace(&mut self, name: &str, value: &str) -> bool {
         let key = options(OF_DRIVE).find(|key| key.name == name);
         key.is_some_and(|key| {
@@ -108,7 +108,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
         given.option.map(|(name, _)| format!("--{name}"))
     }
 
-    /// Writes what was given for the keys of `tables` down as lines of a plan.
+    /// Writes the given keys of `tables` as lines of a plan.
     pub fn write(&self, tables: &'static [&'static [Key]], plan: &mut PlanText) -> Result<(), TrialError> {
         for key in options(tables) {
             if let Some(given) = self.get(key.name) {
@@ -237,19 +237,23 @@ pub fn seconds(given: &str) -> String {
     if is_bare && given.parse::<f64>().is_ok() { format!("{given}s") } else { given.to_owned() }
 }
 
+/// Parses the quantity of an option of the command line, in the dimension's base unit.
+///
+/// # Errors
+/// Fails if `given` is not such a quantity.
+pub fn quantity(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
+    plimsoll_plan::parse_quantity(given, dimension)
+        .map_err(|(what, next)| TrialError { next, ..TrialError::usage(format!("--{option} {given}: {what}")) })
+}
+
 /// Parses the time of an option of the command line.
 ///
 /// # Errors
 /// Fails if `given` is not a time above 0.
 pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
-    let parsed = plimsoll_plan::parse_quantity(&seconds(given), Dimension::Time);
-    match parsed.map(|ns| ns / 1e9) {
-        Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(Duration::from_secs_f64(seconds.min(1e9))),
-        Ok(_) => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))),
-        Err((what, next)) => {
-            let error = TrialError::usage(format!("--{option} {given}: {what}"));
-            Err(next.map_or(error.clone(), |next| error.next(next)))
-        }
+    match quantity(option, &seconds(given), Dimension::Time)? / 1e9 {
+        seconds if seconds > 0.0 && seconds.is_finite() => Ok(Duration::from_secs_f64(seconds.min(1e9))),
+        _ => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))),
     }
 }
 
@@ -258,15 +262,11 @@ pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
 /// # Errors
 /// Fails if `given` is not a size.
 pub fn size(option: &str, given: &str) -> Result<u64, TrialError> {
-    let given = given.trim();
-    let parsed = given.parse::<u64>().or_else(|_| {
-        let bytes = plimsoll_plan::parse_quantity(given, Dimension::Size)?;
-        Ok(if bytes > 0.0 && bytes.is_finite() { bytes as u64 } else { 0 })
-    });
-    parsed.map_err(|(what, next): (String, Option<String>)| {
-        let error = TrialError::usage(format!("--{option} {given}: {what}"));
-        next.map_or(error.clone(), |next| error.next(next))
-    })
+    let bytes = match given.trim().parse::<u64>() {
+        Ok(bytes) => return Ok(bytes),
+        Err(_) => quantity(option, given.trim(), Dimension::Size)?,
+    };
+    Ok(if bytes.is_finite() { bytes as u64 } else { 0 })
 }
 
 /// A count in digits: `10K` is 10000.

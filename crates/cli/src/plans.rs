@@ -28,7 +28,7 @@ pub struct Passwords {
 }
 
 impl Passwords {
-    /// The one in `file` for URLs that bring none of their own, and those of the URLs in `stores`.
+    /// Returns the password in `file`, for URLs without one, and the passwords of the URLs in `stores`.
     pub fn of_options(file: Option<&Path>, stores: &[&[String]]) -> Result<Self, TrialError> {
         let default = file.map(secrets::read_password_file).transpose()?;
         let mut passwords = Self { default, ..Self::default() };
@@ -61,7 +61,7 @@ pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -
 /// The text of a plan.
 #[derive(Debug, Default)]
 pub struct PlanText {
-    /// The study's name or the file's path, as it was typed.
+    /// Name of the study or path of the file, as typed.
     pub name: String,
     /// TOML.
     pub text: String,
@@ -72,7 +72,7 @@ pub struct PlanText {
 }
 
 impl PlanText {
-    /// Appends what was written from the option `from`.
+    /// Appends text that the option `from` led to.
     pub fn push(&mut self, text: &str, from: &str) {
         let start = self.text.len();
         self.text.push_str(text);
@@ -85,7 +85,7 @@ impl PlanText {
     }
 }
 
-/// The plan that `from` comes to on the stores `on`, or on its own, and its text without secrets.
+/// Returns the plan in `from`, on the stores `on` or its own, and its text without secrets.
 pub fn read_plan(
     catalogue: &Catalogue,
     mut from: PlanText,
@@ -106,7 +106,7 @@ pub fn read_plan(
     }
 }
 
-/// The stores that `from`, which names nothing else, comes to.
+/// Returns the stores in `from`, which contains nothing else.
 pub fn read_stores(catalogue: &Catalogue, from: &PlanText) -> Result<Vec<StoreUse>, TrialError> {
     plimsoll_plan::parse_stores(&from.name, &from.text, catalogue).map_err(|error| plan_error(from, &error))
 }
@@ -181,7 +181,7 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
     Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new() })
 }
 
-/// A plan's error: of what was given as options with the option that it is about, else drawn with the lines.
+/// Returns a plan's error: with the option for text from options, otherwise with lines of the file.
 fn plan_error(from: &PlanText, error: &PlanError) -> TrialError {
     let told = |problem: &Problem| told(from, problem);
     match error.problems().iter().map(told).collect::<Option<Vec<_>>>() {

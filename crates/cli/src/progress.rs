@@ -14,7 +14,7 @@ use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
 
 /// Interval of lines without a terminal, by default.
-const EVERY: Duration = Duration::from_secs(10);
+pub const EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress.
 pub struct Progress {
@@ -73,18 +73,7 @@ impl Sink for Progress {
                 shown.add(row);
                 self.show(&mut shown);
             }
-            Told::Cells(cells) => {
-                let mut shown = self.shown();
-                shown.trial = cells_line(cells);
-                match self.mode {
-                    Mode::Rewritten => rewrite(&shown.trial),
-                    Mode::Lines(every) if shown.told.elapsed() >= every => {
-                        shown.told = Instant::now();
-                        crate::say(&shown.trial);
-                    }
-                    _ => {}
-                }
-            }
+            Told::Cells(cells) => self.step(cells_line(cells)),
             Told::Note(text) => self.note(text),
             Told::Remark(text) if self.mode != Mode::Quiet => self.say(text),
             Told::Notice(text) => self.say(text),
@@ -120,7 +109,7 @@ impl Progress {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows how far it is, where it is time for that.
+    /// Shows the position if the interval is over.
     fn show(&self, shown: &mut Shown) {
         match self.mode {
             Mode::Rewritten if shown.told.elapsed() >= Duration::from_millis(100) => rewrite(&shown.line()),
@@ -130,7 +119,22 @@ impl Progress {
         }
     }
 
-    fn note(&self, text: &str) {
+    /// Shows a line with all there is to show: at once in a terminal, otherwise at the interval.
+    pub fn step(&self, line: String) {
+        let mut shown = self.shown();
+        shown.trial = line;
+        match self.mode {
+            Mode::Rewritten => rewrite(&shown.trial),
+            Mode::Lines(every) if shown.told.elapsed() >= every => {
+                shown.told = Instant::now();
+                crate::say(&shown.trial);
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows a line at once.
+    pub fn note(&self, text: &str) {
         match self.mode {
             Mode::Quiet => {}
             Mode::Lines(_) => crate::say(text),
@@ -144,8 +148,8 @@ impl Progress {
         crate::say(text);
     }
 
-    /// Takes the rewritten line away.
-    fn clear(&self) {
+    /// Removes the rewritten line.
+    pub fn clear(&self) {
         if self.mode == Mode::Rewritten {
             rewrite("");
         }

@@ -1,5 +1,4 @@
-//! Secrets that came in by the command line: passwords are taken out of URLs, and they and those of requests out of what
-//! others can see of us.
+//! Secrets of the command line: passwords are removed from URLs, and they and secrets of requests from the process list.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: one that `drive` puts together from
-//! options and what was said for the side, or a file.
+//! `plimsoll ab`: two sides in turn until their difference is decided. A side is a plan: made by `drive`
+//! from options for both sides and for this side, or a file.
 
 use std::path::Path;
 
@@ -7,17 +7,18 @@ use plimsoll_analysis::ab::{AbMetric, AbRule, AbSpec, SIDES, fewest_pairs};
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
 use plimsoll_core::shown::clean;
+use plimsoll_plan::Dimension;
 use plimsoll_plan::model::{Pace, Plan, Trial};
-use plimsoll_plan::{Dimension, parse_quantity};
 use plimsoll_trial::TrialError;
 
 use crate::args::{AbArgs, DriveArgs};
+use crate::options;
 use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
 use crate::verbs::run::How;
 use crate::verbs::{drive, line, run};
 
-/// Time for all turns, unless said otherwise.
+/// Time for all turns, by default.
 const BUDGET: &str = "5min";
 /// Length of a turn.
 const TURN: &str = "5s";
@@ -35,7 +36,7 @@ struct SideText {
     on: Vec<String>,
 }
 
-/// Compares the sides that `args` name; the exit code says whether it was decided, and how.
+/// Runs `plimsoll ab`. Returns the exit code: whether the difference was decided, and how.
 pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     refuse(args)?;
     let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
@@ -74,7 +75,7 @@ fn refuse(args: &AbArgs) -> Result<(), TrialError> {
     }
 }
 
-/// The side at `at`: its plan, and what it is called.
+/// Returns the side at `at`.
 fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, TrialError> {
     let given = [&args.a, &args.b][at];
     let is_file = |name: &str| name.ends_with(".toml");
@@ -101,13 +102,13 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Tri
     Ok(SideText { words: words.join(", "), from, on })
 }
 
-/// `name=value`, where it is one and not a URL that has an `=` in it.
+/// Splits `name=value`; `None` for others, and for URLs that contain `=`.
 fn assignment(given: &str) -> Option<(&str, &str)> {
     let (name, value) = given.split_once('=')?;
     (!name.contains("://")).then_some((name, value))
 }
 
-/// The options with what was said for one side: a setting replaces one of the same name, a store replaces the stores.
+/// Returns the options with those of a side: a setting replaces that of the same name, a store replaces the stores.
 fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, TrialError> {
     let mut args = base.clone();
     let mut stores = Vec::new();
@@ -116,7 +117,7 @@ fn with(base: &DriveArgs, given: &[String]) -> Result<DriveArgs, TrialError> {
             stores.push(one.clone());
             continue;
         };
-        // Of a turn's length nothing is said for one side.
+        // The length of a turn is common to both sides.
         let key = name.replace('-', "_");
         if ["for", "ops", "warmup"].contains(&key.as_str()) || !args.plan.replace(&key, value) {
             args.set.retain(|known| known.split_once('=').is_none_or(|(known, _)| known != name));
@@ -143,13 +144,8 @@ fn both(plans: &[String; 2]) -> String {
 }
 
 fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, TrialError> {
-    let ns = parse_quantity(given, Dimension::Time).map_err(|(what, help)| told(option, &what, help))?;
-    let seconds = ns / 1e9;
-    if seconds >= least_s { Ok(seconds) } else { Err(told(option, &format!("`{given}` is too short"), None)) }
-}
-
-fn told(option: &str, what: &str, next: Option<String>) -> TrialError {
-    TrialError { next, ..TrialError::usage(format!("{option}: {what}")) }
+    let seconds = options::quantity(option, given, Dimension::Time)? / 1e9;
+    if seconds >= least_s { Ok(seconds) } else { Err(TrialError::usage(format!("--{option} {given} is too short"))) }
 }
 
 /// Returns the metrics to decide and their bounds.
@@ -172,10 +168,9 @@ fn spec(
     }
     let metrics: Vec<AbMetric> = AbMetric::ALL.into_iter().filter(|metric| metrics.contains(metric)).collect();
     let difference = args.difference.as_deref().unwrap_or(DIFFERENCE);
-    let percent =
-        parse_quantity(difference, Dimension::Share).map_err(|(what, help)| told("--difference", &what, help))?;
+    let percent = options::quantity("difference", difference, Dimension::Share)?;
     if !(0.1..=50.0).contains(&percent) {
-        return Err(told("--difference", &format!("`{difference}` must be 0.1% to 50%"), None));
+        return Err(TrialError::usage(format!("--difference {difference}: it must be 0.1% to 50%")));
     }
     let unchanged = |words: &String| if words.is_empty() { "unchanged".to_owned() } else { words.clone() };
     let budget = args.budget.as_deref().unwrap_or(BUDGET);
@@ -185,9 +180,9 @@ fn spec(
         metrics,
         difference: percent / 100.0,
         fail_if,
-        budget_s: time_s("--budget", budget, 0.0)?,
-        turn_s: time_s("--turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
-        warmup_s: time_s("--warmup", args.drive.plan.get("warmup").unwrap_or(WARMUP), 0.0)?,
+        budget_s: time_s("budget", budget, 0.0)?,
+        turn_s: time_s("turn", args.turn.as_deref().unwrap_or(TURN), 0.2)?,
+        warmup_s: time_s("warmup", args.drive.plan.get("warmup").unwrap_or(WARMUP), 0.0)?,
         seed: a.trials.first().map_or(0, |trial| trial.seed),
     };
     let pairs = (spec.budget_s / spec.pair_s()) as usize;
@@ -242,7 +237,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Tri
     }
     let mut sides = [&a.trials[..], &b.trials[..]].concat();
     for (trial, letter) in sides.iter_mut().zip(SIDES) {
-        // Two servers of one kind have directories of their own.
+        // Labels give two servers of a kind separate directories.
         trial.store.label = letter.to_owned();
         trial.labels = [("store".to_owned(), letter.to_owned())].into();
     }

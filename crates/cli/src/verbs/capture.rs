@@ -1,4 +1,4 @@
-//! `plimsoll capture`: a workload of what a running database was asked.
+//! `plimsoll capture`: a workload from the statements of a running database.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::BufReader;
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use plimsoll_capture::{Asked, Captured, Wanted, Written};
 use plimsoll_core::{Catalogue, OpenOptions, Params, Production, StoreKind, Target, Waits, shown, waits};
-use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_report::cells;
+use plimsoll_report::document::{Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::args::CaptureArgs;
@@ -15,7 +16,7 @@ use crate::error::exit;
 use crate::plans::Passwords;
 use crate::verbs::report;
 
-/// Captures, writes the plan, and says what it has.
+/// Captures, writes the plan, and prints a summary.
 pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> {
     let folder = args.output.with_extension("values");
     for path in [&args.output, &folder] {
@@ -106,7 +107,7 @@ fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialErro
         report::write(output, &written.plan)
     };
     all().inspect_err(|_| {
-        // What was written is a part; the error says why. A folder that was not made here stays.
+        // The files are incomplete. A folder that existed before stays.
         let _ = (has_folder.then(|| fs::remove_dir_all(folder)), fs::remove_file(output));
     })
 }
@@ -127,11 +128,7 @@ fn told(captured: &Captured, args: &CaptureArgs, folder: &Path, has_values: bool
     crate::print(&format!("{}\n\n", shown::lines(text)))?;
     let mut table = Table::new("", vec![words("why"), numbers("statements"), numbers("calls")]);
     for (why, count, calls) in &captured.left_out {
-        table.row(vec![
-            Cell::from(shown::clean(why)),
-            Cell::from(shown::count(*count as u64)),
-            Cell::from(shown::count(*calls)),
-        ]);
+        table.row(cells![shown::clean(why), shown::count(*count as u64), shown::count(*calls)]);
     }
     if !captured.left_out.is_empty() {
         report::print_tables(&[("left out", "", table)])?;

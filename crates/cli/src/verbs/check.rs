@@ -7,7 +7,7 @@ use crate::args::PlanArgs;
 use crate::error::exit;
 use crate::plans::{self, Passwords};
 
-/// Reads the plan and says what would run; an error points at line and column.
+/// Reads the plan and prints what would run; an error points at line and column.
 pub fn run(catalogue: &Catalogue, args: &PlanArgs) -> Result<u8, TrialError> {
     let (plan, _) = plans::load(catalogue, args, &mut Passwords::default())?;
     let needs = plimsoll_trial::needs(catalogue, &plan)?;

@@ -11,7 +11,7 @@ use crate::args::{CompareArgs, CompareFormat};
 use crate::error::exit;
 use crate::verbs::report;
 
-/// Compares what `args` name; the exit code says whether a condition was met under which it is to fail.
+/// Runs `plimsoll compare`. Returns the exit code: whether a condition of --fail-if was met.
 pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     let rules = args.fail_if.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     let floor = args.noise_floor.as_deref().map(noise_floor).transpose()?;

@@ -1,10 +1,10 @@
-//! `plimsoll doctor`: what on this machine would spoil a measurement, and what is missing.
+//! `plimsoll doctor`: problems of this machine that would spoil a measurement, and missing programs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plimsoll_core::{Catalogue, StoreError, StoreErrorKind, StoreKind, StorePreset};
+use plimsoll_core::{Catalogue, Recipe, StoreError, StoreErrorKind, StoreKind, StorePreset};
 use plimsoll_drive::Io;
 use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
@@ -48,7 +48,7 @@ impl Finding {
     }
 }
 
-/// Does what `args` ask for. The exit code says whether all is well.
+/// Runs `plimsoll doctor`. Returns the exit code: whether all is well.
 pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
     if let Some(wanted) = &args.holds {
         return holds(wanted);
@@ -119,34 +119,43 @@ impl Subject<'_> {
         [self.kind.spec().packages, self.preset.map_or(&[], |preset| preset.packages)].concat()
     }
 
+    fn recipe(&self) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        let params = self.preset.map_or(&[][..], |preset| preset.params);
+        self.kind.recipe(&plimsoll_plan::defaults_but(self.kind.spec().params, params))
+    }
+
+    /// Returns the programs found, or what is missing.
+    fn programs(&self) -> Finding {
+        match self.kind.installed().and_then(|found| self.recipe().map(|_| found)) {
+            Ok(found) => Finding::fine(format!("{}: {found}", self.name())),
+            Err(error) => Finding::missing(format!("{}: {error}", self.name()), error.next),
+        }
+    }
+
     /// Returns the programs found and, for a cluster, whether it can have hosts.
     fn findings(&self) -> Vec<Finding> {
-        let name = self.name();
-        let params =
-            plimsoll_plan::defaults_but(self.kind.spec().params, self.preset.map_or(&[], |preset| preset.params));
-        match self.kind.installed().and_then(|found| self.kind.recipe(&params).map(|recipe| (found, recipe))) {
-            Ok((found, recipe)) => {
-                let is_on_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
-                let fine = Finding::fine(format!("{name}: {found}"));
-                [Some(fine), is_on_hosts.then(hosts)].into_iter().flatten().collect()
-            }
-            Err(error) => vec![Finding::missing(format!("{name}: {error}"), error.next)],
-        }
+        let is_on_hosts = self.recipe().is_ok_and(|recipe| recipe.is_some_and(|recipe| recipe.spec().hosts > 0));
+        let programs = self.programs();
+        let hosts = (is_on_hosts && programs.grade == Grade::Fine).then(hosts);
+        [Some(programs), hosts].into_iter().flatten().collect()
     }
 }
 
 /// Name that stands for every store and cluster.
 const ALL: &str = "all";
 
+/// Returns every store, followed by its clusters.
+fn all(catalogue: &Catalogue) -> impl Iterator<Item = Subject<'_>> {
+    catalogue.stores.iter().flat_map(|kind| {
+        let presets = kind.spec().presets.iter().map(move |preset| Subject { kind: &**kind, preset: Some(preset) });
+        std::iter::once(Subject { kind: &**kind, preset: None }).chain(presets)
+    })
+}
+
 /// Returns the store or cluster `name`, or every one of them.
 fn subjects<'a>(catalogue: &'a Catalogue, name: &str) -> Result<Vec<Subject<'a>>, TrialError> {
-    let of = |kind: &'a dyn StoreKind| {
-        let presets = kind.spec().presets.iter().map(move |preset| Subject { kind, preset: Some(preset) });
-        std::iter::once(Subject { kind, preset: None }).chain(presets)
-    };
-    let all = catalogue.stores.iter().flat_map(|kind| of(&**kind));
     let meant: Vec<Subject<'a>> = match catalogue.store(name) {
-        _ if name == ALL => all.collect(),
+        _ if name == ALL => all(catalogue).collect(),
         Some(kind) => vec![Subject { kind, preset: kind.spec().preset(name) }],
         None => Vec::new(),
     };
@@ -232,27 +241,13 @@ fn calibrated(made: Option<&Calibration>) -> Table {
 /// a measurement.
 fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'static str, Table)>, bool) {
     let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
-    let stores = catalogue.stores.iter().map(|store| match store.installed() {
-        Ok(found) => Finding::fine(format!("{}: {found}", store.spec().name)),
-        Err(error) => Finding::missing(format!("{}: {error}", store.spec().name), error.next),
-    });
-    let stores: Vec<_> = stores.chain(clusters(catalogue)).chain([hosts()]).collect();
+    let (clusters, stores): (Vec<_>, Vec<_>) = all(catalogue).partition(|subject| subject.preset.is_some());
+    // A cluster is listed only if it lacks more than its store.
+    let clusters = clusters.iter().filter(|cluster| cluster.kind.installed().is_ok()).map(Subject::programs);
+    let clusters = clusters.filter(|finding| finding.grade != Grade::Fine);
+    let stores: Vec<_> = stores.iter().map(Subject::programs).chain(clusters).chain([hosts()]).collect();
     let well = machine.iter().chain(&stores).all(|finding| finding.grade == Grade::Fine);
     (vec![("machine", "", graded(machine)), ("stores", "", graded(stores))], well)
-}
-
-/// Returns what clusters with a name of their own need besides their store.
-fn clusters(catalogue: &Catalogue) -> impl Iterator<Item = Finding> {
-    let missing = |kind: &dyn StoreKind, preset: &StorePreset| {
-        let params = plimsoll_plan::defaults_but(kind.spec().params, preset.params);
-        // What the store itself lacks is said of that.
-        let error = kind.installed().ok().and_then(|_| kind.recipe(&params).err())?;
-        Some(Finding::missing(format!("{}: {error}", preset.name), error.next))
-    };
-    catalogue
-        .stores
-        .iter()
-        .flat_map(move |kind| kind.spec().presets.iter().filter_map(move |preset| missing(&**kind, preset)))
 }
 
 /// Returns whether clusters can have hosts of their own.

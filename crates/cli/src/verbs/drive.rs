@@ -14,13 +14,13 @@ use crate::plans::{self, Passwords, PlanText};
 use crate::secrets;
 use crate::verbs::run::{self, How};
 
-/// Drives what `args` ask for; the exit code says whether every goal held.
+/// Runs `plimsoll drive`. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, TrialError> {
-    // The stores stand in the plan, with what was set for them.
+    // The plan contains the stores with their settings.
     run_text(catalogue, plan_text(catalogue, args)?, &[], args)
 }
 
-/// Runs the plan that was put together from `args`, on `stores` instead of its own where some are named; or prints it.
+/// Runs the plan made from `args`, on `stores` if any are named; or prints the plan.
 pub(super) fn run_text(
     catalogue: &Catalogue,
     from: PlanText,
@@ -36,14 +36,14 @@ pub(super) fn run_text(
     run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 
-/// The workload of scripts for the first of `stores`: commands where that takes those and no statements.
+/// Returns the workload of scripts for the first of `stores`: commands if it takes commands and no statements.
 fn scripted(catalogue: &Catalogue, stores: &[String]) -> &'static str {
     let spec = stores.first().and_then(|store| catalogue.store_of(store));
     let speaks = |interface| spec.is_some_and(|kind| kind.spec().interfaces.contains(&interface));
     if speaks(Interface::Commands) && !speaks(Interface::Sql) { "commands" } else { "script" }
 }
 
-/// The plan that the options come to.
+/// Returns the plan made from the options.
 pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanText, TrialError> {
     let name = match (&args.workload, &args.file[..]) {
         (Some(workload), []) => workload.clone(),
@@ -81,12 +81,12 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     let mut plan = PlanText { name: name.clone(), ..PlanText::default() };
     plan.text.push_str("# Written by `plimsoll drive` from its options.\n");
     let (stores, workload): (Vec<_>, Vec<_>) = settings(&args.set)?.into_iter().partition(|(key, _)| key.contains('.'));
-    // `--on` says where; tables stand here only for stores that take settings.
+    // Stores are those of `--on`; tables are only for stores with settings.
     let stores = [stores, nodes(catalogue, &args.on, args.nodes)?].concat();
     push_stores(catalogue, &mut plan, &args.on, &stores)?;
     args.plan.write(&[PLAN], &mut plan)?;
     let writes = writes(args);
-    // Who types a request that writes, or its body, says so.
+    // A request that writes, or a body, is permission enough.
     if writes && args.plan.get("allow_writes").is_none() {
         plan.text.push_str("allow_writes = true\n");
     }
@@ -123,7 +123,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     }
     if !args.no_load {
         plan.text.push_str("\n[[phase]]\ndo = \"load\"\n");
-        // That of the drive, where it names one.
+        // The load's durability is the drive's, if the drive has one.
         if let Some(given) = args.plan.get("durability") {
             let first = given.split(',').next().unwrap_or_default().trim();
             plan.line("durability", &value(first), &format!("--durability {given}"));
@@ -138,7 +138,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     if ["for", "ops", "stages"].into_iter().all(|key| args.plan.get(key).is_none()) {
         plan.text.push_str("for = \"30s\"\n");
     }
-    // What a ledger has seen from the load on is looked for in the end.
+    // Writes in a ledger from the load on are verified at the end.
     let is_off = workload.iter().any(|(key, given)| key == "ledger" && given == "off");
     if param("ledger").is_some() && !is_off && !args.no_load {
         plan.text.push_str("\n[[phase]]\ndo = \"check\"\n");
@@ -186,7 +186,7 @@ fn writes(args: &DriveArgs) -> bool {
     args.plan.get("method").map_or(args.plan.get("body").is_some(), |method| !only_reads(method))
 }
 
-/// Of which operation type a goal is, and what it limits: `read.p99.9` is p99.9 of `read`.
+/// Returns the operation type and the metric of a goal: `read.p99.9` is p99.9 of `read`.
 fn goal_parts(name: &str) -> (Option<&str>, &str) {
     let is_goal = |name: &str| GoalKind::named(name).is_some();
     let parts = || name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
@@ -204,7 +204,7 @@ fn goal_and_limit(given: &str) -> Option<(&str, &str, &str)> {
     (!name.trim().is_empty()).then_some((name, sign, limit.trim()))
 }
 
-/// A key of a plan, in quotes where it needs them.
+/// Writes a key of a plan, in quotes if needed.
 fn key(name: &str) -> String {
     let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if is_bare && !name.is_empty() { name.to_owned() } else { quoted(name) }

@@ -1,4 +1,4 @@
-//! `plimsoll faultfs`: a disk that loses power, and more, when it is told to.
+//! `plimsoll faultfs`: a disk that loses power, and has other faults, on command.
 
 mod images;
 
@@ -14,7 +14,7 @@ use plimsoll_trial::TrialError;
 
 use crate::args::{FaultfsAction, FaultfsMount};
 use crate::error::exit;
-use crate::interrupt;
+use crate::{interrupt, options};
 
 /// Between two looks whether there is an end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ power-cycle none|all|random SEED SHARE [tear]|prefix WRITES [tear]
                                    cut, unmount, power-on, and mount again
 ";
 
-/// Does what was asked.
+/// Carries out the action.
 pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
     match action {
         FaultfsAction::Mount(args) => mount(args),
@@ -36,10 +36,7 @@ pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
 }
 
 fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
-    let size = plimsoll_plan::parse_quantity(&args.size, Dimension::Size).map_err(|(why, next)| {
-        let next = next.unwrap_or_else(|| "write 512MiB, or 1GiB".to_owned());
-        TrialError::usage(format!("--size {}: {why}", args.size)).next(next)
-    })?;
+    let size = options::quantity("size", &args.size, Dimension::Size)?;
     if let (Some(fs), Some(_)) = (args.fs.as_deref().filter(|fs| *fs != FileSystem::Files.name()), &args.files) {
         return Err(TrialError::usage(format!("--fs {fs} makes a device, and --files names a directory"))
             .next("leave one of them out"));

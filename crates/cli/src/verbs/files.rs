@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::shown;
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_report::document::{Cell, Table, numbers, words};
 use plimsoll_trace::{DirectoryWatch, FileTracer, FileUse, FilesSeen, Times};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ const ROWS_MAX: usize = 100;
 /// Interval of reads: the queue of a directory's watch must not fill up meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Watches, and says what was seen.
+/// Watches, and prints the use of files.
 pub fn run(args: &FilesArgs) -> Result<u8, TrialError> {
     let limit = options::time("for", &args.duration)?;
     let stop = interrupt::of_run();
@@ -79,51 +78,36 @@ fn of_directory(directory: &Path, is_over: &dyn Fn() -> bool) -> Result<FilesSee
 
 /// A row for each file, those that were used most first, and how many are left out.
 fn table(seen: &FilesSeen, by_calls: bool) -> (Table, usize) {
-    let columns = vec![
-        words("file"),
-        numbers("total").when(!by_calls),
-        numbers("opens"),
-        numbers("reads"),
-        numbers("read").when(by_calls),
-        numbers("size").when(by_calls),
-        numbers("writes"),
-        numbers("written").when(by_calls),
-        numbers("size").when(by_calls),
-        numbers("syncs").when(by_calls),
-        numbers("closes"),
-        numbers("made").when(!by_calls).spare(3),
-        numbers("deleted"),
-        numbers("renamed").spare(2),
-        numbers("resized").when(by_calls).spare(1),
-    ];
-    let mut table = Table::new("Files", columns);
     let mut files: Vec<_> = seen.files.iter().collect();
     files.sort_by_key(|(_, used)| std::cmp::Reverse((used.read_bytes + used.written_bytes, used.total())));
-    let count = |n: u64| if n == 0 { "·".to_owned() } else { shown::count(n) };
-    let bytes = |n: u64| if n == 0 { "·".to_owned() } else { number::bytes(n as f64) };
-    for (path, used) in files.iter().take(ROWS_MAX) {
-        table.row(cells![
-            shown::clean(&path.to_string_lossy()),
-            count(used.total()),
-            count(used.opens),
-            count(used.reads),
-            bytes(used.read_bytes),
-            sizes(&used.read_sizes),
-            count(used.writes),
-            bytes(used.written_bytes),
-            sizes(&used.write_sizes),
-            count(used.syncs),
-            count(used.closes),
-            count(used.creates),
-            count(used.deletes),
-            count(used.renames),
-            count(used.resizes)
-        ]);
-    }
-    (table, files.len().saturating_sub(ROWS_MAX))
+    let count = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { shown::count(n) }.into() };
+    let bytes = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { number::bytes(n as f64) }.into() };
+    let shown = &files[..files.len().min(ROWS_MAX)];
+    let table = Table::of(
+        "Files",
+        shown,
+        &[
+            (words("file"), &|(path, _)| shown::clean(&path.to_string_lossy()).into()),
+            (numbers("total").when(!by_calls), &|(_, used)| count(used.total())),
+            (numbers("opens"), &|(_, used)| count(used.opens)),
+            (numbers("reads"), &|(_, used)| count(used.reads)),
+            (numbers("read").when(by_calls), &|(_, used)| bytes(used.read_bytes)),
+            (numbers("size").when(by_calls), &|(_, used)| sizes(&used.read_sizes).into()),
+            (numbers("writes"), &|(_, used)| count(used.writes)),
+            (numbers("written").when(by_calls), &|(_, used)| bytes(used.written_bytes)),
+            (numbers("size").when(by_calls), &|(_, used)| sizes(&used.write_sizes).into()),
+            (numbers("syncs").when(by_calls), &|(_, used)| count(used.syncs)),
+            (numbers("closes"), &|(_, used)| count(used.closes)),
+            (numbers("made").when(!by_calls).spare(3), &|(_, used)| count(used.creates)),
+            (numbers("deleted"), &|(_, used)| count(used.deletes)),
+            (numbers("renamed").spare(2), &|(_, used)| count(used.renames)),
+            (numbers("resized").when(by_calls).spare(1), &|(_, used)| count(used.resizes)),
+        ],
+    );
+    (table, files.len() - shown.len())
 }
 
-/// Sizes of requests: the middle one, and the largest where that is another.
+/// Writes sizes of requests: the median, and the maximum if different.
 fn sizes(of: &Times) -> String {
     let shown = |share| of.least(share).map(|bytes| number::bytes(bytes as f64));
     match (shown(0.5), shown(1.0)) {

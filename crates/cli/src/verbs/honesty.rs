@@ -7,20 +7,20 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Catalogue, Dialect, Durability, Interface, Measure, OpenOptions, Store, StoreErrorKind, StoreKind, StreamSpec,
-    Target, Waits, Workload, waits,
+    Catalogue, Dialect, Interface, Measure, Nodes, OpenOptions, Servers, StoreError, StoreKind, StreamSpec, Target,
+    Waits, Workload, waits,
 };
-use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Limit, Pace};
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_drive::{DriveSpec, Limit, Pace};
+use plimsoll_report::document::{Cell, Column, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::error::exit;
 use crate::interrupt;
+use crate::measure::Bench;
 
 /// Beginning of a directory's name; the process id follows.
 const DIRECTORY: &str = "honesty-";
@@ -48,15 +48,10 @@ struct Row {
 
 /// Stops a private server of the kind `name` for a second, and prints expected beside measured.
 pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, TrialError> {
-    let kind = catalogue.store(name).filter(|kind| !kind.spec().schemes.is_empty());
-    let Some(kind) = kind else {
-        let servers: Vec<&str> = catalogue
-            .stores
-            .iter()
-            .map(|kind| kind.spec())
-            .filter(|spec| !spec.schemes.is_empty())
-            .map(|spec| spec.name)
-            .collect();
+    let is_server = |kind: &&dyn StoreKind| !kind.spec().schemes.is_empty();
+    let Some(kind) = catalogue.store(name).filter(is_server) else {
+        let servers = catalogue.stores.iter().map(|kind| &**kind).filter(is_server).map(|kind| kind.spec().name);
+        let servers: Vec<&str> = servers.collect();
         return Err(TrialError::usage(format!("`{name}` is not a server that can be started and stopped here"))
             .next(format!("name one of: {}", servers.join(", "))));
     };
@@ -122,28 +117,32 @@ fn measure(
     let target = Target::Private { data_dir: directory.join(DATA), said: false, log_dir: directory.to_owned() };
     let params = plimsoll_plan::defaults(kind.spec().params);
     let waits = Waits::new(waits::ANSWER, waits::WORK, Arc::clone(stop));
-    let mut store = plimsoll_lab::open(
-        kind,
-        OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() },
-        &mut |_| {},
-    )?;
+    let options = OpenOptions { target, params, run_id: "honesty".to_owned(), waits: waits.clone() };
+    let mut store = plimsoll_lab::open(kind, options, &mut |_| {})?;
     store.create(workload.layout())?;
-    load(&mut *store, &*workload, stop)?;
+    let servers = store.servers();
+    let mut bench = Bench { store: &mut *store, workload: &*workload, stop };
+    let stream = StreamSpec::Load { batch: 1_000, clients: 1 };
+    if workload.stream(&stream).is_ok() {
+        let spec =
+            DriveSpec { limit: Limit::Exhausted, op_timeout: LOAD_TIMEOUT, ends_on_loss: true, ..DriveSpec::default() };
+        bench.drive(&stream, &spec, &mut |_| {})?;
+    }
+    bench.store.after_load(workload.layout())?;
     crate::say(&format!(
         "{RATE_PER_S}/s for {} s, the server stopped for {} s after {} s",
         WINDOW.as_secs(),
         STALL.as_secs(),
         STALL_AT.as_secs()
     ));
-    let roots = store.processes();
-    let measured = drive_through_a_stall(&mut *store, &roots, &*workload, &op, stop);
+    let measured = drive_through_a_stall(&mut bench, servers.as_deref(), op);
     waits.leave(measured.is_err());
     store.close()?;
     measured
 }
 
-/// The plainest question that the store can be asked, and which kind of operation it is.
-fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Workload>, String), TrialError> {
+/// Returns the simplest workload that the store supports, and its operation type.
+fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Workload>, &'static str), TrialError> {
     let spec = kind.spec();
     let speaks = |interface| spec.interfaces.contains(&interface);
     let (name, op) = match spec.dialect {
@@ -154,36 +153,25 @@ fn question(catalogue: &Catalogue, kind: &dyn StoreKind) -> Result<(Box<dyn Work
         None if speaks(Interface::Ldap) => ("ldap", "search"),
         None => ("coupons", "read"),
     };
-    let missing = || TrialError::usage(format!("there is no simple operation for {}", spec.name));
-    let workload = catalogue.workload(name).ok_or_else(missing)?;
-    let made = (workload.make)(1, &plimsoll_plan::defaults(workload.params), &[]).map_err(|_| missing())?;
-    Ok((made, op.to_owned()))
-}
-
-fn load(store: &mut dyn Store, workload: &dyn Workload, stop: &Arc<AtomicBool>) -> Result<(), TrialError> {
-    let stream = StreamSpec::Load { batch: 1_000, clients: 1 };
-    if workload.stream(&stream).is_ok() {
-        let spec =
-            DriveSpec { limit: Limit::Exhausted, op_timeout: LOAD_TIMEOUT, ends_on_loss: true, ..DriveSpec::default() };
-        drive(store, workload, &stream, &spec, stop, &mut |_| {})?;
-    }
-    Ok(store.after_load(workload.layout())?)
+    let workload = catalogue.workload(name);
+    let made = workload.and_then(|known| (known.make)(1, &plimsoll_plan::defaults(known.params), &[]).ok());
+    made.map(|made| (made, op))
+        .ok_or_else(|| TrialError::usage(format!("there is no simple operation for {}", spec.name)))
 }
 
 fn drive_through_a_stall(
-    store: &mut dyn Store,
-    roots: &[u32],
-    workload: &dyn Workload,
+    bench: &mut Bench<'_>,
+    servers: Option<&dyn Servers>,
     op: &str,
-    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Row>, TrialError> {
     let stream = StreamSpec::One { kind: op.to_owned(), clients: CLIENTS };
     let spec = DriveSpec { limit: Limit::Duration(WINDOW), pace: Pace::even(RATE_PER_S), ..DriveSpec::default() };
-    let mut both = [histogram(), histogram()];
+    let histogram = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds that a histogram can have");
+    let mut both: [Histogram<u64>; 2] = [histogram(), histogram()];
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| stall(roots, &over));
-        let driven = drive(store, workload, &stream, &spec, stop, &mut |slice| {
+        let stalled = scope.spawn(|| servers.map_or(Ok(()), |servers| stall(servers, &over)));
+        let driven = bench.drive(&stream, &spec, &mut |slice| {
             for one in &slice.histograms {
                 let at = usize::from(one.measure == Measure::Service);
                 // Equal bounds: nothing is out of range.
@@ -194,7 +182,9 @@ fn drive_through_a_stall(
             }
         });
         over.store(true, Ordering::Relaxed);
-        driven
+        // A panic of the thread is one of this program.
+        let stalled = stalled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        driven.and(stalled.map_err(TrialError::from))
     })?;
     let [response, service] = both;
     let row = |percentile| Row {
@@ -206,79 +196,32 @@ fn drive_through_a_stall(
     Ok([50.0, 75.0, 95.0, 99.0, 99.9].map(row).into())
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds that a histogram can have")
-}
-
-/// Drives `store` with nothing recorded.
-///
-/// # Errors
-/// It could not be driven, or an operation failed.
-pub(crate) fn drive(
-    store: &mut dyn Store,
-    workload: &dyn Workload,
-    stream: &StreamSpec,
-    spec: &DriveSpec,
-    stop: &Arc<AtomicBool>,
-    on_slice: &mut dyn FnMut(plimsoll_core::Slice),
-) -> Result<DriveResult, TrialError> {
-    let drive = Drive {
-        clock: &Clock::start(),
-        spec,
-        sessions: store.sessions(stream.clients(), Durability::Durable)?,
-        kinds: workload.kinds(),
-        stream: workload.stream(stream).map_err(TrialError::usage)?.into(),
-        observers: Vec::new(),
-        stop: Arc::clone(stop),
-    };
-    let result = drive.run(on_slice).map_err(|error| TrialError::new(StoreErrorKind::Store, error.to_string()))?;
-    match result.errors.first() {
-        None => Ok(result),
-        Some(error) => Err(TrialError::new(StoreErrorKind::Store, format!("{} operations failed", error.count))
-            .detail(format!("{} {}", error.code, error.message))),
-    }
-}
-
-/// Stops the server's processes for a while, and lets them go on whatever happens.
-fn stall(roots: &[u32], over: &AtomicBool) {
-    let wait = |time: Duration| {
-        let started = std::time::Instant::now();
-        while started.elapsed() < time && !over.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(1).min(time.saturating_sub(started.elapsed())));
+/// Pauses the servers for [`STALL`] after [`STALL_AT`], or until `over`. Resumes them in any case.
+fn stall(servers: &dyn Servers, over: &AtomicBool) -> Result<(), StoreError> {
+    let begin = Instant::now();
+    let wait_until = |end: Duration| {
+        while begin.elapsed() < end && !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
         }
     };
-    wait(STALL_AT);
-    let stopped = plimsoll_sample::with_descendants(roots);
-    signal(&stopped, rustix::process::Signal::STOP);
-    wait(STALL);
-    signal(&stopped, rustix::process::Signal::CONT);
-}
-
-fn signal(pids: &std::collections::BTreeSet<u32>, signal: rustix::process::Signal) {
-    for pid in pids.iter().filter_map(|pid| rustix::process::Pid::from_raw(*pid as i32)) {
-        // One that has ended meanwhile needs no signal.
-        let _ = rustix::process::kill_process(pid, signal);
-    }
+    wait_until(STALL_AT);
+    let paused = servers.pause(Nodes::All);
+    wait_until(STALL_AT + STALL);
+    servers.resume(Nodes::All)?;
+    paused.map(drop)
 }
 
 fn text(name: &str, rows: &[Row], honest: bool) -> String {
     let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
     let n = (RATE_PER_S * WINDOW.as_secs_f64()) as u64;
-    let mut table = Table::new(
-        "Percentiles",
-        vec![
-            words("percentile"),
-            numbers("expected"),
-            numbers("measured"),
-            numbers("if the clock started at the send"),
-            words(""),
-        ],
-    );
-    for row in rows {
-        let mark = if row.is_right() { "" } else { "← wrong" };
-        let (percentile, expected) = (format!("p{}", row.percentile), ms(row.expected_ns));
-        table.row(cells![percentile, expected, ms(row.response_ns as f64), ms(row.service_ns as f64), mark]);
-    }
+    let columns: [(Column, &dyn Fn(&Row) -> Cell); 5] = [
+        (words("percentile"), &|row| format!("p{}", row.percentile).into()),
+        (numbers("expected"), &|row| ms(row.expected_ns).into()),
+        (numbers("measured"), &|row| ms(row.response_ns as f64).into()),
+        (numbers("if the clock started at the send"), &|row| ms(row.service_ns as f64).into()),
+        (words(""), &|row| if row.is_right() { "" } else { "← wrong" }.into()),
+    ];
+    let table = Table::of("Percentiles", rows, &columns);
     let (stall, window) = (STALL.as_secs(), WINDOW.as_secs());
     let rows = plimsoll_report::tables(&[("", "", table)], false, 100);
     let conclusion = if honest {

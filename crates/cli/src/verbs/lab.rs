@@ -24,6 +24,7 @@ use plimsoll_trial::TrialError;
 use crate::args::{LabAction, LabNode, LabUp};
 use crate::error::exit;
 use crate::interrupt;
+use crate::options;
 use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 
@@ -32,7 +33,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 /// The host that operations are sent from, where a node is named.
 const LOAD: &str = "load";
 
-/// Does what was asked.
+/// Carries out the action.
 pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> {
     match action {
         LabAction::Up(args) if args.keep && !args.held => up_and_away(),
@@ -70,11 +71,11 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
         LabAction::Link { of, delay, jitter, loss, rate, plain } => {
             let time = |option: &str, given: &Option<String>| {
-                given.as_ref().map_or(Ok(0.0), |given| read(option, given, Dimension::Time))
+                given.as_ref().map_or(Ok(0.0), |given| options::quantity(option, given, Dimension::Time))
             };
             let link = Link {
-                delay: Duration::from_nanos(time("--delay", delay)? as u64),
-                jitter: Duration::from_nanos(time("--jitter", jitter)? as u64),
+                delay: Duration::from_nanos(time("delay", delay)? as u64),
+                jitter: Duration::from_nanos(time("jitter", jitter)? as u64),
                 loss: loss.as_ref().map_or(Ok(0.0), |given| share(given))?,
                 rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
             };
@@ -103,14 +104,6 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
     }
-}
-
-/// A quantity as plans write it.
-fn read(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
-    plimsoll_plan::parse_quantity(given, dimension).map_err(|(why, next)| {
-        let next = next.unwrap_or_else(|| "write 20ms, or 1s".to_owned());
-        TrialError::usage(format!("{option} {given}: {why}")).next(next)
-    })
 }
 
 /// `10%` or `0.1`.
@@ -167,7 +160,7 @@ fn number(word: &str) -> Option<usize> {
     word.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// A lab and some of its nodes, of `[NAME] [NODE]…`; none where none is named.
+/// Returns the lab and the nodes named in `[NAME] [NODE]…`.
 fn nodes_of(at: &[String]) -> Result<(Lab, Vec<usize>), TrialError> {
     let (name, nodes) = match at {
         [] => (None, at),
@@ -233,7 +226,7 @@ fn down(name: Option<&str>, all: bool) -> Result<u8, TrialError> {
 /// Longest time until a process ends that has closed its output without a text.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// Executes this program again as the one that stays, and waits until it says that the lab stands, or ends.
+/// Executes this program again, to hold the lab, and waits until the lab stands, or the process ends.
 fn up_and_away() -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| TrialError::io("/proc/self/exe", &error);
     let mut child = Command::new("/proc/self/exe")
@@ -245,7 +238,7 @@ fn up_and_away() -> Result<u8, TrialError> {
         .map_err(failed)?;
     let mut text = String::new();
     if let Some(mut said) = child.stdout.take() {
-        // It closes this when it has said all that there is to say.
+        // The process closes its output after its last line.
         said.read_to_string(&mut text).map_err(failed)?;
     }
     crate::print(&text)?;
@@ -263,7 +256,7 @@ fn up_and_away() -> Result<u8, TrialError> {
     }
 }
 
-/// The store that was asked for, with its parameters.
+/// Returns the named store, with its parameters.
 fn asked(catalogue: &Catalogue, args: &LabUp) -> Result<StoreUse, TrialError> {
     let mut plan = PlanText { name: args.store.clone(), ..PlanText::default() };
     let on = [args.store.clone()];
@@ -317,7 +310,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     let limits = Limits::of(&store.params)?;
     let stop = interrupt::of_run();
     if args.held {
-        // What ends the terminal, or is typed there, is not meant for it.
+        // Signals of the terminal are not meant for this process.
         let _ = rustix::process::setsid();
     }
     let labs = labs()?;
@@ -401,7 +394,7 @@ fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialErr
     Ok(exit::OK)
 }
 
-/// Prints what is added to a log, until Ctrl-C or its lab's end.
+/// Prints new lines of a log, until Ctrl-C or the end of its lab.
 fn follow_log(path: &Path, from: u64) -> Result<(), TrialError> {
     let stop = interrupt::of_run();
     let failed = |error: std::io::Error| TrialError::io(path.display(), &error);

@@ -8,19 +8,19 @@ use crate::args::{DriveArgs, LineArgs};
 use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 
-/// Searches for the load line that `args` ask for; the exit code says whether one was found.
+/// Runs `plimsoll line`. Returns the exit code: whether a load line was found.
 pub fn run(catalogue: &Catalogue, args: &LineArgs) -> Result<u8, TrialError> {
     // Of options the stores stand in the plan that they were written down as; a file's are replaced.
     let stores: &[String] = if file(args).is_some() { &args.drive.on } else { &[] };
     drive::run_text(catalogue, plan_text(catalogue, args)?, stores, &args.drive)
 }
 
-/// The plan file, where one was named instead of a workload.
+/// Returns the plan file, if named instead of a workload.
 fn file(args: &LineArgs) -> Option<&str> {
     args.drive.workload.as_deref().filter(|workload| workload.ends_with(".toml"))
 }
 
-/// The text of a plan file. Options that it says itself are refused, but those of the keys that are `allowed` beside it.
+/// Returns the text of a plan file. Fails if options other than those `allowed` are given beside the file.
 pub(super) fn file_text(path: &str, drive: &DriveArgs, allowed: &[&str]) -> Result<PlanText, TrialError> {
     let others = [("--goal", !drive.goal.is_empty()), ("--set", !drive.set.is_empty()), ("--no-load", drive.no_load)];
     let other = others.into_iter().find(|(_, given)| *given).map(|(option, _)| option.to_owned());

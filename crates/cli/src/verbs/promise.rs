@@ -22,8 +22,8 @@ const FLUSHES: std::ops::Range<u64> = 20..400;
 /// Durabilities that are tried where nothing is set: those that a store lacks are left out.
 const DURABILITIES: &str = "durable,buffered,at-end";
 
-/// Workloads whose acknowledged writes are looked for, best first, with the shares of their operations: each store gets the first that
-/// it speaks.
+/// Workloads whose acknowledged writes can be verified, best first, with shares of operations: each store gets the first
+/// that it supports.
 const WORKLOADS: [(&str, &str); 2] = [("kv", "update=4,insert=1,read=1"), ("coupons", "update=4,read=1")];
 
 /// Name of the plan.
@@ -37,7 +37,7 @@ pub const LENGTH: &str = "3s";
 /// Clients.
 pub const CLIENTS: u32 = 8;
 
-/// Tries what `args` ask for; the exit code says whether everything was kept.
+/// Runs `plimsoll promise`. Returns the exit code: whether everything was kept.
 pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let resumed = args.resume.as_deref().map(|wanted| again::find(&runs_dir, wanted)).transpose()?;
@@ -61,7 +61,7 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
     run::run_plan(catalogue, &plan, &text, &how, &Passwords::default(), &args.telling)
 }
 
-/// The plan of all stores, and its text; `None` where it was only to be printed.
+/// Returns the plan of all stores, and its text; `None` if the plan was only printed.
 fn plan(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Option<(Plan, String)>, TrialError> {
     let (stores, left_out) = stores(catalogue, args)?;
     let mut all: Option<(Plan, String)> = None;
@@ -95,7 +95,7 @@ fn by_workload<'a>(catalogue: &Catalogue, args: &'a PromiseArgs, stores: Vec<Str
     for store in stores {
         let spec = catalogue.store_of(&store).map(|kind| kind.spec());
         let first = spec.and_then(|spec| workload_of(catalogue, spec));
-        // What no store is, or keeps nothing, is said when the plan is read.
+        // Unknown stores, and stores that keep nothing, are reported when the plan is read.
         let workload = args.workload.as_deref().or(first).unwrap_or(WORKLOADS[0].0);
         match groups.iter_mut().find(|(known, _)| *known == workload) {
             Some((_, stores)) => stores.push(store),
@@ -175,7 +175,7 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     let durability = match (&args.durability, of_stores.is_empty()) {
         (Some(durability), _) => durability.as_str(),
         (None, true) => DURABILITIES,
-        // What was set is what is tried.
+        // The given settings determine the durability.
         (None, false) => "as-configured",
     };
     for store in stores {
@@ -215,7 +215,7 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     };
     let cuts: Vec<String> = cuts.iter().map(|cut| quoted(cut)).collect();
     plan.line("power_cut", &format!("[{}]", cuts.join(", ")), "--cut");
-    // "all" is what a plan says with nothing.
+    // Without the key a plan means "all".
     if args.nodes != "all" {
         plan.line("power_node", &options::list(&args.nodes), &format!("--nodes {}", args.nodes));
     }

@@ -29,7 +29,7 @@ pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
     deliver(args.output.as_deref().or(beside), &text)
 }
 
-/// The recording that is wanted, and where it is; `strict`: a phase in which the generator was late is void.
+/// Returns the recording `wanted` and its path; `strict`: a phase in which the generator was late is void.
 pub fn load(wanted: &str, strict: bool) -> Result<(PathBuf, Run), TrialError> {
     let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, wanted)?;
     let mut run = Run::load(&recording)?;
@@ -39,7 +39,7 @@ pub fn load(wanted: &str, strict: bool) -> Result<(PathBuf, Run), TrialError> {
     Ok((recording, run))
 }
 
-/// Writes `text` to `path` and says so; prints it without one, or where that is `-`.
+/// Writes `text` to `path` and prints the path; without a path, or with `-`, prints `text`.
 pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, TrialError> {
     match path.filter(|path| *path != Path::new("-")) {
         Some(path) => {

@@ -24,7 +24,7 @@ use crate::verbs::{honesty, report};
 /// Most characters of a tag.
 const TAG_MAX: usize = 40;
 
-/// Runs what `args` ask for; the exit code says whether every goal held.
+/// Runs `plimsoll run`. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[])?;
     let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
@@ -51,7 +51,7 @@ impl How<'_> {
     }
 }
 
-/// Runs a plan that came of `text`; the exit code says whether every goal held, or what was decided.
+/// Runs the plan in `text`. Returns the exit code: whether every goal held, or the decision.
 pub fn run_plan(
     catalogue: &Catalogue,
     plan: &Plan,
@@ -86,7 +86,7 @@ pub fn run_plan(
     let interrupted = stop.load(Ordering::SeqCst);
     match conclude(&ended.recording, ended.result, telling.json)? {
         (state, None) => Ok(code_of(state, interrupted)),
-        // Each cell is for itself: what was broken says more than what could not be told.
+        // Cells are independent: a broken promise outweighs an error.
         (VerdictState::Fail, Some(error)) if how.cells.is_some() => {
             crate::say(&error::text(&error));
             Ok(exit::GOAL_MISSED)
@@ -95,7 +95,7 @@ pub fn run_plan(
     }
 }
 
-/// The exit code of a run that came to its end, or that of the user's.
+/// Returns the exit code of a complete or interrupted run.
 fn code_of(state: VerdictState, interrupted: bool) -> u8 {
     match state {
         // A promise that was seen to break is broken, however the run ended.

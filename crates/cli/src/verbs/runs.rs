@@ -150,8 +150,8 @@ fn state(summary: &RunSummary) -> String {
     words
 }
 
-/// Runs that are over and, as far as that was asked, failed and began longer ago. When one that cannot be read began is taken
-/// from its name.
+/// Returns runs that are over and, if requested, failed or began longer ago. For unreadable runs the name gives the
+/// time.
 fn outdated(failed: bool, older_than: Option<&str>) -> Result<Vec<String>, TrialError> {
     let age = older_than.map(|given| options::time("older-than", given)).transpose()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

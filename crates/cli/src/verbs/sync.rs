@@ -3,11 +3,10 @@
 mod powercut;
 mod shown;
 
-use std::io::IsTerminal;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::shown::clean;
 use plimsoll_disk::group::{self, Group};
@@ -22,7 +21,8 @@ use serde::Serialize;
 
 use crate::args::SyncArgs;
 use crate::error::exit;
-use crate::{interrupt, options, progress};
+use crate::progress::Progress;
+use crate::{interrupt, options};
 
 /// Most bytes of a write.
 const SIZE_MAX: u64 = 64 << 20;
@@ -30,8 +30,6 @@ const SIZE_MAX: u64 = 64 << 20;
 const FILLER_MAX: u64 = 2 << 30;
 /// Group commit and the portable way are measured for this share of the time of a point: there are many of them.
 const SHARE: f64 = 0.5;
-/// Interval of progress lines without a terminal.
-const EVERY: Duration = Duration::from_secs(10);
 
 /// All that came of it.
 #[derive(Debug, Serialize)]
@@ -54,7 +52,7 @@ struct Row {
     outcome: Outcome,
 }
 
-/// Does what `args` ask for.
+/// Carries out the command.
 pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
     if let Some(address) = &args.listen {
         return powercut::listen(args, address);
@@ -165,7 +163,8 @@ fn measured(
         _ => None,
     };
     let besides = if directory.is_some() { groups.len() + portable::STEPS } else { 0 };
-    let mut line = Line::new(args.quiet, 1 + points.len() + besides);
+    let progress = Progress::new(args.quiet, None, None);
+    let mut line = Steps { progress, at: 0, of: 1 + points.len() + besides };
     line.step("do flushes reach a device?");
     let probe = probe(&site, &place, stop)?;
     let judgement = judge(&place, hypervisor().as_deref(), probe.as_ref());
@@ -191,41 +190,23 @@ fn measured(
             line.step(&format!("1 MiB portably: {adds}"));
         })?;
     }
-    line.clear();
+    line.progress.clear();
     let interrupted = stop.load(Ordering::Relaxed);
     let path = args.path.display().to_string();
     Ok(Answer { path, judgement, place, probe, points: rows, group, portable, filler_bytes, interrupted })
 }
 
-/// The line of progress.
-struct Line {
-    quiet: bool,
-    is_terminal: bool,
+/// Progress by numbered steps.
+struct Steps {
+    progress: Progress,
     at: usize,
     of: usize,
-    told: Instant,
 }
 
-impl Line {
-    fn new(quiet: bool, of: usize) -> Self {
-        Self { quiet, is_terminal: std::io::stderr().is_terminal(), at: 0, of, told: Instant::now() }
-    }
-
+impl Steps {
     fn step(&mut self, what: &str) {
         self.at += 1;
         let line = format!("{}/{} · {what}", self.at, self.of);
-        if self.quiet {
-        } else if self.is_terminal {
-            progress::rewrite(&line);
-        } else if self.at == 1 || self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
-            crate::say(&line);
-        }
-    }
-
-    fn clear(&self) {
-        if self.is_terminal && !self.quiet {
-            progress::rewrite("");
-        }
+        if self.at == 1 { self.progress.note(&line) } else { self.progress.step(line) }
     }
 }

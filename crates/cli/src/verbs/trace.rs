@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
-use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_report::document::{Cell, Column, Table, numbers, words};
 use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p
 /// Between two lines.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Traces, and says what was seen.
+/// Traces, and prints the calls.
 pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     let threshold = options::time("threshold", &args.threshold)?;
     let limit = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
@@ -142,7 +142,7 @@ struct Watched {
     json: bool,
     threshold: Duration,
     slow: Vec<Slow>,
-    /// This process, where only its children are meant.
+    /// This process, if only its children are traced.
     own: Option<u32>,
 }
 
@@ -277,22 +277,19 @@ fn processes(read: &Traced, elapsed: Duration) -> Table {
 }
 
 fn slowest(slow: &[Slow], at_ns: u64, elapsed: Duration) -> Table {
-    let columns = vec![numbers("took"), numbers("at"), words("process"), numbers("pid"), words("call"), words("file")];
-    let mut table = Table::new("Slowest calls", columns);
     let begin_ns = at_ns.saturating_sub(elapsed.as_nanos() as u64);
-    for slow in slow.iter().take(ROWS_MAX) {
-        let path = slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
-        let failed = if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
-        table.row(cells![
-            number::nanoseconds(slow.time_ns),
-            format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9),
-            shown::clean(&slow.name),
-            slow.pid.to_string(),
-            format!("{}{failed}", slow.call),
-            path
-        ]);
-    }
-    table
+    let path =
+        |slow: &Slow| slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
+    let failed = |slow: &Slow| if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
+    let columns: [(Column, &dyn Fn(&Slow) -> Cell); 6] = [
+        (numbers("took"), &|slow| number::nanoseconds(slow.time_ns).into()),
+        (numbers("at"), &|slow| format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9).into()),
+        (words("process"), &|slow| shown::clean(&slow.name).into()),
+        (numbers("pid"), &|slow| slow.pid.to_string().into()),
+        (words("call"), &|slow| format!("{}{}", slow.call, failed(slow)).into()),
+        (words("file"), &|slow| path(slow).into()),
+    ];
+    Table::of("Slowest calls", &slow[..slow.len().min(ROWS_MAX)], &columns)
 }
 
 fn slow_json(slow: &Slow) -> Value {

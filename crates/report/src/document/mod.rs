@@ -175,6 +175,13 @@ impl Table {
         Table { label: label.into(), columns, rows: Vec::new(), shown }
     }
 
+    /// Makes a table with a row for each of `rows`; each column has a function that makes its cells.
+    pub fn of<R>(label: impl Into<String>, rows: &[R], columns: &[(Column, &dyn Fn(&R) -> Cell)]) -> Self {
+        let mut table = Table::new(label, columns.iter().map(|(column, _)| column.clone()).collect());
+        rows.iter().for_each(|row| table.row(columns.iter().map(|(_, cell)| cell(row)).collect()));
+        table
+    }
+
     /// Adds a row: a cell for each column, also for those that are not shown.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells.into_iter().zip(&self.shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect());

@@ -16,7 +16,7 @@ use plimsoll_trial::TrialError;
 use super::failed;
 use crate::args::FaultfsImages;
 use crate::error::exit;
-use crate::interrupt;
+use crate::{interrupt, options};
 
 /// Failures that are shown, the first ones.
 const FAILURES_MAX: usize = 20;
@@ -48,9 +48,7 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         let made = crash_images(&log, &base, &points, into).map_err(failed)?;
         return crate::print(&made.iter().fold(String::new(), |text, path| text + &format!("{}\n", path.display())));
     }
-    let limit_ns = plimsoll_plan::parse_quantity(&args.limit, Dimension::Time).map_err(|(why, next)| {
-        TrialError::usage(format!("--limit {}: {why}", args.limit)).next(next.unwrap_or_default())
-    })?;
+    let limit_ns = options::quantity("limit", &args.limit, Dimension::Time)?;
     let images = args.directory.join("images");
     let jobs =
         args.jobs.map_or_else(|| 2 * std::thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
@@ -84,7 +82,7 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     })
 }
 
-/// The moments with what survives at each: the words in turn, each with a seed of its own.
+/// Returns the moments with their survivors: the words in turn, each with a seed of its own.
 fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, TrialError> {
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     let of = |(number, entries): (usize, &usize)| {

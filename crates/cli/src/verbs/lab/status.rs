@@ -6,7 +6,7 @@ use plimsoll_analysis::number;
 use plimsoll_core::Progress;
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
-use plimsoll_report::document::{Cell, Table, numbers, words};
+use plimsoll_report::document::{Cell, Column, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{labs, one};
@@ -15,7 +15,7 @@ use crate::verbs::report;
 
 /// The heading of what runs long.
 const IN_PROGRESS: &str = "In progress";
-/// From then on it is said that something stands still: looks are a second apart.
+/// Seconds without progress after which a standstill is reported; looks are a second apart.
 const STILL_S: u64 = 3;
 
 pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
@@ -43,11 +43,14 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
 
 /// Prints the links of the named nodes, or of all.
 pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
-    let mut table = Table::new("", vec![words("node"), words("address"), words("link")]);
-    for node in lab.status()?.nodes.iter().filter(|node| numbers.is_empty() || numbers.contains(&node.number)) {
-        let cells = [(node.number + 1).to_string(), node.address.to_string(), node.link.to_string()];
-        table.row(cells.map(Cell::from).into());
-    }
+    let mut nodes = lab.status()?.nodes;
+    nodes.retain(|node| numbers.is_empty() || numbers.contains(&node.number));
+    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 3] = [
+        (words("node"), &|node| (node.number + 1).to_string().into()),
+        (words("address"), &|node| node.address.to_string().into()),
+        (words("link"), &|node| node.link.to_string().into()),
+    ];
+    let table = Table::of("", &nodes, &columns);
     report::print_tables(&[("Links", lab.name(), table)])
 }
 
@@ -62,20 +65,19 @@ pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
 
 /// Returns the operations in progress, and their positions.
 fn long(status: &LabStatus) -> Table {
-    let columns = vec![words("node"), words("what"), numbers("done"), numbers("for"), words("")];
-    let mut table = Table::new(IN_PROGRESS, columns);
-    for OperationStatus { progress, still_s } in &status.in_progress {
+    let remark = |OperationStatus { progress, still_s }: &OperationStatus| {
         let still = (*still_s >= STILL_S).then(|| format!("no progress for {still_s} s"));
         let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
-        table.row(vec![
-            Cell::from((progress.node + 1).to_string()),
-            Cell::from(progress.what.clone()),
-            Cell::from(how_far(progress)),
-            Cell::from(format!("{} s", progress.for_s.unwrap_or(0))),
-            Cell::from(still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")),
-        ]);
-    }
-    table
+        still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")
+    };
+    let columns: [(Column, &dyn Fn(&OperationStatus) -> Cell); 5] = [
+        (words("node"), &|long| (long.progress.node + 1).to_string().into()),
+        (words("what"), &|long| long.progress.what.clone().into()),
+        (numbers("done"), &|long| how_far(&long.progress).into()),
+        (numbers("for"), &|long| format!("{} s", long.progress.for_s.unwrap_or(0)).into()),
+        (words(""), &|long| remark(long).into()),
+    ];
+    Table::of(IN_PROGRESS, &status.in_progress, &columns)
 }
 
 /// Returns the position of an operation: `12 of 40 MiB, 30 %`, `3 MiB left`, `7 s behind`; empty if unknown.
@@ -111,36 +113,25 @@ fn titled(status: &LabStatus) -> (String, String) {
 }
 
 fn table(status: &LabStatus) -> Table {
-    let columns = vec![
-        words("node"),
-        words("role"),
-        words("address"),
-        words("state"),
-        numbers("CPU"),
-        numbers("memory"),
-        numbers("restarts"),
-        words(""),
+    let processor = |node: &NodeStatus| match node.limits.cpus {
+        Some(cpus) => format!("{:.1} s, throttled {:.1} s at {cpus}", node.processor_s, node.throttled_s),
+        None => format!("{:.1} s", node.processor_s),
+    };
+    let memory = |node: &NodeStatus| match node.limits.memory_bytes {
+        Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
+        None => format!("{} MiB", node.memory_bytes >> 20),
+    };
+    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 8] = [
+        (words("node"), &|node| (node.number + 1).to_string().into()),
+        (words("role"), &|node| node.role.clone().into()),
+        (words("address"), &|node| listens_at(node).into()),
+        (words("state"), &|node| node.state.name().into()),
+        (numbers("CPU"), &|node| processor(node).into()),
+        (numbers("memory"), &|node| memory(node).into()),
+        (numbers("restarts"), &|node| node.restarts.to_string().into()),
+        (words(""), &|node| remark(node).into()),
     ];
-    let mut table = Table::new("", columns);
-    for node in &status.nodes {
-        table.row(vec![
-            Cell::from((node.number + 1).to_string()),
-            Cell::from(node.role.clone()),
-            Cell::from(listens_at(node)),
-            Cell::from(node.state.name()),
-            Cell::from(match node.limits.cpus {
-                Some(cpus) => format!("{:.1} s, throttled {:.1} s at {cpus}", node.processor_s, node.throttled_s),
-                None => format!("{:.1} s", node.processor_s),
-            }),
-            Cell::from(match node.limits.memory_bytes {
-                Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
-                None => format!("{} MiB", node.memory_bytes >> 20),
-            }),
-            Cell::from(node.restarts.to_string()),
-            Cell::from(remark(node)),
-        ]);
-    }
-    table
+    Table::of("", &status.nodes, &columns)
 }
 
 /// Why a node does not run, or what its link does.

@@ -14,7 +14,7 @@ use crate::verbs::promise::{NAME, before};
 /// Words that mean the newest run of promises.
 const NEWEST: [&str; 2] = ["last", "latest"];
 
-/// The run that `wanted` means, which has not come to its end.
+/// Returns the unfinished run `wanted`.
 pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
     let path = match before::known(runs_dir).first() {
         Some((id, _)) if NEWEST.contains(&wanted) => runs_dir.join(id),
@@ -29,7 +29,7 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
     }
     let run = Run::load(&path)?;
     let refused = |what: &str| TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id));
-    // The id in a recording names the directory in which the run goes on.
+    // The id in a recording names the directory in which the run continues.
     let own = plimsoll_record::ids(runs_dir)?.into_iter().find(|id| *id == run.header.id).map(|id| runs_dir.join(id));
     let is_own = own.is_some_and(|own| own.canonicalize().ok() == path.canonicalize().ok());
     if !is_own {
@@ -69,7 +69,7 @@ pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> 
     }
 }
 
-/// Refuses to go on with `run` as something else than it was.
+/// Fails if `run` has another plan or version.
 pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
     let refused = |what: &str| TrialError::usage(format!("the run {} {what}", run.header.id));
     if run.header.plimsoll_version != env!("CARGO_PKG_VERSION") {

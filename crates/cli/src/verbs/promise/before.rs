@@ -37,7 +37,7 @@ pub fn jobs(asked: Option<u32>, trials: usize) -> (usize, String) {
 /// The newest runs of promises in `runs_dir`, with their names.
 pub fn known(runs_dir: &Path) -> Vec<(String, Glance)> {
     let ids = plimsoll_record::ids(runs_dir).unwrap_or_default().into_iter().rev();
-    // What cannot be read says nothing of how long anything takes.
+    // Unreadable recordings contain no times.
     let read = ids.filter_map(|id| Some((id.clone(), glance(&runs_dir.join(&id)).ok()?)));
     read.filter(|(_, run)| run.plan_name == NAME).take(RUNS_MAX).collect()
 }

@@ -66,7 +66,7 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
     })
 }
 
-/// When the power of `trial` goes, as `--cut` has it.
+/// Returns the moment of the power cut of `trial`, as `--cut` takes it.
 fn moment(trial: &Trial) -> String {
     let cut = trial.drives().find_map(|(_, drive)| drive.power_cut);
     cut.map_or_else(String::new, |cut| cut.to_string())
@@ -131,7 +131,7 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<S
     Ok(words.join(" "))
 }
 
-/// A value as it is typed.
+/// Writes a value for the command line.
 fn written(spec: &ParamSpec, value: &ParamValue) -> String {
     match (spec.param_type, value) {
         (ParamType::Bytes, ParamValue::Int(bytes)) => bytes_text(*bytes),

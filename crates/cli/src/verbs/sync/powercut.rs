@@ -1,4 +1,4 @@
-//! `plimsoll sync` on two machines: what was acknowledged before the power was cut, and what of it is there afterwards.
+//! `plimsoll sync` on two machines: blocks acknowledged before a power cut, and their verification afterwards.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use plimsoll_analysis::number::{count, plural};
 use plimsoll_core::shown::clean;
 use plimsoll_disk::powercut::{self, Found};
 use plimsoll_disk::ways::Flushing;
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, Tone, numbers, words};
+use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
-use super::{EVERY, sizes};
+use super::sizes;
 use crate::args::SyncArgs;
 use crate::error::exit;
+use crate::progress::EVERY;
 use crate::verbs::report;
 use crate::{interrupt, options};
 
@@ -60,7 +60,7 @@ pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
     ))
 }
 
-/// Looks for what was acknowledged.
+/// Verifies the acknowledged blocks.
 pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
     let found = powercut::verify(&args.path, file)?;
     let code = if found.iter().all(Found::is_whole) { exit::OK } else { exit::GOAL_MISSED };
@@ -68,21 +68,15 @@ pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
         crate::print(&plimsoll_report::json(&found))?;
         return Ok(code);
     }
-    let columns = vec![
-        words("run"),
-        numbers("acknowledged"),
-        numbers("looked for"),
-        numbers("missing"),
-        numbers("damaged"),
-        words(""),
+    let columns: [(Column, &dyn Fn(&Found) -> Cell); 6] = [
+        (words("run"), &|one| format!("{:016x}", one.run.id).into()),
+        (numbers("acknowledged"), &|one| count(one.acknowledged).into()),
+        (numbers("looked for"), &|one| count(one.looked_for).into()),
+        (numbers("missing"), &|one| count(one.missing).into()),
+        (numbers("damaged"), &|one| count(one.damaged).into()),
+        (words(""), &|one| came_to(one).into()),
     ];
-    let mut table = Table::new("Blocks", columns);
-    for one in &found {
-        let id = format!("{:016x}", one.run.id);
-        let numbers = [one.acknowledged, one.looked_for, one.missing, one.damaged].map(count);
-        let [acknowledged, looked_for, missing, damaged] = numbers;
-        table.row(cells![id, acknowledged, looked_for, missing, damaged, came_to(one)]);
-    }
+    let table = Table::of("Blocks", &found, &columns);
     crate::print(&format!("{}\n\n", sentence(&found)))?;
     report::print_tables(&[("Acknowledged blocks", "", table)])?;
     for one in found.iter().filter(|one| !one.is_whole()) {

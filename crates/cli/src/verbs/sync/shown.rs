@@ -8,7 +8,7 @@ use plimsoll_disk::portable::Step;
 use plimsoll_disk::times::Times;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
 use plimsoll_report::cells;
-use plimsoll_report::document::{Cell, Table, Tone, numbers, words};
+use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{Answer, Row};
@@ -93,7 +93,7 @@ fn costs(rows: &[Row]) -> Vec<(&'static str, String)> {
     all
 }
 
-/// `p50 2.31 ms (n 430)`, or the mean where there are too few.
+/// Writes `p50 2.31 ms (n 430)`, or the mean with too few samples.
 fn typical(times: &Times) -> String {
     let n = count(times.n);
     match times.p50_ns {
@@ -102,118 +102,101 @@ fn typical(times: &Times) -> String {
     }
 }
 
+/// Cells of a row's times.
+type Of = fn(&Times) -> Cell;
+const N: Of = |times| count(times.n).into();
+const MEAN: Of = |times| nanoseconds(times.mean_ns as u64).into();
+const P50: Of = |times| percentile(times.p50_ns);
+const P99: Of = |times| percentile(times.p99_ns);
+const MAX: Of = |times| nanoseconds(times.max_ns).into();
+
 fn percentile(ns: Option<u64>) -> Cell {
     ns.map_or_else(|| Tone::Dim.text(UNDECIDED).into(), |ns| nanoseconds(ns).into())
 }
 
 fn points(rows: &[Row]) -> Table {
-    let columns = vec![
-        numbers("size"),
-        words("write"),
-        words("flush"),
-        words("load"),
-        numbers("n"),
-        numbers("mean"),
-        numbers("p50"),
-        numbers("p99"),
-        numbers("max"),
-        words(""),
+    let of = |row: &Row, cell: Of| match &row.outcome {
+        Outcome::Measured(measured) => cell(&measured.times),
+        Outcome::NotHere(_) => "".into(),
+    };
+    let load = |row: &Row| match &row.outcome {
+        Outcome::Measured(Measured { load_bytes_per_s: Some(rate), .. }) => format!("{}/s", bytes(*rate)),
+        _ if row.point.loaded => "loaded".to_owned(),
+        _ => "idle".to_owned(),
+    };
+    let remark = |row: &Row| match (&row.outcome, row.point.flushing) {
+        (Outcome::NotHere(why), _) => Tone::Open.text(format!("not here: {why}")),
+        (_, Flushing::Range) => Tone::Dim.text("no device flush"),
+        (_, Flushing::Nothing) => Tone::Dim.text("no flush"),
+        _ => Tone::Dim.text(""),
+    };
+    let columns: [(Column, &dyn Fn(&Row) -> Cell); 10] = [
+        (numbers("size"), &|row| bytes(row.point.size_bytes as f64).into()),
+        (words("write"), &|row| row.point.writing.name().into()),
+        (words("flush"), &|row| row.point.flushing.name().into()),
+        (words("load"), &|row| load(row).into()),
+        (numbers("n"), &|row| of(row, N)),
+        (numbers("mean"), &|row| of(row, MEAN)),
+        (numbers("p50"), &|row| of(row, P50)),
+        (numbers("p99"), &|row| of(row, P99)),
+        (numbers("max"), &|row| of(row, MAX)),
+        (words(""), &|row| remark(row).into()),
     ];
-    let mut table = Table::new("Write + flush", columns);
-    for Row { point, outcome } in rows {
-        let load = match outcome {
-            Outcome::Measured(Measured { load_bytes_per_s: Some(rate), .. }) => format!("{}/s", bytes(*rate)),
-            _ if point.loaded => "loaded".to_owned(),
-            _ => "idle".to_owned(),
-        };
-        let named = cells![bytes(point.size_bytes as f64), point.writing.name(), point.flushing.name(), load];
-        let seen = match outcome {
-            Outcome::Measured(Measured { times, .. }) => {
-                let remark = match point.flushing {
-                    Flushing::Range => "no device flush",
-                    Flushing::Nothing => "no flush",
-                    _ => "",
-                };
-                [timed(times), cells![Tone::Dim.text(remark)]].concat()
-            }
-            Outcome::NotHere(why) => {
-                cells!["", "", "", "", "", Tone::Open.text(format!("not here: {why}"))]
-            }
-        };
-        table.row([named, seen].concat());
-    }
-    table
-}
-
-fn timed(times: &Times) -> Vec<Cell> {
-    let mean = nanoseconds(times.mean_ns as u64);
-    [
-        cells![count(times.n), mean],
-        vec![percentile(times.p50_ns), percentile(times.p99_ns), nanoseconds(times.max_ns).into()],
-    ]
-    .concat()
+    Table::of("Write + flush", rows, &columns)
 }
 
 fn group(rows: &[Group]) -> Table {
-    let columns = vec![
-        numbers("threads"),
-        words("files"),
-        numbers("flushes/s"),
-        numbers("× one"),
-        numbers("per device flush"),
-        numbers("n"),
-        numbers("mean"),
-        numbers("p50"),
-        numbers("p99"),
-        numbers("max"),
-    ];
-    let mut table = Table::new("Group commit", columns);
-    for row in rows {
+    let times_one = |row: &Group| {
         let one = rows.iter().find(|other| other.threads == 1 && other.shared == row.shared);
-        let times_one = one.map_or(String::new(), |one| significant(row.flushes_per_s / one.flushes_per_s));
-        let cells = cells![
-            row.threads.to_string(),
-            if row.shared { "one" } else { "own" },
-            count(row.flushes_per_s.round() as u64),
-            times_one,
-            row.per_device_flush.map_or_else(|| "not counted".to_owned(), significant),
-        ];
-        table.row([cells, timed(&row.times)].concat());
-    }
-    table
+        one.map_or(String::new(), |one| significant(row.flushes_per_s / one.flushes_per_s))
+    };
+    let columns: [(Column, &dyn Fn(&Group) -> Cell); 10] = [
+        (numbers("threads"), &|row| row.threads.to_string().into()),
+        (words("files"), &|row| if row.shared { "one" } else { "own" }.into()),
+        (numbers("flushes/s"), &|row| count(row.flushes_per_s.round() as u64).into()),
+        (numbers("× one"), &|row| times_one(row).into()),
+        (numbers("per device flush"), &|row| row.per_device_flush.map_or("not counted".into(), significant).into()),
+        (numbers("n"), &|row| N(&row.times)),
+        (numbers("mean"), &|row| MEAN(&row.times)),
+        (numbers("p50"), &|row| P50(&row.times)),
+        (numbers("p99"), &|row| P99(&row.times)),
+        (numbers("max"), &|row| MAX(&row.times)),
+    ];
+    Table::of("Group commit", rows, &columns)
 }
 
 fn portable(steps: &[Step]) -> Table {
-    let columns = vec![
-        words(""),
-        numbers("n"),
-        numbers("mean"),
-        numbers("p50"),
-        numbers("max"),
-        numbers("change"),
-        numbers("written"),
-        words(""),
-    ];
-    let mut table = Table::new("1 MiB to disk, portably", columns);
-    let mut before: Option<f64> = None;
-    for step in steps {
-        let name = if before.is_none() { step.adds.to_owned() } else { format!("+ {}", step.adds) };
-        let written = bytes(step.written_bytes as f64);
-        match &step.times {
-            Some(times) => {
-                let change =
-                    before.map_or(String::new(), |before| format!("× {}", significant(times.mean_ns / before)));
-                let mean = nanoseconds(times.mean_ns as u64);
-                let max = nanoseconds(times.max_ns);
-                let cells = cells![name, count(times.n), mean, percentile(times.p50_ns), max, change, written, ""];
-                table.row(cells);
-                before = Some(times.mean_ns);
-            }
-            None => {
-                let why = step.not_here.as_deref().unwrap_or("interrupted");
-                table.row(cells![name, "", "", "", "", "", "", Tone::Open.text(format!("not here: {why}"))]);
-            }
-        }
-    }
-    table
+    // Each step with the mean of the last one that was measured.
+    let mut before = None;
+    let with_before = |step| {
+        let row: (Option<f64>, &Step) = (before, step);
+        before = row.1.times.as_ref().map(|times| times.mean_ns).or(before);
+        row
+    };
+    let rows: Vec<_> = steps.iter().map(with_before).collect();
+    let of = |step: &Step, cell: Of| step.times.as_ref().map_or("".into(), cell);
+    let change = |before: Option<f64>, step: &Step| {
+        let change = step.times.as_ref().zip(before).map(|(times, before)| times.mean_ns / before);
+        change.map_or(String::new(), |change| format!("× {}", significant(change)))
+    };
+    let remark = |step: &Step| match &step.times {
+        Some(_) => Tone::Plain.text(""),
+        None => Tone::Open.text(format!("not here: {}", step.not_here.as_deref().unwrap_or("interrupted"))),
+    };
+    Table::of(
+        "1 MiB to disk, portably",
+        &rows,
+        &[
+            (words(""), &|(before, step)| format!("{}{}", if before.is_some() { "+ " } else { "" }, step.adds).into()),
+            (numbers("n"), &|(_, step)| of(step, N)),
+            (numbers("mean"), &|(_, step)| of(step, MEAN)),
+            (numbers("p50"), &|(_, step)| of(step, P50)),
+            (numbers("max"), &|(_, step)| of(step, MAX)),
+            (numbers("change"), &|(before, step)| change(*before, step).into()),
+            (numbers("written"), &|(_, step)| {
+                step.times.as_ref().map_or("".into(), |_| bytes(step.written_bytes as f64).into())
+            }),
+            (words(""), &|(_, step)| remark(step).into()),
+        ],
+    )
 }
