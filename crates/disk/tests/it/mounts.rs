@@ -54,11 +54,15 @@ impl Mounted {
         unsafe { rustix::ioctl::ioctl(root, rustix::ioctl::Setter::<SHUTDOWN, u32>::new(AT_ONCE)) }.unwrap();
     }
 
-    /// Mounts an ext4 again, as after the power came back: from its device alone.
+    /// Mounts an ext4 again, as after the power came back: from its device alone. A copy of it is mounted, because a
+    /// mount namespace that another test made meanwhile keeps the file system without power alive.
     pub fn again(&self) {
         let (path, image) = (self.path.to_str().unwrap(), self.path.with_file_name("image"));
+        let (image, copy) = (image.to_str().unwrap(), image.with_extension("copy"));
         run("umount", &[path]);
-        run("mount", &["-o", "loop", image.to_str().unwrap(), path]);
+        run("cp", &["--sparse=always", image, copy.to_str().unwrap()]);
+        std::fs::rename(&copy, image).unwrap();
+        run("mount", &["-o", "loop", image, path]);
     }
 }
 

@@ -26,7 +26,7 @@ fn a_line_is_answered_with_a_line() {
     assert_eq!(ask("clear"), "ok");
     assert_eq!(ask("power-on none"), "error the device is still in use: unmount it first");
     assert_eq!(ask("arm flush 0"), "error a cut is at the first flush or write, or later");
-    assert!(ask("sett full").starts_with("error \"sett full\": expected arm,"));
+    assert!(ask("sett full").starts_with("error \"sett full\" is unknown; known: arm,"));
     assert!(ask("set nothing").starts_with("error \"nothing\": expected ignore-flushes, eio"));
     let status = ask("status");
     assert!(status.starts_with("ok power=on file_system=ext4 open=1 writes="), "{status}");
