@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use plimsoll_core::{Done, OpKind, WireClient, WireSession};
+use plimsoll_core::{CompletionSink, OpKind, WireClient, WireSession};
 use rustix::io::Errno;
 
 use crate::place::Place;
@@ -208,7 +208,7 @@ impl Link {
 
     /// Hands the session what arrived.
     #[inline]
-    pub fn feed(&mut self, arrived: &[u8], done: &mut dyn Done) {
+    pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;
         let Ok(()) = connection.feed(arrived, |bytes| Ok::<_, Infallible>(session.feed(bytes, out, done)));
     }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
-use plimsoll_core::pace::{Io, Wake};
-use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, Ticket, WireState};
+use plimsoll_core::pace::{Io, WakeMode};
+use plimsoll_core::{Answer, CompletionSink, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
@@ -136,7 +136,7 @@ impl<'a> Completions<'a> {
     }
 }
 
-impl Done for Completions<'_> {
+impl CompletionSink for Completions<'_> {
     #[inline]
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         // A session that answers what was not asked, or twice, is broken; its word counts for nothing here.
@@ -172,9 +172,9 @@ impl Wire {
         WireWorker {
             lanes: Lanes::new(links.len(), core.lane_count()),
             alarms: Alarms::new(match core.settings.wake {
-                Wake::Precise => None,
-                Wake::Spin => Some(SPIN_NS),
-                Wake::Coarse => Some(0),
+                WakeMode::Precise => None,
+                WakeMode::Spin => Some(SPIN_NS),
+                WakeMode::Coarse => Some(0),
             }),
             next_tick_ns: u64::MAX,
             set_tick_ns: 0,

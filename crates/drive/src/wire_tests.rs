@@ -27,7 +27,7 @@ impl WireSession for Eager {
         1
     }
     fn start(&mut self, _: Ticket, _: &Op<'_>, _: &mut Vec<u8>) {}
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
         self.0 = WireState::Ready;
         bytes.len()
     }
@@ -60,7 +60,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
             op_timeout_ns: 1_000_000_000,
             open_timeout_ns: 30_000_000_000,
             ends_on_loss: false,
-            wake: plimsoll_core::pace::Wake::Precise,
+            wake: plimsoll_core::pace::WakeMode::Precise,
             cpu_ns: || 0,
             queued_ns: || 0,
         },

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::CutAt;
+use plimsoll_core::fault::CutMoment;
 use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
@@ -176,7 +176,7 @@ fn listen<D: Device>(
     let accept = move || accept(&listener, &served);
     std::thread::Builder::new().name("control".into()).spawn(accept).map_err(FaultError::at(directory))?;
     let shared = Arc::clone(shared);
-    Ok(Box::new(move || _ = shared.with(|device| device.arm(CutAt::Now, false))))
+    Ok(Box::new(move || _ = shared.with(|device| device.arm(CutMoment::Now, false))))
 }
 
 /// What connections are told about, and what they change.
@@ -252,7 +252,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
-        "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "cut" => _ = shared.with(|disk| disk.arm(CutMoment::Now, false)),
         "told" => shared.with(Device::told),
         "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),

@@ -10,7 +10,7 @@ use fuser::{
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
 };
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 
 use crate::disk::Disk;
 use crate::shared::{Answer, Shared};
@@ -143,7 +143,7 @@ impl Filesystem for Device {
             let mut data = vec![0; u64::from(size).min(disk.size_bytes().saturating_sub(offset)) as usize];
             // The end of the file is no sector.
             let read = if data.is_empty() { Ok(()) } else { disk.read(offset, &mut data) };
-            (read.map(|()| data), disk.delay(On::Read))
+            (read.map(|()| data), disk.delay(RequestKind::Read))
         });
         self.0.answer(delay, Answer::Read(reply, read));
     }
@@ -160,12 +160,12 @@ impl Filesystem for Device {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (written, delay) = self.0.with(|disk| (disk.write(offset, data), disk.delay(On::Write)));
+        let (written, delay) = self.0.with(|disk| (disk.write(offset, data), disk.delay(RequestKind::Write)));
         self.0.answer(delay, Answer::Write(reply, written.map(|()| data.len() as u32)));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(On::Flush)));
+        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(RequestKind::Flush)));
         self.0.answer(delay, Answer::Flush(reply, flushed));
     }
 
@@ -182,7 +182,7 @@ impl Filesystem for Device {
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let (discarded, delay) = self.0.with(|disk| (disk.discard(offset, length), disk.delay(On::Write)));
+        let (discarded, delay) = self.0.with(|disk| (disk.discard(offset, length), disk.delay(RequestKind::Write)));
         self.0.answer(delay, Answer::Other(reply, discarded));
     }
 

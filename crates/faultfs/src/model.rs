@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Fault, Survivors};
+use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -160,7 +160,7 @@ impl Target for Disk {
     }
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
-        Device::arm(self, CutAt::Now, freezes);
+        Device::arm(self, CutMoment::Now, freezes);
         Device::cut(self).unwrap().at_risk
     }
 
@@ -225,7 +225,7 @@ impl Target for FuseFile {
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
         let control = self.device.control();
-        if freezes { control.freeze(CutAt::Now) } else { control.arm(CutAt::Now) }.unwrap();
+        if freezes { control.freeze(CutMoment::Now) } else { control.arm(CutMoment::Now) }.unwrap();
         control.wait_for_cut(std::time::Duration::ZERO).unwrap().unwrap().at_risk
     }
 

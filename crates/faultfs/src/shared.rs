@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use plimsoll_core::fault::{CutAt, Fault, Survivors};
+use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 
 use crate::counters::{AtRisk, Counters, Cut};
 use crate::power::Power;
@@ -29,16 +29,16 @@ pub(crate) trait Device: Send + 'static {
     /// In words, when there was no cut, or files cannot be written.
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
     /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
-    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+    fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         let can_go = self.power_mut().arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
+        if at == CutMoment::Now && self.cut().is_none() {
             let _ = self.power_off();
         }
         can_go
     }
 
     /// The same with a device that freezes and fails flushes from then on.
-    fn halt(&mut self, at: CutAt) -> bool {
+    fn halt(&mut self, at: CutMoment) -> bool {
         self.power_mut().halt();
         self.arm(at, true)
     }
@@ -48,7 +48,7 @@ pub(crate) trait Device: Send + 'static {
     fn told(&mut self) {
         if self.power().is_armed() {
             let freezes = self.power().freezes();
-            self.arm(CutAt::Now, freezes);
+            self.arm(CutMoment::Now, freezes);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use plimsoll_core::Disk;
+use plimsoll_core::DiskSpec;
 use plimsoll_core::fault::Fault;
 
 use crate::document::{Node, Reading, Section, short};
@@ -80,11 +80,11 @@ impl Reading<'_> {
 
     /// Reports the action at `span` if the disk of `store` does not support faults.
     pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
-        if store.is_private() && Disk::of(&store.params).is_some() {
+        if store.is_private() && DiskSpec::of(&store.params).is_some() {
             return;
         }
         let what = format!("the disk of `{}` cannot be told to fail", store.label);
-        let help = match store.is_private() && store.params.0.contains_key(Disk::PARAM) {
+        let help = match store.is_private() && store.params.0.contains_key(DiskSpec::PARAM) {
             true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.kind),
             false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
         };

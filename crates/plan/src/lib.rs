@@ -55,7 +55,7 @@ pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
     Action, ActionKind, Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase,
-    Published, Rate, Start, Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
+    PublishedValue, Rate, Start, Step, StoreUse, Timeouts, Trial, WakeMode, WorkloadUse,
 };
 pub use params::{defaults, defaults_but};
 pub use quantity::{Dimension, parse as parse_quantity, parse_count};

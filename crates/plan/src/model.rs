@@ -5,9 +5,9 @@ use std::fmt;
 
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::fault::Fault;
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
-pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{CutAt, Described, Durability, Mix, Params, PowerNode, Script, Survivors};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
+use plimsoll_core::{CutMoment, Durability, Mix, Params, PowerNode, Script, ServerDescription, Survivors};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -143,7 +143,7 @@ pub struct StoreUse {
     pub params: Params,
     /// The plan's description of the server, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<Described>,
+    pub server: Option<ServerDescription>,
 }
 
 impl StoreUse {
@@ -261,7 +261,7 @@ pub struct Drive {
     /// Open loop: age of a due operation in nanoseconds at which the store does not carry the rate.
     pub backlog_ns: u64,
     /// Precision of the wake-up for a due operation.
-    pub wake: Wake,
+    pub wake: WakeMode,
     /// Method of driving the sockets of wire sessions.
     pub io: Io,
     /// Processors that workers are pinned to, one after the other; empty for no pinning.
@@ -272,7 +272,7 @@ pub struct Drive {
     pub pace: Pace,
     /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
     /// Closed loop: number of clients over time; empty for a constant number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -302,7 +302,7 @@ pub struct Drive {
     pub op_timeout_ns: u64,
     /// Moment at which the disk loses power, which ends the phase; counted from the phase's beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_cut: Option<CutAt>,
+    pub power_cut: Option<CutMoment>,
     /// Nodes of a cluster that lose power then.
     #[serde(skip_serializing_if = "PowerNode::is_all")]
     pub power_node: PowerNode,
@@ -361,7 +361,7 @@ pub struct Scenario {
     pub pace: Pace,
     /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
 }
 
 impl Drive {

@@ -3,7 +3,7 @@
 use plimsoll_core::Mix;
 
 use crate::model::{
-    Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Scenario, Stage, Step, Think, Trial,
+    Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Scenario, Stage, Step, ThinkTime, Trial,
 };
 use crate::quantity::show_ns;
 
@@ -127,7 +127,7 @@ fn driven(drive: &Drive) -> String {
 }
 
 /// Describes the number of clients and their pace.
-fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<Think>) -> String {
+fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -> String {
     let mut words = counted(clients as usize, "client");
     if drive.depth > 1 {
         words.push_str(&format!(" with {} operations under way", drive.depth));
@@ -176,11 +176,11 @@ fn staged(stages: &[Stage], unit: &str) -> String {
     stages.iter().map(one).collect::<Vec<_>>().join(", then ")
 }
 
-fn thinking(think: Think) -> String {
+fn thinking(think: ThinkTime) -> String {
     match think {
-        Think::Constant(ns) => format!(", thinking for {}", show_ns(ns)),
-        Think::Uniform(least, most) => format!(", thinking for {} to {}", show_ns(least), show_ns(most)),
-        Think::Exponential(mean) => format!(", thinking for {} on average", show_ns(mean)),
+        ThinkTime::Constant(ns) => format!(", thinking for {}", show_ns(ns)),
+        ThinkTime::Uniform(least, most) => format!(", thinking for {} to {}", show_ns(least), show_ns(most)),
+        ThinkTime::Exponential(mean) => format!(", thinking for {} on average", show_ns(mean)),
     }
 }
 

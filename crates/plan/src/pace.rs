@@ -6,7 +6,7 @@ use plimsoll_core::pace::{RATES_PER_S, Stage};
 
 use crate::document::{Node, Reading, Section, short};
 use crate::keys::Takes;
-use crate::model::{Arrivals, Limit, Pace, Rate, Think};
+use crate::model::{Arrivals, Limit, Pace, Rate, ThinkTime};
 use crate::quantity::{self, Dimension, TIME_NS_MAX, show_ns};
 use crate::sweep::{Choices, Point};
 
@@ -19,7 +19,7 @@ pub(crate) struct PaceDraft {
     pub(crate) limit: Choices<Limit>,
     /// Number of clients over time; empty for a constant number.
     pub(crate) stages: Vec<Stage>,
-    pub(crate) think: Option<Choices<Think>>,
+    pub(crate) think: Option<Choices<ThinkTime>>,
     open: Choices<bool>,
     rate: Option<Choices<Rate>>,
     arrivals: Choices<Arrivals>,
@@ -166,17 +166,17 @@ impl Reading<'_> {
     }
 
     /// Reads a think time: `100ms`, `50ms..200ms`, `exp:100ms`.
-    pub(crate) fn think(&self, node: &Node<'_>) -> Option<Think> {
+    pub(crate) fn think(&self, node: &Node<'_>) -> Option<ThinkTime> {
         let text = self.text(node)?;
         let time = |text: &str| time_ns(text, 1..=3_600_000_000_000);
         let read = match (text.strip_prefix("exp:"), text.split_once("..")) {
-            (Some(mean), _) => time(mean).map(Think::Exponential),
+            (Some(mean), _) => time(mean).map(ThinkTime::Exponential),
             (None, Some((least, most))) => match (time_ns(least, 0..=3_600_000_000_000), time(most)) {
                 (Ok(least), Ok(most)) if least >= most => Err("the second time must be the longer one".to_owned()),
-                (Ok(least), Ok(most)) => Ok(Think::Uniform(least, most)),
+                (Ok(least), Ok(most)) => Ok(ThinkTime::Uniform(least, most)),
                 (Err(what), _) | (_, Err(what)) => Err(what),
             },
-            (None, None) => time(text).map(Think::Constant),
+            (None, None) => time(text).map(ThinkTime::Constant),
         };
         read.map_err(|what| {
             let what = format!("`{}` is not a think time: {what}", short(text));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{CutAt, Durability, Mix, PowerNode, Survivors};
+use plimsoll_core::{CutMoment, Durability, Mix, PowerNode, Survivors};
 
 use crate::actions::ActionDraft;
 use crate::document::{Kind, Node, Reading, Section, short};
@@ -276,9 +276,9 @@ impl Reading<'_> {
     }
 
     /// Reads `flush 200`, or `write 1000`.
-    fn power_cut(&self, node: &Node<'_>) -> Option<CutAt> {
+    fn power_cut(&self, node: &Node<'_>) -> Option<CutMoment> {
         let text = self.text(node)?;
-        let read = || text.parse().ok().filter(|at| *at != CutAt::Now);
+        let read = || text.parse().ok().filter(|at| *at != CutMoment::Now);
         let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::http::{HIDDEN, is_secret};
-use plimsoll_core::{Request, RequestHeader, Script};
+use plimsoll_core::{HttpRequest, RequestHeader, Script};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::keys::{REQUEST, STEP, Takes};
@@ -45,14 +45,14 @@ impl Reading<'_> {
         Some((script, Arc::clone(&self.source), table.span.clone()))
     }
 
-    fn one_request(&self, section: &Section<'_>) -> Option<Request> {
+    fn one_request(&self, section: &Section<'_>) -> Option<HttpRequest> {
         let text = |key: &str| self.given(section, key, |this, node, _| this.text(node).map(str::to_owned));
         let body = match section.get("body") {
             Some(node) => Some(self.body(&node)?),
             None => None,
         };
         let usual = if body.is_some() { "POST" } else { "GET" };
-        Some(Request {
+        Some(HttpRequest {
             method: text("method")?.unwrap_or_else(|| usual.to_owned()).to_ascii_uppercase(),
             path: text("path")?.unwrap_or_default(),
             headers: self.given(section, "headers", Self::headers)?.unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::limits;
-use plimsoll_core::{Described, Interface, ParamValue, StoreKind};
+use plimsoll_core::{Interface, ParamValue, ServerDescription, StoreKind};
 
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::error::Source;
@@ -232,7 +232,7 @@ impl<'c> Reading<'c> {
         }
         let program = command.split_whitespace().next().unwrap_or_default();
         store.label = program.rsplit('/').next().unwrap_or(program).to_owned();
-        store.server = Some(Described { command, set_up, ready, reload, files, url });
+        store.server = Some(ServerDescription { command, set_up, ready, reload, files, url });
         Some(())
     }
 

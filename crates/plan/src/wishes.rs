@@ -8,7 +8,7 @@ use plimsoll_core::study::{figures_in, goal_name, is_of_step};
 use crate::document::{Kind, Node, Reading, Section, short};
 use crate::formulas::Names;
 use crate::keys::{FIGURE, GOALS, PUBLISHED, PUBLISHED_TABLE, Takes};
-use crate::model::{Figure, Goal, GoalKind, PhaseKind, Published};
+use crate::model::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::workload::WorkloadDraft;
@@ -248,7 +248,7 @@ impl Reading<'_> {
         Some(text.to_owned())
     }
 
-    fn published(&self, node: &Node<'_>) -> Vec<Published> {
+    fn published(&self, node: &Node<'_>) -> Vec<PublishedValue> {
         let mut published = Vec::new();
         for table in self.tables(node).unwrap_or_default() {
             let Some(section) = self.section(&table, "a published value", &[PUBLISHED]) else {
@@ -257,7 +257,7 @@ impl Reading<'_> {
             let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
             let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
             if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
-                published.push(Published { value, of: of.to_owned(), at: BTreeMap::new() });
+                published.push(PublishedValue { value, of: of.to_owned(), at: BTreeMap::new() });
             }
         }
         published
@@ -267,7 +267,7 @@ impl Reading<'_> {
 impl Reading<'_> {
     /// Reads the values published for each point of two swept keys: a line with values of one key, then lines that
     /// begin with a value of the other.
-    fn published_table(&self, node: &Node<'_>) -> Option<Vec<Published>> {
+    fn published_table(&self, node: &Node<'_>) -> Option<Vec<PublishedValue>> {
         let section = self.section(node, "a published table", &[PUBLISHED_TABLE])?;
         let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));
         let swept = |key: &str| {
@@ -293,7 +293,7 @@ impl Reading<'_> {
             };
             for (column, value) in head.iter().zip(values) {
                 let at = [(rows.clone(), row.to_owned()), (columns.clone(), (*column).to_owned())];
-                all.push(Published { value, of: of.to_owned(), at: at.into() });
+                all.push(PublishedValue { value, of: of.to_owned(), at: at.into() });
             }
         }
         Some(all)

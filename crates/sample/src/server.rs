@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
 use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
@@ -161,7 +161,8 @@ impl Sampler for Server {
             return Vec::new();
         }
         let level = |name, unit, value| Some(Reading::level("", name, unit, value));
-        let total = |name, unit, value: f64| Some(Reading::new("", name, unit, Found::Total(value, self.roots.change)));
+        let total =
+            |name, unit, value: f64| Some(Reading::new("", name, unit, SampleValue::Total(value, self.roots.change)));
         let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
         // Pages that several share are counted once, as many as the one with most of them has.
         let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;

@@ -173,7 +173,7 @@ fn say_result(context: &RunContext<'_>, result: &LineResult) {
 mod tests {
     use plimsoll_analysis::line::Purpose;
     use plimsoll_drive::DriveSpec;
-    use plimsoll_plan::model::{Io, Wake};
+    use plimsoll_plan::model::{Io, WakeMode};
 
     use super::*;
     use crate::drive_spec;
@@ -185,7 +185,7 @@ mod tests {
             depth: 1,
             workers: 1,
             backlog_ns: 1,
-            wake: Wake::Precise,
+            wake: WakeMode::Precise,
             io: Io::Auto,
             pin: Vec::new(),
             mix: Vec::new(),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_core::{
-    Answer, Answered, Call, Catalogue, CutAt, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe,
-    RecordsCall, Series, SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Call, Catalogue, CutMoment, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe,
+    RecordsCall, Series, SeriesKind, ServerAnswers, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
@@ -136,7 +136,7 @@ pub struct Driven {
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
     /// When disks are to lose power, and whose.
-    pub power_cut: Option<(CutAt, PowerNode)>,
+    pub power_cut: Option<(CutMoment, PowerNode)>,
 }
 
 impl Driven {
@@ -363,10 +363,10 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
 }
 
 /// Tells what each of several servers answered in `slice`, by their names.
-fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, Answered)>) -> Result<(), RecordError> {
+fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, ServerAnswers)>) -> Result<(), RecordError> {
     let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
-    for (subject, Answered { times, .. }) in servers {
+    for (subject, ServerAnswers { times, .. }) in servers {
         let series = |name: &str, unit: &str, kind: SeriesKind| {
             let (source, name, unit) = (ANSWERS.to_owned(), name.to_owned(), unit.to_owned());
             sinks.series(Series { source, subject: subject.clone(), name, unit, kind })

@@ -1,7 +1,7 @@
 //! What can be known to go wrong before anything is started or filled.
 
 use plimsoll_core::fault::DELAY_MAX;
-use plimsoll_core::{Disk, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
+use plimsoll_core::{DiskSpec, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{Plan, PlannedPhase, Start, Step, Trial};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -77,7 +77,7 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
         Step::Drive(drive) => drive.power_cut.is_some(),
         step => matches!(step, Step::Power { .. }),
     };
-    let disk = Disk::of(&trial.store.params).filter(|_| trial.store.is_private());
+    let disk = DiskSpec::of(&trial.store.params).filter(|_| trial.store.is_private());
     let ends_by_cut = |phase: &PlannedPhase| matches!(&phase.step, Step::Drive(drive) if drive.power_cut.is_some());
     let is_power = |phase: Option<&PlannedPhase>| phase.is_some_and(|phase| matches!(phase.step, Step::Power { .. }));
     for (at, phase) in trial.phases.iter().enumerate().filter(|(_, phase)| ends_by_cut(phase)) {

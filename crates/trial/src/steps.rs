@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    Call, Cold, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload, waits,
+    Call, ColdStart, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload,
+    waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, Step};
@@ -295,14 +296,14 @@ impl TrialRun<'_, '_> {
     fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let started = Instant::now();
         match self.store.cold()? {
-            Cold::Done { file_bytes, resident_bytes } => {
+            ColdStart::Done { file_bytes, resident_bytes } => {
                 self.server_is_new()?;
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 end.push(ResultName::FileBytes, file_bytes as f64);
                 end.push(ResultName::ResidentBytes, resident_bytes as f64);
                 self.not_cold = still_warm(file_bytes, resident_bytes);
             }
-            Cold::NotPossible(why) => self.not_cold = Some(why),
+            ColdStart::NotPossible(why) => self.not_cold = Some(why),
         }
         end.remarks.extend(self.not_cold.iter().map(|why| (About::NotCold, why.clone())));
         Ok(())

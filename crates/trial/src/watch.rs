@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use plimsoll_core::{Found, Probe, Reading, Sampler};
+use plimsoll_core::{Probe, Reading, SampleValue, Sampler};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::Named;
@@ -85,7 +85,7 @@ impl Watch<'_> {
                 Some((_, position)) => *position,
                 None => self.sinks.series(reading.series(source, &self.subject(&reading.subject)))?,
             };
-            if let Found::Distribution(times) = &reading.found {
+            if let SampleValue::Distribution(times) = &reading.found {
                 sample.distributions.push((position, Distribution::from(&**times)));
             }
             let value = reading.since(earlier.map(|(one, _)| (one, elapsed_s)));

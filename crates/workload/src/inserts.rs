@@ -5,7 +5,7 @@
 //! a program that knows nothing of transactions. The rows are the same whatever the batch.
 
 use plimsoll_core::{
-    Answer, Call, Dialect, Interface, KindId, Layout, OpKind, Outcome, ParamSpec, Params, Statement, Step, Steps,
+    Answer, Call, Dialect, Interface, KindId, Layout, LayoutStatement, OpKind, Outcome, ParamSpec, Params, Step, Steps,
     Stream, StreamSpec, Value, ValueBuf, ValueType, Values, Workload, WorkloadSpec,
 };
 
@@ -57,7 +57,7 @@ impl Inserts {
     fn new(seed: u64, params: &Params) -> Self {
         let table = |dialect, id: &str| {
             let text = format!("CREATE TABLE inserts (id {id}, k INTEGER NOT NULL, c CHAR(120) NOT NULL)");
-            Statement::of(dialect, text)
+            LayoutStatement::of(dialect, text)
         };
         let statements = vec![
             table(Dialect::Postgres, "SERIAL PRIMARY KEY"),

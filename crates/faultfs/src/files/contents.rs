@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
@@ -58,7 +58,7 @@ impl Tree {
         }
         let is_last = self.power.count_write(length);
         let is_full = takes_room && self.power.is_full();
-        match self.power.fate(On::Write) {
+        match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) if !is_last => Err(errno),
             Fate::Done if is_full && !is_last => Err(Errno::NOSPC),
             Fate::Done => Ok((!is_full, is_last)),

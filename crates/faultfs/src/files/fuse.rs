@@ -17,7 +17,7 @@ use fuser::{
     LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, RenameFlags, SeekFrom, Stat, StatVfs, Timespec, Timestamps};
 use rustix::io::Errno;
 
@@ -134,7 +134,8 @@ impl Files {
     }
 
     fn sync(&self, ino: INodeNo, is_data_only: bool, reply: ReplyEmpty) {
-        let (synced, delay) = self.with(|tree| (tree.sync(self.ino(ino), is_data_only), tree.delay(On::Flush)));
+        let (synced, delay) =
+            self.with(|tree| (tree.sync(self.ino(ino), is_data_only), tree.delay(RequestKind::Flush)));
         let synced = synced.and_then(|node| match node.map(|node| node.sync(is_data_only)) {
             Some(Err(errno)) => self.with(|tree| tree.need(Err(errno.into()))),
             _ => Ok(()),
@@ -300,7 +301,7 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         let ino = self.ino(ino);
-        let (node, delay) = self.with(|tree| (tree.read(ino), tree.delay(On::Read)));
+        let (node, delay) = self.with(|tree| (tree.read(ino), tree.delay(RequestKind::Read)));
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -330,7 +331,8 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (written, delay) = self.with(|tree| (tree.write(self.ino(ino), offset, data), tree.delay(On::Write)));
+        let (written, delay) =
+            self.with(|tree| (tree.write(self.ino(ino), offset, data), tree.delay(RequestKind::Write)));
         self.shared.answer(delay, Answer::Write(reply, written.map(|()| data.len() as u32)));
     }
 
@@ -388,7 +390,7 @@ impl Filesystem for Files {
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let (done, delay) =
-            self.with(|tree| (tree.allocate(self.ino(ino), offset, length, mode), tree.delay(On::Write)));
+            self.with(|tree| (tree.allocate(self.ino(ino), offset, length, mode), tree.delay(RequestKind::Write)));
         self.shared.answer(delay, Answer::Other(reply, done));
     }
 

@@ -35,7 +35,7 @@ use crate::files::unsynced::Unsynced;
 use crate::log::now_ns;
 use crate::power::{Fate, Power};
 use crate::shared::Device;
-use plimsoll_core::fault::{On, Survivors};
+use plimsoll_core::fault::{RequestKind, Survivors};
 
 pub(crate) use fuse::mount;
 
@@ -98,7 +98,7 @@ impl Tree {
     }
 
     /// How late the next such request is to be answered.
-    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+    pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         self.power.delay(on)
     }
 
@@ -319,7 +319,7 @@ impl Tree {
         let node = self.node(ino)?;
         if self.cut().is_none() {
             self.power.counters.reads += 1;
-            if let Fate::Failed(errno) = self.power.fate(On::Read) {
+            if let Fate::Failed(errno) = self.power.fate(RequestKind::Read) {
                 return Err(errno);
             }
         }
@@ -341,7 +341,7 @@ impl Tree {
             let frozen = self.power_off();
             return if self.power.halts() { Err(Errno::IO) } else { frozen.map(|()| None) };
         }
-        match self.power.fate(On::Flush) {
+        match self.power.fate(RequestKind::Flush) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(None),
             Fate::Done => {}

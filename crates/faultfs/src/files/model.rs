@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Survivors};
+use plimsoll_core::fault::{CutMoment, Survivors};
 use rustix::fs::RenameFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
@@ -480,7 +480,7 @@ impl Target for Bare {
     }
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
-        self.tree.arm(CutAt::Now, freezes);
+        self.tree.arm(CutMoment::Now, freezes);
         self.tree.cut().unwrap().at_risk
     }
 
@@ -678,7 +678,7 @@ impl Target for Mounted {
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
         let control = self.0.control();
-        if freezes { control.freeze(CutAt::Now) } else { control.arm(CutAt::Now) }.unwrap();
+        if freezes { control.freeze(CutMoment::Now) } else { control.arm(CutMoment::Now) }.unwrap();
         control.cut().unwrap().unwrap().at_risk
     }
 

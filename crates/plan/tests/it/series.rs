@@ -2,7 +2,7 @@
 
 use std::io;
 
-use plimsoll_plan::model::{Arrivals, Drive, Limit, Pace, Plan, Rate, Stage, Start, Step, Think};
+use plimsoll_plan::model::{Arrivals, Drive, Limit, Pace, Plan, Rate, Stage, Start, Step, ThinkTime};
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
 use crate::catalogue::catalogue;
@@ -151,7 +151,7 @@ fn a_load_may_change_in_stages_of_rates_or_of_clients() {
     let drive = drive_of("stages = [\"10@10s\", \"..50@30s\"]\nthink = \"exp:100ms\"");
     assert_eq!((&drive.pace, drive.limit, drive.clients), (&Pace::Closed, Limit::DurationNs(40 * second), 50));
     assert_eq!(drive.stages, [stage(10.0, 10.0, 10), stage(10.0, 50.0, 30)]);
-    assert_eq!(drive.think, Some(Think::Exponential(100_000_000)));
+    assert_eq!(drive.think, Some(ThinkTime::Exponential(100_000_000)));
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{HttpCall, HttpHeader, HttpTake, Piece, Request, Script, Template, WorkloadError};
+use plimsoll_core::{HttpCall, HttpHeader, HttpRequest, HttpTake, Script, Template, TemplatePiece, WorkloadError};
 
 use crate::script::expression::Expression;
 use crate::script::parse::expression;
@@ -91,7 +91,7 @@ impl Reading<'_> {
         Ok((std::mem::take(&mut self.commands), statements))
     }
 
-    fn request(&mut self, request: &Request, step: u32) -> Result<(HttpCall, Vec<usize>, Option<Take>), Wrong> {
+    fn request(&mut self, request: &HttpRequest, step: u32) -> Result<(HttpCall, Vec<usize>, Option<Take>), Wrong> {
         if !request.path.is_empty() && !request.path.starts_with(['/', '$']) {
             let help = "a path begins with `/`; host and port stand in the URL under --on".to_owned();
             return Err((format!("`{}` is not a path", request.path), help));
@@ -154,11 +154,11 @@ impl Reading<'_> {
             };
             rest = behind;
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
             }
             let inside = inside.trim();
             if let Some(name) = inside.strip_prefix("env.") {
-                pieces.push(Piece::Env(name.to_owned()));
+                pieces.push(TemplatePiece::Env(name.to_owned()));
                 continue;
             }
             let slot = match self.expression(inside)? {
@@ -171,11 +171,11 @@ impl Reading<'_> {
                 }
             };
             slots.push(slot);
-            pieces.push(Piece::Param);
+            pieces.push(TemplatePiece::Param);
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal));
+            pieces.push(TemplatePiece::Text(literal));
         }
         Ok(Template(pieces))
     }

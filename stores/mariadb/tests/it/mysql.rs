@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use plimsoll_core::{
-    Address, Durability, IndexMode, Interface, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
+    Address, Durability, IndexMode, Interface, Layout, LayoutStatement, OpenOptions, Outcome, ParamValue, Params,
+    Sessions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
 };
 use plimsoll_lab::ServerUser;
 use plimsoll_store_mariadb::kind;
@@ -128,7 +128,7 @@ fn statements_run_on_mysql_itself() {
 
     let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) \
                  ENGINE=InnoDB CHARSET=utf8mb4";
-    let statements = vec![Statement { dialect: None, text: table.to_owned() }];
+    let statements = vec![LayoutStatement { dialect: None, text: table.to_owned() }];
     store.create(&Layout { statements, ..Layout::default() }).expect("made");
     let (int, text) = (ValueType::Int, ValueType::Text);
     let kinds = [

@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
+use plimsoll_core::{Catalogue, DiskSpec, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
 use plimsoll_plan::model::{Plan, Step, Trial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -49,7 +49,7 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
             format!("{} · {}", trial.store.label, labels.join(", "))
         }
     };
-    let disk = Disk::of(&trial.store.params);
+    let disk = DiskSpec::of(&trial.store.params);
     let flushes = if disk.is_some_and(|disk| disk.ignores_flushes) { ", lying" } else { "" };
     let disk = disk.map_or("plain", |disk| disk.file_system.name());
     let node = match power_node(trial) {
