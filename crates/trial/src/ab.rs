@@ -7,7 +7,7 @@ use plimsoll_analysis::ab::{self, AbFold, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_core::Workload;
-use plimsoll_plan::model::{Limit, PlannedPhase, Start, Step, Trial};
+use plimsoll_plan::model::{DriveLimit, PhaseStep, PlannedPhase, PlannedTrial, Start};
 use plimsoll_verify::Ledger;
 
 use crate::error::TrialError;
@@ -26,7 +26,7 @@ struct Place {
 
 /// One side.
 struct Side {
-    trial: Trial,
+    trial: PlannedTrial,
     workload: Arc<dyn Workload>,
     /// Position of its store.
     place: usize,
@@ -42,9 +42,9 @@ enum Part {
 }
 
 /// Whether both sides can work on one store and its data: all that differs is how it is driven.
-fn share_a_store(a: &Trial, b: &Trial) -> bool {
-    let load = |trial: &Trial| {
-        let of = |phase: &PlannedPhase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
+fn share_a_store(a: &PlannedTrial, b: &PlannedTrial) -> bool {
+    let load = |trial: &PlannedTrial| {
+        let of = |phase: &PlannedPhase| matches!(phase.step, PhaseStep::Load { .. }).then(|| phase.step.clone());
         trial.phases.iter().find_map(of)
     };
     let (store_a, store_b) = (&a.store, &b.store);
@@ -128,7 +128,7 @@ impl Turns<'_, '_> {
         for side in 0..SIDES.len() {
             let Side { trial, place, .. } = &self.sides[side];
             let is_first_of_store = side == 0 || self.places.len() > 1;
-            let has_check = trial.phases.iter().any(|phase| phase.step == Step::Check);
+            let has_check = trial.phases.iter().any(|phase| phase.step == PhaseStep::Check);
             if !is_first_of_store || !has_check || self.context.is_stopped() {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Turns<'_, '_> {
         labels.insert("store".to_owned(), letter.to_owned());
         labels.insert(PAIR.to_owned(), pair.clone());
         let phases = self.phases(trial, part);
-        let one = Trial { ordinal: self.driven, labels, phases, ..trial.clone() };
+        let one = PlannedTrial { ordinal: self.driven, labels, phases, ..trial.clone() };
         self.driven += 1;
         let place = &mut self.places[*place];
         // Of the turns that follow none settles the store again, unless each is to start fresh. What is checked is what the
@@ -203,16 +203,16 @@ impl Turns<'_, '_> {
 
     /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
     /// the store holds them already it is left out.
-    fn phases(&self, trial: &Trial, part: Part) -> Vec<PlannedPhase> {
+    fn phases(&self, trial: &PlannedTrial, part: Part) -> Vec<PlannedPhase> {
         let of = |phase: &PlannedPhase| match (&phase.step, part) {
-            (Step::Load { .. }, _) | (Step::Check, Part::Check) => Some(phase.clone()),
-            (_, Part::Check) | (Step::Check, _) => None,
-            (Step::Drive(drive), _) => {
+            (PhaseStep::Load { .. }, _) | (PhaseStep::Check, Part::Check) => Some(phase.clone()),
+            (_, Part::Check) | (PhaseStep::Check, _) => None,
+            (PhaseStep::Drive(drive), _) => {
                 let mut drive = drive.clone();
-                drive.limit = Limit::DurationNs((self.spec.turn_s * 1e9) as u64);
+                drive.limit = DriveLimit::DurationNs((self.spec.turn_s * 1e9) as u64);
                 drive.warmup_is_found = false;
                 drive.warmup_ns = (self.spec.warmup_s * 1e9) as u64;
-                Some(PlannedPhase { step: Step::Drive(drive), ..phase.clone() })
+                Some(PlannedPhase { step: PhaseStep::Drive(drive), ..phase.clone() })
             }
             _ => Some(phase.clone()),
         };

@@ -88,7 +88,7 @@ pub struct TrialRun<'a, 'b> {
     /// What reads the store's counters; `None` where it has none.
     pub(crate) probe: Option<Probe>,
     /// What is to be done.
-    pub(crate) trial: &'a model::Trial,
+    pub(crate) trial: &'a model::PlannedTrial,
     /// What is asked.
     pub(crate) workload: Arc<dyn Workload>,
     /// What was acknowledged; `None` when the workload has no truth.

@@ -10,7 +10,7 @@ use plimsoll_core::{
     waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
-use plimsoll_plan::model::{self, Step};
+use plimsoll_plan::model::{self, PhaseStep};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
@@ -36,10 +36,10 @@ impl TrialRun<'_, '_> {
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
         match &phase.step {
-            Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
-            Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
-            Step::Drive(drive) => self.drive(ordinal, drive, end),
-            Step::Settle => {
+            PhaseStep::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
+            PhaseStep::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
+            PhaseStep::Drive(drive) => self.drive(ordinal, drive, end),
+            PhaseStep::Settle => {
                 let written = self.written_bytes();
                 let started = Instant::now();
                 self.store.settle()?;
@@ -47,16 +47,16 @@ impl TrialRun<'_, '_> {
                 self.push_written(end, written);
                 self.size_settled(end)
             }
-            Step::Cold => self.cold(end),
-            Step::Restart => {
+            PhaseStep::Cold => self.cold(end),
+            PhaseStep::Restart => {
                 let started = Instant::now();
                 self.store.restart()?;
                 self.server_is_new()?;
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 Ok(())
             }
-            Step::Power { survivors } => self.power(ordinal, *survivors, end),
-            Step::Check => check::run(self, ordinal, end),
+            PhaseStep::Power { survivors } => self.power(ordinal, *survivors, end),
+            PhaseStep::Check => check::run(self, ordinal, end),
         }
     }
 
@@ -212,7 +212,7 @@ impl TrialRun<'_, '_> {
         }
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
-        if let model::Limit::DurationNs(ns) = drive.limit {
+        if let model::DriveLimit::DurationNs(ns) = drive.limit {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
