@@ -14,10 +14,10 @@ use crate::error::TrialError;
 use crate::open::{Open, fitted, leave, open_store, run_id_of};
 use crate::phase::RunContext;
 use crate::sink::Told;
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 
 /// A store that one side has, or both.
-struct Place {
+struct SideStore {
     open: Open,
     /// Trials that it has served.
     trials: u32,
@@ -72,7 +72,7 @@ pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError
 }
 
 /// Both sides, with their stores in `places`.
-fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
+fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<SideStore>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &context.plan.trials[..] else {
         return Err(TrialError::usage(format!(
             "a comparison in turn needs two sides, and the plan has {} trials",
@@ -86,7 +86,7 @@ fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Res
             let run_id = side_run_id(&run_id_of(context.directory()), letter);
             let open = open_store(context, &trial.store, run_id)
                 .map_err(|error| of_side(error, spec, places.len(), "as it was opened"))?;
-            places.push(Place { open, trials: 0, ledger: None });
+            places.push(SideStore { open, trials: 0, ledger: None });
         }
         let Some(place) = places.last_mut() else { break };
         let (fitted, workload) = fitted(context, trial, &mut *place.open.store)?;
@@ -112,7 +112,7 @@ fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialEr
 struct Turns<'a, 'b> {
     spec: &'a AbSpec,
     context: &'a mut RunContext<'b>,
-    places: &'a mut [Place],
+    places: &'a mut [SideStore],
     sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
@@ -185,7 +185,7 @@ impl Turns<'_, '_> {
         let goes_on = place.trials > 0 && trial.loads() && (checks || start != Start::Fresh);
         let wanted = if goes_on { Start::AsIs } else { start };
         let keeps = checks || trial::goes_on(&**workload) && wanted != Start::Fresh;
-        let found = Found { start: wanted, data: keeps && place.trials > 0 };
+        let found = TrialStart { start: wanted, data: keeps && place.trials > 0 };
         self.context.ledger = place.ledger.take();
         self.context.sinks.show(&Told::Next(match part {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),

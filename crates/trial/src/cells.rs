@@ -21,7 +21,7 @@ use crate::open::{Open, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::run::RunSpec;
 use crate::sink::{CellsSoFar, Sink, Sinks, Told};
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 
 /// Time between the last moment of a run that was killed and the first of its going on.
 const GAP_NS: u64 = 1_000_000_000;
@@ -134,7 +134,7 @@ fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &PlannedTri
     // Nothing is left of the trial before.
     context.ledger = None;
     let (fitted, workload) = fitted(context, trial, &mut **store)?;
-    let found = Found { start: context.plan.start, data: false };
+    let found = TrialStart { start: context.plan.start, data: false };
     trial::run(context, store, fitted.as_ref().unwrap_or(trial), workload, found)?;
     let fold = context.sinks.fold();
     Ok(fold.trial().is_some_and(|(trial, ..)| trial.ledgers.iter().any(promise::is_broken)))

@@ -17,7 +17,7 @@ use plimsoll_record::data::Goal;
 use crate::error::TrialError;
 use crate::phase::RunContext;
 use crate::sink::Told;
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 use crate::writes;
 
 /// The label of a rung's trial that says which it is, from 1.
@@ -85,7 +85,7 @@ pub fn search(
         let number = rung.ordinal + 1;
         let name = format!("{}, load step {number}: {asked} ({})", trial.store.label, rung.purpose.name());
         context.sinks.show(&Told::Next(name));
-        let mut found = Found { start, data: keeps && driven > 0 };
+        let mut found = TrialStart { start, data: keeps && driven > 0 };
         let mut one = of_rung(trial, &rung, search.search().may_last_s(&rung), first + driven);
         if reads && found.data {
             // Nothing was written since the store was settled and read back.

@@ -25,7 +25,7 @@ use crate::error::TrialError;
 use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
-use crate::watch::{StoreCounters, Watch};
+use crate::watch::{ReadingRecorder, StoreCounters};
 
 /// Time between two looks at what workers have written down for the ledger.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -94,7 +94,7 @@ pub struct TrialRun<'a, 'b> {
     /// What was acknowledged; `None` when the workload has no truth.
     pub(crate) ledger: Option<Ledger>,
     /// What it found in the store.
-    pub(crate) found: crate::trial::Found,
+    pub(crate) found: crate::trial::TrialStart,
     /// The store is to be settled before the first operation that counts.
     pub(crate) to_settle: bool,
     /// Where the store runs, without credentials.
@@ -258,7 +258,7 @@ impl TrialRun<'_, '_> {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
                     .spawn_scoped(scope, move || {
-                        let watch = Watch { sinks, label: &trial.store.label, slice };
+                        let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
                         let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
                         watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
                     })

@@ -23,8 +23,8 @@ use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::sink::{Sink, Sinks, Told};
 use crate::sockets;
-use crate::trial::{self, Found};
-use crate::watch::Watch;
+use crate::trial::{self, TrialStart};
+use crate::watch::ReadingRecorder;
 
 /// What a run takes besides its plan.
 pub struct RunSpec<'a> {
@@ -108,7 +108,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let mut context = RunContext { witness, ..RunContext::new((plan, catalogue, spec), &sinks, &server, io) };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
-        let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
+        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
         let sampling = std::thread::Builder::new()
             .name("sampler".to_owned())
             .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
@@ -176,7 +176,7 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::goes_on(&*workload);
-        let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
+        let found = TrialStart { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(context, store, trial, workload, found)?;
         before = Some(planned);
     }

@@ -18,7 +18,7 @@ use crate::sink::{Sinks, Told};
 
 /// What a trial finds.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
+pub struct TrialStart {
     /// What the plan wants it to start from.
     pub start: Start,
     /// The store holds what this trial's load would make, left by the trial before.
@@ -34,7 +34,7 @@ pub fn run(
     store: &mut OpenStore,
     trial: &model::PlannedTrial,
     workload: Arc<dyn Workload>,
-    mut found: Found,
+    mut found: TrialStart,
 ) -> Result<(), TrialError> {
     let keeps_data = store.spec().keeps_data;
     context.server.set(store.processes());
@@ -143,7 +143,7 @@ fn ledger(
     keeps_data: bool,
     trial: &model::PlannedTrial,
     workload: &Arc<dyn Workload>,
-    found: &mut Found,
+    found: &mut TrialStart,
 ) -> Option<Ledger> {
     let before = context.ledger.take();
     let is_theirs = !trial.loads() && found.start == Start::AsIs;
