@@ -24,7 +24,7 @@ use crate::shared::Device;
 use crate::survivors::surviving;
 
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct DiskDevice {
     image: File,
     log: Log,
     /// Where the image is and, of a kept log, what it was when the log began.
@@ -39,7 +39,7 @@ pub(crate) struct Disk {
     broken: Option<String>,
 }
 
-impl Disk {
+impl DiskDevice {
     pub(crate) fn new(image: File, log: Log, image_and_base: (PathBuf, PathBuf), size_bytes: u64) -> Self {
         Self {
             image,
@@ -194,7 +194,7 @@ impl Disk {
     }
 }
 
-impl Device for Disk {
+impl Device for DiskDevice {
     fn power(&self) -> &Power {
         &self.power
     }
@@ -255,14 +255,14 @@ pub(crate) mod tests {
     use plimsoll_core::fault::{CutMoment, ErrorMode, Fault};
 
     /// A disk of so many sectors, in files of a directory.
-    pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {
+    pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> DiskDevice {
         let open = |name: &str| {
             File::options().read(true).write(true).create(true).truncate(true).open(directory.join(name)).unwrap()
         };
         let image = open("image");
         image.set_len(sectors * SECTOR_BYTES).unwrap();
         let paths = (directory.join("image"), directory.join("base"));
-        Disk::new(image, Log::new(open("log"), is_log_kept), paths, sectors * SECTOR_BYTES)
+        DiskDevice::new(image, Log::new(open("log"), is_log_kept), paths, sectors * SECTOR_BYTES)
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
-use crate::random::Random;
+use crate::random::SplitMix;
 
 /// What is wrong now.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ struct Faults {
     ignores_flushes: bool,
     is_full: bool,
     eio: [Option<ErrorMode>; 3],
-    delay: [Option<(Duration, Duration, Random)>; 3],
+    delay: [Option<(Duration, Duration, SplitMix)>; 3],
     bit_rot: Option<(u64, f64)>,
 }
 
@@ -118,7 +118,7 @@ impl Power {
             Fault::Eio { on, how } => self.faults.eio[on as usize] = Some(how),
             Fault::Delay { on, median, jitter, seed } => {
                 let is_late = !median.is_zero() || !jitter.is_zero();
-                self.faults.delay[on as usize] = is_late.then(|| (median, jitter, Random::new(seed)));
+                self.faults.delay[on as usize] = is_late.then(|| (median, jitter, SplitMix::new(seed)));
             }
             Fault::Full => self.faults.is_full = true,
             Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
@@ -199,7 +199,7 @@ impl Power {
     pub(crate) fn rot(&self, first_sector: u64, bytes: &mut [u8]) {
         let Some((seed, share)) = self.faults.bit_rot else { return };
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_mut(SECTOR_BYTES as usize)) {
-            let mut random = Random::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
+            let mut random = SplitMix::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
             if random.share() < share {
                 let bit = random.next() % (8 * SECTOR_BYTES);
                 if let Some(byte) = bytes.get_mut((bit / 8) as usize) {

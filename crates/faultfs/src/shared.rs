@@ -82,15 +82,15 @@ pub(crate) trait Device: Send + 'static {
     }
 }
 
-pub(crate) struct Shared<D> {
+pub(crate) struct SharedDevice<D> {
     device: Mutex<D>,
     has_cut: Condvar,
     open: AtomicU64,
-    late: Mutex<Vec<(Instant, Answer)>>,
+    late: Mutex<Vec<(Instant, DueReply)>>,
     is_late: Condvar,
 }
 
-impl<D: Device> Shared<D> {
+impl<D: Device> SharedDevice<D> {
     /// Begins to give late answers, too.
     pub(crate) fn new(device: D) -> io::Result<Arc<Self>> {
         let shared = Arc::new(Self {
@@ -141,7 +141,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives an answer now, or after the delay that is set for such requests.
-    pub(crate) fn answer(&self, delay: Option<Duration>, answer: Answer) {
+    pub(crate) fn answer(&self, delay: Option<Duration>, answer: DueReply) {
         match delay {
             None => answer.give(false),
             Some(delay) => {
@@ -163,7 +163,7 @@ impl<D: Device> Shared<D> {
             let now = Instant::now();
             while let Some(at) = late.iter().position(|(due, _)| is_cut || *due <= now) {
                 let answer = late.swap_remove(at).1;
-                let fails = is_dead || halts && matches!(answer, Answer::Flush(..));
+                let fails = is_dead || halts && matches!(answer, DueReply::Flush(..));
                 answer.give(fails);
             }
             // Not for ever, so that a cut which is missed in between delays no answer for long.
@@ -182,14 +182,14 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// An answer that is known, with whom it is for.
-pub(crate) enum Answer {
+pub(crate) enum DueReply {
     Read(ReplyData, Result<Vec<u8>, rustix::io::Errno>),
     Write(ReplyWrite, Result<u32, rustix::io::Errno>),
     Flush(ReplyEmpty, Result<(), rustix::io::Errno>),
     Other(ReplyEmpty, Result<(), rustix::io::Errno>),
 }
 
-impl Answer {
+impl DueReply {
     fn give(self, fails: bool) {
         let error = |errno: rustix::io::Errno| Errno::from_i32(if fails { libc::EIO } else { errno.raw_os_error() });
         match self {

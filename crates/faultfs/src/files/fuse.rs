@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use crate::files::{Maker, New, Tree};
 use crate::fuse::SOURCE;
-use crate::shared::{Answer, Shared, locked};
+use crate::shared::{DueReply, SharedDevice, locked};
 
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -41,14 +41,14 @@ thread_local! {
 }
 
 struct Files {
-    shared: Arc<Shared<Tree>>,
+    shared: Arc<SharedDevice<Tree>>,
     /// Underneath: the number of the directory which the kernel knows as 1.
     root: u64,
     listings: Mutex<(u64, HashMap<u64, Listing>)>,
 }
 
 /// Mounts the files; they are served from now on, until somebody unmounts them.
-pub(crate) fn mount(shared: &Arc<Shared<Tree>>, at: &Path) -> io::Result<()> {
+pub(crate) fn mount(shared: &Arc<SharedDevice<Tree>>, at: &Path) -> io::Result<()> {
     let root = shared.with(|tree| tree.root());
     let mut config = Config::default();
     config.mount_options = vec![
@@ -140,7 +140,7 @@ impl Files {
             Some(Err(errno)) => self.with(|tree| tree.need(Err(errno.into()))),
             _ => Ok(()),
         });
-        self.shared.answer(delay, Answer::Flush(reply, synced));
+        self.shared.answer(delay, DueReply::Flush(reply, synced));
     }
 }
 
@@ -315,7 +315,7 @@ impl Filesystem for Files {
             if read.is_ok() && delay.is_none() {
                 return reply.data(bytes);
             }
-            self.shared.answer(delay, Answer::Read(reply, read.map(|_| bytes.to_vec())));
+            self.shared.answer(delay, DueReply::Read(reply, read.map(|_| bytes.to_vec())));
         });
     }
 
@@ -333,7 +333,7 @@ impl Filesystem for Files {
     ) {
         let (written, delay) =
             self.with(|tree| (tree.write(self.ino(ino), offset, data), tree.delay(RequestKind::Write)));
-        self.shared.answer(delay, Answer::Write(reply, written.map(|()| data.len() as u32)));
+        self.shared.answer(delay, DueReply::Write(reply, written.map(|()| data.len() as u32)));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -391,7 +391,7 @@ impl Filesystem for Files {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let (done, delay) =
             self.with(|tree| (tree.allocate(self.ino(ino), offset, length, mode), tree.delay(RequestKind::Write)));
-        self.shared.answer(delay, Answer::Other(reply, done));
+        self.shared.answer(delay, DueReply::Other(reply, done));
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
