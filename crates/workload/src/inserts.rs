@@ -11,7 +11,7 @@ use plimsoll_core::{
 
 use crate::oltp::{C_BYTES, write_c};
 use crate::scramble::below;
-use crate::script::Random;
+use crate::script::Xoroshiro;
 use crate::shares::{Lot, shares};
 
 const NAMES: &[&str] = &["insert", "transaction"];
@@ -165,7 +165,7 @@ impl Stream for InsertStream {
 }
 
 fn write_row(seed: u64, whose: u32, number: u64, params: &mut ValueBuf) {
-    let mut random = Random::of_operation(seed, whose, number);
+    let mut random = Xoroshiro::of_operation(seed, whose, number);
     params.push(Value::Int(below(random.next(), 1 << 31) as i64));
     params.push_text_with(|c| write_c(&mut random, c));
 }

@@ -9,9 +9,9 @@ use plimsoll_core::{HttpCall, HttpHeader, HttpRequest, HttpTake, Script, Templat
 
 use crate::script::expression::Expression;
 use crate::script::parse::expression;
-use crate::script::program::{Command, Initial, Program, Programs, Statement};
+use crate::script::program::{Command, Initial, Program, Programs, ScriptStatement};
 use crate::script::scalar::Scalar;
-use crate::script::statement::{BlockEffect, Take, Text};
+use crate::script::statement::{BlockEffect, StatementText, Take};
 use crate::script::symbols::{Symbols, is_name};
 use crate::script::{Compiled, Source};
 
@@ -73,7 +73,7 @@ struct Reading<'v> {
 }
 
 impl Reading<'_> {
-    fn operation(&mut self, script: &Script) -> Result<(Vec<(Command, u32)>, Vec<Statement>), Wrong> {
+    fn operation(&mut self, script: &Script) -> Result<(Vec<(Command, u32)>, Vec<ScriptStatement>), Wrong> {
         let mut statements = Vec::new();
         for (step, request) in (1..).zip(&script.requests) {
             let (call, slots, take) = self.request(request, step)?;
@@ -85,8 +85,8 @@ impl Reading<'_> {
             // A query may hold a secret.
             let path = request.path.split('?').next().filter(|path| !path.is_empty()).unwrap_or("/");
             let head: String = format!("{} {path}", request.method).chars().take(40).collect();
-            let text = Text::Request(Box::new(call), slots);
-            statements.push(Statement { kind: 0, text, head, take, block: BlockEffect::None, joined: false });
+            let text = StatementText::Request(Box::new(call), slots);
+            statements.push(ScriptStatement { kind: 0, text, head, take, block: BlockEffect::None, joined: false });
         }
         Ok((std::mem::take(&mut self.commands), statements))
     }

@@ -48,7 +48,7 @@ use plimsoll_core::{
 pub(crate) use compiled::{Compiled, Source};
 pub(crate) use csv_file::columns;
 pub(crate) use language::Language;
-pub(crate) use random::{Random, hash_fnv1a};
+pub(crate) use random::{Xoroshiro, hash_fnv1a};
 
 /// The parameter that bounds the tries of an operation.
 pub(crate) const MAX_TRIES: ParamSpec = ParamSpec::int(
@@ -182,10 +182,10 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<LayoutStatement>, Worklo
         }
         for sql in program.statements {
             match sql.text {
-                statement::Text::Prepared(text, slots) if slots.is_empty() && sql.take.is_none() => {
+                statement::StatementText::Prepared(text, slots) if slots.is_empty() && sql.take.is_none() => {
                     statements.push(LayoutStatement::any(text));
                 }
-                statement::Text::Command(words, slots) if slots.is_empty() && sql.take.is_none() => {
+                statement::StatementText::Command(words, slots) if slots.is_empty() && sql.take.is_none() => {
                     statements.push(LayoutStatement::any(command::line(&words)));
                 }
                 _ => return Err(refuse("uses :client_id, a column of a CSV file or the answer of a statement")),
