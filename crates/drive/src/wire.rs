@@ -22,7 +22,7 @@ use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::histogram::Digits;
-use crate::link::{Link, Stage};
+use crate::link::{SessionLink, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{IoUsed, SPIN_NS};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
@@ -40,7 +40,7 @@ pub(crate) struct WireWorker<R> {
     core: WorkerCore,
     ticker: Ticker,
     kinds: Arc<[OpKind]>,
-    links: Vec<Link>,
+    links: Vec<SessionLink>,
     lanes: Lanes,
     branches: BranchTable,
     reactor: R,
@@ -75,7 +75,7 @@ pub(crate) struct WireWorker<R> {
 /// What a wire worker is made of.
 pub(crate) struct Wire {
     pub core: WorkerCore,
-    pub links: Vec<Link>,
+    pub links: Vec<SessionLink>,
     pub kinds: Arc<[OpKind]>,
     pub ticker: Ticker,
     pub io: Io,
@@ -432,7 +432,7 @@ impl<R: Reactor> WireWorker<R> {
         if self.not_ready == 0 {
             return;
         }
-        let is_opening = |link: &&Link| matches!(link.connection.stage, Stage::Connecting | Stage::Opening);
+        let is_opening = |link: &&SessionLink| matches!(link.connection.stage, Stage::Connecting | Stage::Opening);
         let mut opening = self.links.iter().filter(is_opening).count();
         for slot in 0..self.links.len() {
             let connection = &self.links[slot].connection;
