@@ -8,7 +8,7 @@ use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
-use crate::tree::{Member, TreeIo, Usage};
+use crate::tree::{TreeIo, TreeProcess, Usage};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "server",
@@ -72,11 +72,11 @@ impl Sum {
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct ServerSampler {
     processes: ServerProcesses,
     load: ProcFile,
     roots: Roots,
-    members: Vec<Member>,
+    members: Vec<TreeProcess>,
     /// The number of the newest process or thread of the host when the members were looked for.
     newest: Option<String>,
     readings: u32,
@@ -85,7 +85,7 @@ pub(crate) struct Server {
     alive: Vec<(u32, u64)>,
 }
 
-impl Server {
+impl ServerSampler {
     pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
         let children = format!("/proc/self/task/{}/children", std::process::id());
         if !std::path::Path::new(&children).exists() {
@@ -118,7 +118,7 @@ impl Server {
         let now = with_descendants(&self.roots.pids);
         self.members.retain(|member| now.contains(&member.pid));
         let known: BTreeSet<u32> = self.members.iter().map(|member| member.pid).collect();
-        self.members.extend(now.difference(&known).filter_map(|&pid| Member::open(pid).ok()));
+        self.members.extend(now.difference(&known).filter_map(|&pid| TreeProcess::open(pid).ok()));
         self.newest = newest;
     }
 
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-impl Sampler for Server {
+impl Sampler for ServerSampler {
     fn sample(&mut self) -> Vec<Reading> {
         let roots = self.processes.now();
         let changed = roots.change != self.roots.change;
