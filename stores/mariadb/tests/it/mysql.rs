@@ -13,7 +13,7 @@ use plimsoll_core::{
 };
 use plimsoll_lab::ServerUser;
 use plimsoll_store_mariadb::kind;
-use plimsoll_testkit::conformance::Verdict;
+use plimsoll_testkit::conformance::CheckResult;
 
 use crate::fixture::{TIMEOUT, Wire, layout, login, open_login, sql};
 
@@ -196,7 +196,7 @@ fn mysql_itself_conforms_but_for_records() {
     let spec = StoreSpec { interfaces: &[Interface::Sql], ..whole.spec().clone() };
     let report = plimsoll_testkit::conformance::run_attached(&WithoutRecords { whole, spec }, &mysql.url(), None);
     assert!(
-        report.checks.iter().any(|(name, verdict)| name.contains("select") && *verdict == Verdict::Passed),
+        report.checks.iter().any(|(name, verdict)| name.contains("select") && *verdict == CheckResult::Passed),
         "{report}"
     );
     let report = std::panic::catch_unwind(|| plimsoll_testkit::conformance::run_attached(&*kind(), &mysql.url(), None));
