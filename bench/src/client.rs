@@ -8,7 +8,7 @@ use plimsoll_core::{
     Answer, Durability, Observer, Op, OpenOptions, Outcome, ParamValue, Sessions, Store, StreamSpec, Target, Ticket,
     Workload,
 };
-use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, Wake};
+use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace, WakeMode};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -33,7 +33,7 @@ pub struct ClientSpec {
     pub rate_per_s: f64,
     pub seconds: u64,
     pub io: Io,
-    pub wake: Wake,
+    pub wake: WakeMode,
     /// Processor that the worker is bound to.
     pub pin: Option<u32>,
     /// Percentiles of the response time are printed too.

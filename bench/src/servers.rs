@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use plimsoll_core::{Described, Node, Nodes, Recipe};
+use plimsoll_core::{Node, Nodes, Recipe, ServerDescription};
 use plimsoll_lab::Cluster;
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_store_mariadb::MariadbRecipe;
@@ -68,28 +68,28 @@ impl Servers {
 
     /// Returns the port of Redis, with the settings that a `buffered` drive demands.
     pub fn redis(&mut self) -> Result<u16> {
-        self.described("redis", || Described {
+        self.described("redis", || ServerDescription {
             command:
                 "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly yes --appendfsync no --dir {data}"
                     .to_owned(),
-            ..Described::default()
+            ..ServerDescription::default()
         })
     }
 
     /// Returns the port of nginx.
     pub fn nginx(&mut self) -> Result<u16> {
-        self.described("nginx", || Described {
+        self.described("nginx", || ServerDescription {
             command: "nginx -e stderr -p {data} -c {data}/nginx.conf".to_owned(),
             files: [("nginx.conf", NGINX.to_owned()), ("files/index.html", "x".repeat(612))]
                 .map(|(name, text)| (name.to_owned(), text))
                 .into(),
-            ..Described::default()
+            ..ServerDescription::default()
         })
     }
 
-    fn described(&mut self, name: &'static str, server: impl FnOnce() -> Described) -> Result<u16> {
+    fn described(&mut self, name: &'static str, server: impl FnOnce() -> ServerDescription) -> Result<u16> {
         let url = "tcp://127.0.0.1:{port}".to_owned();
-        let node = self.node(name, || Box::new(DescribedServer(Described { url, ..server() })))?;
+        let node = self.node(name, || Box::new(DescribedServer(ServerDescription { url, ..server() })))?;
         Ok(node.listens_at(0).port())
     }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use plimsoll_analysis::stat::interval::{self, Dice, Interval};
 use plimsoll_analysis::stat::median;
-use plimsoll_drive::{Io, Wake};
+use plimsoll_drive::{Io, WakeMode};
 
 use crate::Result;
 use crate::client::{self, ClientSpec};
@@ -80,7 +80,7 @@ fn way(name: &str, mut spec: ClientSpec) -> Result<Way> {
         match part.split_once('=') {
             Some(("io", io)) => spec.io = Io::named(io).ok_or_else(|| format!("there is no io `{io}`"))?,
             Some(("wake", wake)) => {
-                spec.wake = Wake::named(wake).ok_or_else(|| format!("there is no wake `{wake}`"))?
+                spec.wake = WakeMode::named(wake).ok_or_else(|| format!("there is no wake `{wake}`"))?
             }
             _ if part == "apart" => (is_apart, spec.pin) = (true, Some(0)),
             _ if part == "here" || part == "plimsoll" => {}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::{IndexMap, IndexSet};
 use plimsoll_core::study::figures_in;
 use plimsoll_core::{Formula, Term};
-use plimsoll_record::data::{Figure, Published, Run, Trial};
+use plimsoll_record::data::{Figure, PublishedValue, Run, Trial};
 
 use crate::name::REPEAT;
 use crate::number;
@@ -62,7 +62,7 @@ fn published(figure: &Figure, labels: &BTreeMap<String, String>) -> Vec<Publishe
     let is_for = |at: &BTreeMap<String, String>| {
         at.is_empty() == labels.is_empty() && at.iter().all(|(name, value)| labels.get(name) == Some(value))
     };
-    let view = |published: &Published| PublishedView {
+    let view = |published: &PublishedValue| PublishedView {
         value: published.value,
         text: number::exact(published.value, &figure.unit),
         of: published.of.clone(),

@@ -2,7 +2,7 @@
 
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::sampler::WITNESS;
-use plimsoll_core::{Outcome, Pause, Slice, SliceHistogram, Watched, paused_ns};
+use plimsoll_core::{Disturbance, Outcome, Pause, Slice, SliceHistogram, paused_ns};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{ResultName, Run};
 
@@ -46,7 +46,7 @@ impl PhaseFacts<'_> {
 
     /// The counted slices in which operations were started, with what was seen of each; `None` where nobody watched all
     /// of them.
-    fn watched(&self) -> Option<impl Iterator<Item = (&Slice<Distribution>, &Watched<Distribution>)>> {
+    fn watched(&self) -> Option<impl Iterator<Item = (&Slice<Distribution>, &Disturbance<Distribution>)>> {
         let is_known = self.counted().next().is_some() && self.counted().all(|slice| slice.watched.is_some());
         is_known.then(|| self.counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
     }

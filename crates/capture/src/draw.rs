@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plimsoll_core::production::{Column, Production};
+use plimsoll_core::production::{Production, TableColumn};
 use plimsoll_core::{Dialect, StoreError};
 
 use crate::statement::{Origin, Statement, bare};
@@ -26,7 +26,7 @@ pub(crate) struct Drawn {
 pub(crate) struct Draw {
     dialect: Dialect,
     rows_max: usize,
-    columns: HashMap<String, Vec<Column>>,
+    columns: HashMap<String, Vec<TableColumn>>,
 }
 
 /// A parameter's column: the place of its table among those asked, that of the column, and which row it takes beside the

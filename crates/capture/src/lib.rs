@@ -33,7 +33,7 @@ pub struct Wanted {
 }
 
 /// Statements as they were asked.
-pub struct Asked {
+pub struct StatementLog {
     dialect: Dialect,
     rows_max: usize,
     entries: Vec<Entry>,
@@ -86,7 +86,7 @@ impl Captured {
     }
 }
 
-impl Asked {
+impl StatementLog {
     /// None yet, of at most so many rows of values each.
     pub fn new(dialect: Dialect, rows_max: usize) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());

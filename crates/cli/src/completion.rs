@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::env::{CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 use clap_complete::{ArgValueCompleter, CompletionCandidate, PathCompleter, engine};
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
-use plimsoll_plan::keys::{GOALS, LINE, OF_DRIVE, PLAN, Takes};
+use plimsoll_plan::keys::{GOALS, KeyType, LINE, OF_DRIVE, PLAN};
 
 use crate::args::Cli;
 use crate::studies;
@@ -76,7 +76,7 @@ fn offering(verb: Command, catalogue: &Catalogue, typed: &[String]) -> Command {
                 let key =
                     [PLAN, LINE].iter().chain(OF_DRIVE).copied().flatten().find(|key| key.name == id && key.is_swept);
                 match key.map(|key| key.takes) {
-                    Some(Takes::Word(_, words)) => {
+                    Some(KeyType::Word(_, words)) => {
                         with(option, words.iter().map(|word| owned((word, ""))).collect(), false)
                     }
                     _ => option,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use plimsoll_core::{ParamSpec, ParamType};
-use plimsoll_plan::keys::{GOALS, Key, LINE, OF_DRIVE, OF_REQUEST, PLAN, Takes, Unless};
+use plimsoll_plan::keys::{GOALS, Key, KeyDefault, KeyType, LINE, OF_DRIVE, OF_REQUEST, PLAN};
 use plimsoll_plan::{Dimension, parse_count};
 use plimsoll_trial::TrialError;
 
@@ -32,9 +32,9 @@ fn option_of(key: &'static Key) -> Arg {
     let (name, short) = key.option.unwrap_or((key.name, None));
     let option = Arg::new(key.name).long(name).value_name(key.placeholder());
     let option = match key.takes {
-        Takes::Flag => option.action(ArgAction::SetTrue),
-        Takes::Headers | Takes::Tables(_) => option.action(ArgAction::Append),
-        Takes::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
+        KeyType::Flag => option.action(ArgAction::SetTrue),
+        KeyType::Headers | KeyType::Tables(_) => option.action(ArgAction::Append),
+        KeyType::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };
     let option = match short {
@@ -42,7 +42,7 @@ fn option_of(key: &'static Key) -> Arg {
         None => option,
     };
     option.help(match key.unless {
-        Unless::Is(value) if !matches!(key.takes, Takes::Flag) => {
+        KeyDefault::Is(value) if !matches!(key.takes, KeyType::Flag) => {
             format!("{} [default: {}]", key.help, value.trim_matches('"'))
         }
         _ => key.help.to_owned(),
@@ -63,8 +63,8 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = all::<OF_LINE>().filter_map(|key| {
             let value = match key.takes {
-                Takes::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
-                Takes::Headers | Takes::Tables(_) => {
+                KeyType::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
+                KeyType::Headers | KeyType::Tables(_) => {
                     matches.get_many::<String>(key.name).map(|all| all.cloned().collect::<Vec<_>>().join("\n"))
                 }
                 _ => matches.get_one::<String>(key.name).cloned(),
@@ -113,7 +113,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
         for key in options(tables) {
             if let Some(given) = self.get(key.name) {
                 let option = key.option.map_or(key.name, |(name, _)| name);
-                let from = if matches!(key.takes, Takes::Flag) {
+                let from = if matches!(key.takes, KeyType::Flag) {
                     format!("--{option}")
                 } else {
                     format!("--{option} {}", given.replace('\n', &format!(" --{option} ")))
@@ -128,23 +128,23 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
 /// Writes the value given for `key` as it stands in a plan.
 fn written(key: &Key, given: &str) -> Result<String, TrialError> {
     Ok(match key.takes {
-        Takes::Mix => mix(given)?,
-        Takes::Processors => processors(given)?,
-        Takes::RateShape if given.contains('=') => shape(given),
-        Takes::RateShape => list(&each(given, rate)),
-        Takes::Stages | Takes::Samplers => texts(given),
-        Takes::Rate => value(&rate(given)),
-        Takes::Time(..) | Takes::Warmup | Takes::Think if key.is_swept => list(&each(given, seconds)),
-        Takes::Time(..) | Takes::Think => value(&seconds(given)),
+        KeyType::Mix => mix(given)?,
+        KeyType::Processors => processors(given)?,
+        KeyType::RateShape if given.contains('=') => shape(given),
+        KeyType::RateShape => list(&each(given, rate)),
+        KeyType::Stages | KeyType::Samplers => texts(given),
+        KeyType::Rate => value(&rate(given)),
+        KeyType::Time(..) | KeyType::Warmup | KeyType::Think if key.is_swept => list(&each(given, seconds)),
+        KeyType::Time(..) | KeyType::Think => value(&seconds(given)),
         // pgbench opens one for each transaction, and has no number for it.
-        Takes::Whole(..) if key.name == "reconnect" => {
+        KeyType::Whole(..) if key.name == "reconnect" => {
             list(&each(given, |one| if one.trim() == "each" { "1".to_owned() } else { count(one) }))
         }
-        Takes::Whole(..) if key.is_swept => list(&each(given, count)),
-        Takes::Whole(..) => value(&count(given)),
-        Takes::Text | Takes::Statuses => quoted(given),
-        Takes::Tables(keys) => tables(key.name, keys, given)?,
-        Takes::Headers => format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", ")),
+        KeyType::Whole(..) if key.is_swept => list(&each(given, count)),
+        KeyType::Whole(..) => value(&count(given)),
+        KeyType::Text | KeyType::Statuses => quoted(given),
+        KeyType::Tables(keys) => tables(key.name, keys, given)?,
+        KeyType::Headers => format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", ")),
         _ if key.is_swept => list(given),
         _ => value(given),
     })
@@ -206,7 +206,7 @@ pub fn mix(given: &str) -> Result<String, TrialError> {
 /// Writes the limit of a goal as it stands in a plan. A bare time stays as given: seconds or milliseconds may be meant.
 pub fn goal(name: &str, given: &str) -> String {
     let takes = GOALS.iter().find(|key| key.name == name).map(|key| key.takes);
-    value(&if matches!(takes, Some(Takes::Rate)) { rate(given) } else { given.to_owned() })
+    value(&if matches!(takes, Some(KeyType::Rate)) { rate(given) } else { given.to_owned() })
 }
 
 /// The value, or values, of a parameter as they stand in a plan. A text is one value, whatever it holds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::http::Request;
+use crate::http::HttpRequest;
 use crate::store::{Dialect, Interface, StoreKind};
 use crate::workload::Workload;
 
@@ -207,7 +207,7 @@ pub struct Script {
     pub file: Option<String>,
     /// HTTP requests, sent one after the other, in place of a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requests: Vec<Request>,
+    pub requests: Vec<HttpRequest>,
     /// CSV files whose columns are variables; all scripts of a workload share them. Never recorded: they may hold
     /// passwords.
     #[serde(skip)]

@@ -33,13 +33,13 @@ pub enum RawPart {
 }
 
 /// A syntax error in a line: its byte range and a description.
-pub type Malformed = (Range<usize>, &'static str);
+pub type SyntaxError = (Range<usize>, &'static str);
 
 /// Parses the command at byte `at` of `text`. Returns its words and its end: a line's end, or the text's.
 ///
 /// # Errors
 /// A quote that is not closed or not followed by a blank; a character escape that is not UTF-8.
-pub fn words(text: &str, at: usize) -> Result<(Vec<Vec<RawPart>>, usize), Malformed> {
+pub fn words(text: &str, at: usize) -> Result<(Vec<Vec<RawPart>>, usize), SyntaxError> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, word: Vec::new() };
     let mut words = Vec::new();
     loop {
@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    fn word(&mut self) -> Result<(), Malformed> {
+    fn word(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         loop {
             match self.peek(0) {
@@ -182,7 +182,7 @@ impl Reader<'_> {
         self.word.push(RawPart::Name { range: start..self.at, or_text });
     }
 
-    fn quoted(&mut self, quote: u8) -> Result<(), Malformed> {
+    fn quoted(&mut self, quote: u8) -> Result<(), SyntaxError> {
         let start = self.at;
         self.at += 1;
         self.push("");
@@ -214,7 +214,7 @@ impl Reader<'_> {
     }
 
     /// Consumes a backslash in double quotes.
-    fn escape(&mut self, next: u8) -> Result<(), Malformed> {
+    fn escape(&mut self, next: u8) -> Result<(), SyntaxError> {
         let start = self.at;
         self.at += 1;
         let one = match next {

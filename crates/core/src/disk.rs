@@ -106,7 +106,7 @@ pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]
 
 /// A simulated disk that can lose power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskSpec {
     /// The file system on it.
     pub file_system: FileSystem,
     /// Size in bytes.
@@ -117,7 +117,7 @@ pub struct Disk {
     pub flush_time: Duration,
 }
 
-impl Disk {
+impl DiskSpec {
     /// Name of the parameter that selects the disk.
     pub const PARAM: &str = DISK;
 

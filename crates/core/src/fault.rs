@@ -14,7 +14,7 @@ const SURVIVING_SHARE: f64 = 0.5;
 /// The moment of a power cut, counted from its arming. The flush or write at that moment is answered EIO, or "done"
 /// by a device that freezes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum CutAt {
+pub enum CutMoment {
     /// Immediately.
     Now,
     /// At the arrival of the Nth flush from now, 1 or more. That flush makes nothing durable.
@@ -53,7 +53,7 @@ pub enum Survivors {
 
 /// The requests that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum RequestKind {
     /// Writes, and discards.
     Write,
     /// Flushes.
@@ -64,7 +64,7 @@ pub enum On {
 
 /// Number of requests that an error affects, and how they are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum ErrorMode {
     /// The next request fails.
     Once,
     /// Every request fails.
@@ -82,14 +82,14 @@ pub enum Fault {
     /// Requests fail with EIO and change nothing.
     Eio {
         /// The affected requests.
-        on: On,
+        on: RequestKind,
         /// Number of requests.
-        how: How,
+        how: ErrorMode,
     },
     /// Requests are answered late: evenly distributed over `median` ± `jitter`. They take effect when they arrive.
     Delay {
         /// The affected requests.
-        on: On,
+        on: RequestKind,
         /// The middle of the delays.
         median: Duration,
         /// Half the width of the distribution; at most `median`.
@@ -168,7 +168,7 @@ impl FromStr for FileSystem {
     }
 }
 
-impl fmt::Display for CutAt {
+impl fmt::Display for CutMoment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now => f.write_str("now"),
@@ -178,7 +178,7 @@ impl fmt::Display for CutAt {
     }
 }
 
-impl FromStr for CutAt {
+impl FromStr for CutMoment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -226,7 +226,7 @@ impl FromStr for Survivors {
     }
 }
 
-impl fmt::Display for On {
+impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Write => "write",
@@ -236,7 +236,7 @@ impl fmt::Display for On {
     }
 }
 
-impl FromStr for On {
+impl FromStr for RequestKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -253,9 +253,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::IgnoreFlushes => f.write_str("ignore-flushes"),
-            Self::Eio { on, how: How::Once } => write!(f, "eio {on} once"),
-            Self::Eio { on, how: How::Always } => write!(f, "eio {on} always"),
-            Self::Eio { on, how: How::Silent(count) } => write!(f, "eio {on} silent {count}"),
+            Self::Eio { on, how: ErrorMode::Once } => write!(f, "eio {on} once"),
+            Self::Eio { on, how: ErrorMode::Always } => write!(f, "eio {on} always"),
+            Self::Eio { on, how: ErrorMode::Silent(count) } => write!(f, "eio {on} silent {count}"),
             Self::Delay { on, median, jitter, seed } => {
                 write!(f, "delay {on} {} {} {seed}", median.as_micros(), jitter.as_micros())
             }
@@ -274,9 +274,9 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self, String> {
         let fault = match *words(text) {
             ["ignore-flushes"] => Self::IgnoreFlushes,
-            ["eio", on, "once"] => Self::Eio { on: on.parse()?, how: How::Once },
-            ["eio", on, "always"] => Self::Eio { on: on.parse()?, how: How::Always },
-            ["eio", on, "silent", count] => Self::Eio { on: on.parse()?, how: How::Silent(number(count)?) },
+            ["eio", on, "once"] => Self::Eio { on: on.parse()?, how: ErrorMode::Once },
+            ["eio", on, "always"] => Self::Eio { on: on.parse()?, how: ErrorMode::Always },
+            ["eio", on, "silent", count] => Self::Eio { on: on.parse()?, how: ErrorMode::Silent(number(count)?) },
             ["delay", on, median_us, jitter_us, seed] => Self::Delay {
                 on: on.parse()?,
                 median: Duration::from_micros(number(median_us)?),
@@ -288,7 +288,7 @@ impl FromStr for Fault {
             _ => return Err(unknown(text, Self::WORDS)),
         };
         match fault {
-            Self::Eio { on: On::Read, how: How::Silent(_) } => {
+            Self::Eio { on: RequestKind::Read, how: ErrorMode::Silent(_) } => {
                 Err("a read cannot fail silently: bit-rot changes its data".into())
             }
             Self::Delay { median, .. } if median > DELAY_MAX => {
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         for text in ["now", "flush 10", "write 1"] {
-            assert_eq!(text.parse::<CutAt>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<CutMoment>().unwrap().to_string(), text);
         }
         for text in ["none", "all", "random 7 0.5", "random 7 1 tear", "prefix 3", "prefix 3 tear"] {
             assert_eq!(text.parse::<Survivors>().unwrap().to_string(), text);
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         for text in ["", "flush", "flush 0", "write -1", "flush 1 2"] {
-            assert!(text.parse::<CutAt>().is_err(), "{text}");
+            assert!(text.parse::<CutMoment>().is_err(), "{text}");
         }
         for text in ["none tear", "random 1 1.5", "random 1 NaN", "prefix"] {
             assert!(text.parse::<Survivors>().is_err(), "{text}");

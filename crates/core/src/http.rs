@@ -35,12 +35,12 @@ pub struct HttpCall {
 
 /// A text with places for parameters, in this order: those of the target, of the headers, of the body.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Template(pub Vec<Piece>);
+pub struct Template(pub Vec<TemplatePiece>);
 
 /// A piece of a [`Template`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum TemplatePiece {
     /// Literal text.
     Text(String),
     /// The next parameter.
@@ -97,18 +97,18 @@ impl Template {
         let mut pieces = Vec::new();
         for (at, piece) in text.split("{}").enumerate() {
             if at > 0 {
-                pieces.push(Piece::Param);
+                pieces.push(TemplatePiece::Param);
             }
             if !piece.is_empty() {
-                pieces.push(Piece::Text(piece.to_owned()));
+                pieces.push(TemplatePiece::Text(piece.to_owned()));
             }
         }
         Self(pieces)
     }
 
     fn masked(&self) -> Template {
-        let shown = |piece: &Piece| match piece {
-            Piece::Text(text) => Piece::Text(masked(text)),
+        let shown = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Text(text) => TemplatePiece::Text(masked(text)),
             other => other.clone(),
         };
         Template(self.0.iter().map(shown).collect())
@@ -116,7 +116,7 @@ impl Template {
 
     /// Number of parameters.
     pub fn params(&self) -> usize {
-        self.0.iter().filter(|piece| **piece == Piece::Param).count()
+        self.0.iter().filter(|piece| **piece == TemplatePiece::Param).count()
     }
 }
 
@@ -127,9 +127,9 @@ impl fmt::Display for Template {
             .0
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => text.clone(),
-                Piece::Param => "{}".to_owned(),
-                Piece::Env(name) => format!("${{env.{name}}}"),
+                TemplatePiece::Text(text) => text.clone(),
+                TemplatePiece::Param => "{}".to_owned(),
+                TemplatePiece::Env(name) => format!("${{env.{name}}}"),
             })
             .collect();
         f.write_str(&masked(&whole))
@@ -138,7 +138,7 @@ impl fmt::Display for Template {
 
 /// A request as a user writes it: its texts hold variables and expressions as `${…}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Request {
+pub struct HttpRequest {
     /// `GET`, `PUT` …
     pub method: String,
     /// Path and query; empty for those of the URL.
@@ -348,8 +348,8 @@ impl HttpHeader {
         if !is_secret(&self.name) {
             return self.value.clone();
         }
-        let hidden = |piece: &Piece| match piece {
-            Piece::Text(_) => Piece::Text(HIDDEN.to_owned()),
+        let hidden = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Text(_) => TemplatePiece::Text(HIDDEN.to_owned()),
             other => other.clone(),
         };
         Template(self.value.0.iter().map(hidden).collect())
@@ -374,13 +374,13 @@ mod tests {
 
     #[test]
     fn a_secret_is_neither_printed_nor_written_down() {
-        let header = |name: &str, value: Vec<Piece>| HttpHeader { name: name.into(), value: Template(value) };
+        let header = |name: &str, value: Vec<TemplatePiece>| HttpHeader { name: name.into(), value: Template(value) };
         let call = HttpCall {
             headers: vec![
-                header("authorization", vec![Piece::Text("Bearer s3cret".into())]),
-                header("Cookie", vec![Piece::Text("id=s3cret".into()), Piece::Param]),
-                header("X-Key", vec![Piece::Env("KEY".into())]),
-                header("Accept", vec![Piece::Text("text/html".into())]),
+                header("authorization", vec![TemplatePiece::Text("Bearer s3cret".into())]),
+                header("Cookie", vec![TemplatePiece::Text("id=s3cret".into()), TemplatePiece::Param]),
+                header("X-Key", vec![TemplatePiece::Env("KEY".into())]),
+                header("Accept", vec![TemplatePiece::Text("text/html".into())]),
             ],
             ..HttpCall::get("/{}/of?n={}")
         };
@@ -391,10 +391,10 @@ mod tests {
             assert_eq!(hidden(text), shown);
         }
         assert_eq!(hidden("a${b"), "***");
-        let request = Request {
+        let request = HttpRequest {
             body: Some("user=ada&password=s3cret".into()),
             path: "/?token=s3cret".into(),
-            ..Request::default()
+            ..HttpRequest::default()
         };
         let written = serde_json::to_string(&(&request, &call)).unwrap();
         assert!(!written.contains("s3cret") && written.contains("user=ada"), "{written}");

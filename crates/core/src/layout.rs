@@ -17,9 +17,9 @@ pub struct Layout {
     pub index: IndexMode,
     /// For the `sql` and `commands` interfaces: statements that create the tables and may fill them, run once, in
     /// order.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<LayoutStatement>,
     /// For the `sql` interface: statements run once, in order, at the end of the load: indexes, statistics.
-    pub after_load: Vec<Statement>,
+    pub after_load: Vec<LayoutStatement>,
 }
 
 impl Layout {
@@ -28,21 +28,21 @@ impl Layout {
         Layout { collections: Vec::new(), index: IndexMode::None, statements: Vec::new(), after_load: Vec::new() };
 
     /// The texts of `statements` that are for `dialect`.
-    pub fn texts_for(statements: &[Statement], dialect: Dialect) -> impl Iterator<Item = &str> {
+    pub fn texts_for(statements: &[LayoutStatement], dialect: Dialect) -> impl Iterator<Item = &str> {
         statements.iter().filter(move |statement| statement.is_for(dialect)).map(|statement| statement.text.as_str())
     }
 }
 
 /// A statement that makes or fills tables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Statement {
+pub struct LayoutStatement {
     /// The only dialect that it is meant for; `None` if all understand it.
     pub dialect: Option<Dialect>,
     /// The statement, without parameters.
     pub text: String,
 }
 
-impl Statement {
+impl LayoutStatement {
     /// Creates a statement that every dialect understands.
     pub fn any(text: impl Into<String>) -> Self {
         Self { dialect: None, text: text.into() }
@@ -59,7 +59,7 @@ impl Statement {
     }
 }
 
-impl<T: Into<String>> From<T> for Statement {
+impl<T: Into<String>> From<T> for LayoutStatement {
     fn from(text: T) -> Self {
         Self::any(text)
     }

@@ -68,7 +68,7 @@ pub enum LdapScope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LdapChange {
     /// Kind of change.
-    pub how: LdapHow,
+    pub how: LdapChangeKind,
     /// The attribute.
     pub attribute: String,
     /// The value; `None` for all values.
@@ -78,7 +78,7 @@ pub struct LdapChange {
 /// Kind of change to an attribute's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LdapHow {
+pub enum LdapChangeKind {
     /// Adds the value.
     Add,
     /// Deletes the value, or all values.

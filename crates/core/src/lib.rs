@@ -11,7 +11,7 @@
 //! | [`layout`] | [`Layout`], [`Collection`]: objects that must exist in a store before a trial |
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients see it |
 //! | [`server`] | [`Recipe`], [`Servers`]: how private servers are made, and the actions on running ones |
-//! | [`mod@disk`] | [`Disk`]: a disk that can lose power |
+//! | [`mod@disk`] | [`DiskSpec`]: a disk that can lose power |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
 //! | [`kv`] | [`Kv`], the simplest interface of a store |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
@@ -78,14 +78,14 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
-pub use disk::{Disk, FileSystem, PowerNode, with_disk};
+pub use disk::{DiskSpec, FileSystem, PowerNode, with_disk};
 pub use error::{StoreError, StoreErrorKind};
-pub use fault::{CutAt, Survivors};
+pub use fault::{CutMoment, Survivors};
 pub use formula::{Formula, FormulaError, Term};
-pub use http::{HttpCall, HttpHeader, HttpTake, Piece, Request, RequestHeader, Template};
+pub use http::{HttpCall, HttpHeader, HttpRequest, HttpTake, RequestHeader, Template, TemplatePiece};
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
-pub use layout::{Collection, Field, Index, IndexMode, Layout, Statement};
-pub use ldap::{LdapCall, LdapChange, LdapHow, LdapScope};
+pub use layout::{Collection, Field, Index, IndexMode, Layout, LayoutStatement};
+pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
@@ -94,15 +94,15 @@ pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use progress::Progress;
 pub use removal::{Removal, is_run_id, shell_word};
-pub use sampler::{Found, Reading, Sampler, Series, SeriesKind, Unavailable};
-pub use server::{Described, Launch, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StopSignal};
+pub use sampler::{Reading, SampleValue, Sampler, Series, SeriesKind, Unavailable};
+pub use server::{Launch, Member, Node, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal};
 pub use session::{
-    ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, Done, Pending, SessionShape, SessionSpec,
-    Sessions, WireClient, WireSession, WireState, Wish,
+    ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,
+    SessionSpec, Sessions, WireClient, WireSession, WireState, Wish,
 };
-pub use slice::{Answered, Measure, Slice, SliceHistogram, Watched};
+pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram};
 pub use store::{
-    CacheSize, Cold, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
+    CacheSize, ColdStart, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
     StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
 };
 pub use value::{Value, ValueBuf, ValueType, Values};

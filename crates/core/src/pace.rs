@@ -65,7 +65,7 @@ impl Stage {
 /// Think time: the wait of a client of a closed loop between an answer and its next operation, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Think {
+pub enum ThinkTime {
     /// Constant.
     Constant(u64),
     /// Uniformly distributed from the first to the second.
@@ -162,7 +162,7 @@ crate::words! {
 crate::words! {
     /// Method by which workers wake up for an operation that is due.
     #[derive(Default)]
-    pub enum Wake {
+    pub enum WakeMode {
         /// The kernel's timer, set earlier by its usual lateness on this machine; the remaining microseconds are
         /// spent polling the clock and the sockets. Wire sessions; blocking ones only wait for the timer.
         #[default]

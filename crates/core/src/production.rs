@@ -6,7 +6,7 @@ use crate::error::StoreError;
 
 /// A statement that a store executed, and its number of calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct StatementCount {
     /// The text, with the store's own placeholders for values.
     pub text: String,
     /// Number of calls.
@@ -15,9 +15,9 @@ pub struct Asked {
 
 /// Statements that a store executed.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct AskedStatements {
+pub struct StatementCounts {
     /// The statements, in no order; a text may occur several times.
-    pub statements: Vec<Asked>,
+    pub statements: Vec<StatementCount>,
     /// The counting facility, as in "counted by …".
     pub counted_by: String,
     /// Length of the counting period; `None` if the store does not report it.
@@ -30,7 +30,7 @@ pub const MARK: &str = "plimsoll";
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// Name of the column, without quotes.
     pub name: String,
     /// The values are texts.
@@ -46,13 +46,13 @@ pub trait Production {
     ///
     /// # Errors
     /// `Usage`, with the setting to switch on, if nothing counts statements.
-    fn asked(&mut self) -> Result<AskedStatements, StoreError>;
+    fn asked(&mut self) -> Result<StatementCounts, StoreError>;
 
     /// The columns of a table, named as in a statement; empty if the table does not exist.
     ///
     /// # Errors
     /// Errors of the server.
-    fn columns(&mut self, table: &str) -> Result<Vec<Column>, StoreError>;
+    fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, StoreError>;
 
     /// Up to `count` rows from all parts of a table, with the values of these columns as texts, none of them null.
     ///
@@ -84,4 +84,4 @@ pub fn log_line(log: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 /// Receiver of the statements in a log: text, and the values of its placeholders, if any.
-pub type Logged<'a> = dyn FnMut(&str, &[Option<String>]) + 'a;
+pub type LogReceiver<'a> = dyn FnMut(&str, &[Option<String>]) + 'a;

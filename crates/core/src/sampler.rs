@@ -52,12 +52,12 @@ pub struct Reading {
     /// Unit of the value: of a total `s`, `B` or nothing.
     pub unit: String,
     /// The value.
-    pub found: Found,
+    pub found: SampleValue,
 }
 
 /// A value that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum SampleValue {
     /// See [`SeriesKind::Level`].
     Level(f64),
     /// Sum since some start, and an identifier of that start: values with different starts are not subtracted.
@@ -71,39 +71,39 @@ pub enum Found {
 impl Reading {
     /// Creates a reading of a level.
     pub fn level(subject: &str, name: &str, unit: &str, value: f64) -> Self {
-        Self::new(subject, name, unit, Found::Level(value))
+        Self::new(subject, name, unit, SampleValue::Level(value))
     }
 
     /// Creates a reading of a counter.
     pub fn total(subject: &str, name: &str, unit: &str, value: f64) -> Self {
-        Self::new(subject, name, unit, Found::Total(value, 0))
+        Self::new(subject, name, unit, SampleValue::Total(value, 0))
     }
 
     /// Creates a reading of the number of ended cycles.
     pub fn cycle(subject: &str, name: &str, unit: &str, value: f64) -> Self {
-        Self::new(subject, name, unit, Found::Cycle(value))
+        Self::new(subject, name, unit, SampleValue::Cycle(value))
     }
 
     /// Creates a reading of a value.
-    pub fn new(subject: &str, name: &str, unit: &str, found: Found) -> Self {
+    pub fn new(subject: &str, name: &str, unit: &str, found: SampleValue) -> Self {
         Self { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned(), found }
     }
 
     /// Meaning of the values of its series.
     pub fn kind(&self) -> SeriesKind {
         match self.found {
-            Found::Level(_) => SeriesKind::Level,
-            Found::Total(..) => SeriesKind::Total,
-            Found::Cycle(_) => SeriesKind::Cycle,
-            Found::Distribution(_) => SeriesKind::Distribution,
+            SampleValue::Level(_) => SeriesKind::Level,
+            SampleValue::Total(..) => SeriesKind::Total,
+            SampleValue::Cycle(_) => SeriesKind::Cycle,
+            SampleValue::Distribution(_) => SeriesKind::Distribution,
         }
     }
 
     /// The value; for a distribution, the number of its samples.
     pub fn number(&self) -> f64 {
         match &self.found {
-            Found::Level(value) | Found::Total(value, _) | Found::Cycle(value) => *value,
-            Found::Distribution(times) => times.len() as f64,
+            SampleValue::Level(value) | SampleValue::Total(value, _) | SampleValue::Cycle(value) => *value,
+            SampleValue::Distribution(times) => times.len() as f64,
         }
     }
 
@@ -128,12 +128,14 @@ impl Reading {
     /// reading, or it counted from another start.
     pub fn since(&self, before: Option<(&Reading, f64)>) -> Option<f64> {
         let growth = |before: &Reading| match (&self.found, &before.found) {
-            (Found::Total(now, beginning), Found::Total(before, same)) if beginning == same => Some(now - before),
-            (Found::Cycle(now), Found::Cycle(before)) => Some(now - before),
+            (SampleValue::Total(now, beginning), SampleValue::Total(before, same)) if beginning == same => {
+                Some(now - before)
+            }
+            (SampleValue::Cycle(now), SampleValue::Cycle(before)) => Some(now - before),
             _ => None,
         };
         let (before, elapsed_s) = match &self.found {
-            Found::Level(value) => return Some(*value).filter(|value| value.is_finite()),
+            SampleValue::Level(value) => return Some(*value).filter(|value| value.is_finite()),
             _ => before?,
         };
         let growth = growth(before).filter(|growth| *growth >= 0.0)?;
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(total(700.0).since(None), None, "nothing was read before");
         assert_eq!(total(5.0).since(Some((&total(700.0), 2.0))), None, "it is counted anew");
         assert_eq!(total(9.0).since(Some((&total(5.0), 0.0))), None, "no time has passed");
-        let another = Reading { found: Found::Total(9.0, 1), ..total(9.0) };
+        let another = Reading { found: SampleValue::Total(9.0, 1), ..total(9.0) };
         assert_eq!(another.since(Some((&total(5.0), 1.0))), None, "another beginning");
         assert_eq!(Reading::level("", "load", "", f64::NAN).since(None), None);
     }

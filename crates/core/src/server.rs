@@ -293,7 +293,7 @@ pub trait Recipe: Send + Sync {
 /// A server that a user describes in a plan; the store of its URL speaks its protocol. In commands, in the texts of
 /// files and in the URL, `{data}`, `{sockets}` and `{port}` stand for its directories and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
+pub struct ServerDescription {
     /// Shell command that starts it and stays in the foreground.
     pub command: String,
     /// Shell command that creates the data directory before the first start; empty for none.

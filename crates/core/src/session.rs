@@ -17,13 +17,13 @@ pub trait BlockingSession: Send {
 }
 
 /// Work of an [`AsyncSession`], polled on the worker's thread.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+pub type SessionFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A connection over a third-party asynchronous client. Its futures run on a tokio runtime of the worker's thread,
 /// which has sockets and no timers (`tokio::time`): the executor keeps time, and drops a future that takes too long.
 pub trait AsyncSession: Send {
     /// Connects, or reconnects without any earlier state; prepares the operation types of the phase.
-    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>>;
+    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> SessionFuture<'a, Result<(), StoreError>>;
 
     /// Limits the bytes that are kept of one answer; [`ANSWER_BYTES_MAX`] by default. A longer answer is
     /// [`Outcome::Unknown`] at most.
@@ -31,7 +31,7 @@ pub trait AsyncSession: Send {
 
     /// Starts one operation. Must copy from `op` before it returns. `answer` is empty on entry. Must not retry
     /// silently. If the future is dropped, the operation is unknown, and [`AsyncSession::open`] is called next.
-    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome>;
+    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> SessionFuture<'a, Outcome>;
 
     /// The server's address for messages, without credentials.
     fn place(&self) -> &str;
@@ -70,7 +70,7 @@ pub enum WireState {
 }
 
 /// Receives the operations that arriving bytes completed.
-pub trait Done {
+pub trait CompletionSink {
     /// Reports that the operation of `ticket` ended with `outcome`; `answer` is read before the call returns.
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
 }
@@ -105,7 +105,7 @@ pub trait WireSession: Send {
     /// Consumes received bytes, reports completed operations, and may append more to send (authentication,
     /// transactions of several round trips). Returns the number of bytes used; the executor keeps the rest and offers
     /// it again with the next bytes.
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize;
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize;
 
     /// Appends the bytes of an orderly disconnect.
     fn close(&mut self, out: &mut Vec<u8>);
@@ -147,11 +147,11 @@ pub trait Branches {
     ///
     /// # Errors
     /// The reason why this connection is unusable. [`Branches::lost`] is called for it next.
-    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError>;
+    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError>;
 
     /// Reports that the connection was lost, or could not be made; operations in flight on it are unknown. The
     /// executor tries again after a while, unless the session has withdrawn its wish.
-    fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn Done);
+    fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn CompletionSink);
 
     /// Bytes to send on the connection; the executor removes those that it has sent.
     fn out(&mut self, branch: usize) -> &mut Vec<u8>;

@@ -33,7 +33,7 @@ pub struct SliceHistogram<H = Histogram<u64>> {
 /// Pauses of the machine and disturbed operations of a slice, as seen by a witness. A pause belongs to the slice in
 /// which it ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched<H = Histogram<u64>> {
+pub struct Disturbance<H = Histogram<u64>> {
     /// Time in pauses and their aftermath, on any processor.
     pub disturbed_ns: u64,
     /// The pauses, ordered by their ends; if there were more than [`crate::pause::PAUSES_MAX`], the longest.
@@ -46,7 +46,7 @@ pub struct Watched<H = Histogram<u64>> {
     pub disturbed: Vec<SliceHistogram<H>>,
 }
 
-impl<H> Default for Watched<H> {
+impl<H> Default for Disturbance<H> {
     fn default() -> Self {
         Self { disturbed_ns: 0, pauses: Vec::new(), lateness: None, disturbed: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl<H> Default for Watched<H> {
 
 /// Answers of one of several servers in a slice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered<H = Histogram<u64>> {
+pub struct ServerAnswers<H = Histogram<u64>> {
     /// Address on which the server listens.
     pub by: Address,
     /// Times of operations with the outcome ok or not found, in nanoseconds (2 digits): response times in an open
@@ -107,9 +107,9 @@ pub struct Slice<H = Histogram<u64>> {
     pub involuntary_switches: u64,
     /// Observations of a witness of the machine's pauses; `None` without a witness: it is unknown then which
     /// operations were disturbed.
-    pub watched: Option<Watched<H>>,
+    pub watched: Option<Disturbance<H>>,
     /// Answers of each server, if operations go to several.
-    pub servers: Vec<Answered<H>>,
+    pub servers: Vec<ServerAnswers<H>>,
 }
 
 // Not derived: a derived implementation would require a default of `H`.

@@ -10,9 +10,9 @@ use crate::catalogue::{ParamSpec, Params};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
 use crate::op::{KindId, OpKind};
-use crate::production::{Logged, Production};
+use crate::production::{LogReceiver, Production};
 use crate::sampler::Reading;
-use crate::server::{Described, Recipe, Servers};
+use crate::server::{Recipe, ServerDescription, Servers};
 use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
 use crate::waits::Waits;
@@ -189,7 +189,7 @@ pub enum Target {
     /// A private server that a plan describes; otherwise as `Private`.
     Described {
         /// The description.
-        server: Described,
+        server: ServerDescription,
         /// As in `Private`.
         data_dir: PathBuf,
         /// As in `Private`.
@@ -334,7 +334,7 @@ pub struct Cycle {
 
 /// Result of making a store cold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cold {
+pub enum ColdStart {
     /// Reopened or restarted, with its files dropped from the page cache.
     Done {
         /// Bytes of its files.
@@ -388,7 +388,7 @@ pub trait StoreKind: Send + Sync {
     ///
     /// # Errors
     /// The log cannot be read.
-    fn read_log(&self, _log: &mut dyn BufRead, _tell: &mut Logged<'_>) -> std::io::Result<()> {
+    fn read_log(&self, _log: &mut dyn BufRead, _tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
         Ok(())
     }
 

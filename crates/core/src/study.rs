@@ -158,12 +158,12 @@ pub struct Figure {
     /// Formula over results: `load.seconds[index=keyindex] / load.seconds[index=none]`.
     pub formula: String,
     /// Values published for it.
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedValue>,
 }
 
 /// A published value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct PublishedValue {
     /// The value in the figure's unit.
     pub value: f64,
     /// The system that it was measured on.

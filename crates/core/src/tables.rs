@@ -75,7 +75,7 @@ impl Shape {
 
 /// An operation type in SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compiled<T = String> {
+pub struct SqlOperation<T = String> {
     /// Statements, with `$1`, `$2` …
     pub texts: Vec<T>,
     /// Use of the statements.
@@ -84,11 +84,11 @@ pub struct Compiled<T = String> {
     pub empty_is_not_found: bool,
 }
 
-impl<T> Compiled<T> {
+impl<T> SqlOperation<T> {
     /// Converts the statements with `each`.
-    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Compiled<U> {
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> SqlOperation<U> {
         let texts = self.texts.into_iter().map(each).collect();
-        Compiled { texts, shape: self.shape, empty_is_not_found: self.empty_is_not_found }
+        SqlOperation { texts, shape: self.shape, empty_is_not_found: self.empty_is_not_found }
     }
 }
 
@@ -138,9 +138,10 @@ pub fn create<T: Tables>(tables: &T, layout: &Layout) -> Result<Vec<String>, Sto
 ///
 /// # Errors
 /// `Usage` if it refers to something that does not exist, or to an interface that is not spoken.
-pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<Compiled, StoreError> {
-    let one = |text: String, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
-    let none = |shape| Ok(Compiled { texts: Vec::new(), shape, empty_is_not_found: false });
+pub fn compile<T: Tables>(kind: &OpKind, layout: &Layout) -> Result<SqlOperation, StoreError> {
+    let one =
+        |text: String, empty_is_not_found| SqlOperation { texts: vec![text], shape: Shape::One, empty_is_not_found };
+    let none = |shape| Ok(SqlOperation { texts: Vec::new(), shape, empty_is_not_found: false });
     match &kind.call {
         Call::Nothing | Call::Steps => none(Shape::Nothing),
         Call::Sql(text) => Ok(one(text.clone(), false)),
@@ -181,8 +182,8 @@ pub fn explain<'a, T: Tables>(
     Ok(Some((explain.kept(), used)))
 }
 
-fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<Compiled, StoreError> {
-    let one = |text, empty_is_not_found| Compiled { texts: vec![text], shape: Shape::One, empty_is_not_found };
+fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<SqlOperation, StoreError> {
+    let one = |text, empty_is_not_found| SqlOperation { texts: vec![text], shape: Shape::One, empty_is_not_found };
     let table = T::quoted(&collection.name);
     let key = column::<T>(collection, collection.key)?;
     let columns: Vec<String> = collection.fields.iter().map(|field| T::quoted(&field.name)).collect();
@@ -193,7 +194,7 @@ fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<Com
             let width = collection.fields.len();
             let values: Vec<String> = (1..=width).map(|number| format!("${number}")).collect();
             let text = format!("INSERT INTO {table} ({columns}) VALUES ({})", values.join(", "));
-            Compiled { shape: Shape::Repeated(width), ..one(text, false) }
+            SqlOperation { shape: Shape::Repeated(width), ..one(text, false) }
         }
         RecordsCall::Get => one(format!("{select} WHERE {key} = $1"), true),
         RecordsCall::Update { fields } => {
@@ -219,7 +220,7 @@ fn records<T: Tables>(collection: &Collection, call: &RecordsCall) -> Result<Com
                 Access::Indexed => format!("{select} WHERE {}", condition(&field)),
                 Access::Scan => T::scan(&select, &field, condition),
             });
-            Compiled { texts: texts.collect(), shape: Shape::Bounds, empty_is_not_found: false }
+            SqlOperation { texts: texts.collect(), shape: Shape::Bounds, empty_is_not_found: false }
         }
         RecordsCall::All => one(select, false),
     })

@@ -13,11 +13,11 @@ const FLUSHES: usize = 15;
 
 /// The files of one or more devices.
 #[derive(Debug, Clone, Default)]
-pub struct Counters {
+pub struct FlushCounters {
     files: Vec<PathBuf>,
 }
 
-impl Counters {
+impl FlushCounters {
     /// Of the device `name`, or of its paths where there are several; `None` where the kernel does not count its flushes.
     pub fn of(name: &str) -> Option<Self> {
         let block = Path::new("/sys/block");
@@ -36,7 +36,7 @@ impl Counters {
     }
 
     /// Those of several devices together.
-    pub fn together(all: impl IntoIterator<Item = Counters>) -> Self {
+    pub fn together(all: impl IntoIterator<Item = FlushCounters>) -> Self {
         Self { files: all.into_iter().flat_map(|one| one.files).collect() }
     }
 

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use plimsoll_core::StoreError;
 use serde::Serialize;
 
-use crate::counters::Counters;
+use crate::counters::FlushCounters;
 use crate::error::at;
-use crate::times::{Clocked, Times};
-use crate::writer::{Block, lay_out, open};
+use crate::times::{Clocked, FlushTimes};
+use crate::writer::{WriteBlock, lay_out, open};
 
 /// Threads that are tried.
 pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -26,7 +26,7 @@ const REGION: u64 = 1 << 20;
 
 /// What so many threads came to.
 #[derive(Debug, Clone, Serialize)]
-pub struct Group {
+pub struct WriterGroup {
     /// How many.
     pub threads: usize,
     /// They write to one file, each to a part of its own.
@@ -36,7 +36,7 @@ pub struct Group {
     /// For each flush that the device counted; `None` where none was counted. What others flush meanwhile counts, too.
     pub per_device_flush: Option<f64>,
     /// Of write + fdatasync.
-    pub times: Times,
+    pub times: FlushTimes,
 }
 
 /// Has `threads` threads write and flush in `directory` for so long, or until `stop`; `None` where nothing was seen until then.
@@ -44,9 +44,9 @@ pub fn measure(
     directory: &Path,
     (threads, shared): (usize, bool),
     takes: Duration,
-    counters: &Counters,
+    counters: &FlushCounters,
     stop: &AtomicBool,
-) -> Result<Option<Group>, StoreError> {
+) -> Result<Option<WriterGroup>, StoreError> {
     let result = attempt(directory, threads, shared, takes, counters, stop);
     for number in 0..threads {
         let _ = std::fs::remove_file(directory.join(format!("group-{number}")));
@@ -55,7 +55,7 @@ pub fn measure(
     let mut all = Clocked::new()?;
     clocked.iter().for_each(|one| all.add(one));
     let flushes = all.n() as f64;
-    Ok(all.times().map(|times| Group {
+    Ok(all.times().map(|times| WriterGroup {
         threads,
         shared,
         flushes_per_s: flushes / seconds,
@@ -69,7 +69,7 @@ fn attempt(
     threads: usize,
     shared: bool,
     takes: Duration,
-    counters: &Counters,
+    counters: &FlushCounters,
     stop: &AtomicBool,
 ) -> io::Result<(Vec<Clocked>, f64, Option<u64>)> {
     let path = |number| directory.join(format!("group-{}", if shared { 0 } else { number }));
@@ -82,7 +82,7 @@ fn attempt(
         let mut running = Vec::new();
         for (number, file) in files.into_iter().enumerate() {
             let one = std::thread::Builder::new().name(format!("flush-{number}")).spawn_scoped(scope, move || {
-                let (mut block, mut clocked) = (Block::new(WRITE), Clocked::new().map_err(io::Error::other)?);
+                let (mut block, mut clocked) = (WriteBlock::new(WRITE), Clocked::new().map_err(io::Error::other)?);
                 let (base, mut offset) = (if shared { REGION * number as u64 } else { 0 }, 0);
                 std::thread::sleep(start.saturating_duration_since(Instant::now()));
                 let deadline = start + takes;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use plimsoll_core::StoreError;
 use serde::Serialize;
 
-use crate::counters::Counters;
+use crate::counters::FlushCounters;
 use crate::latency::{Measured, Outcome, Site, measure};
-use crate::place::{Disk, DiskKind, Place};
-use crate::times::Times;
+use crate::place::{Disk, DiskKind, StorageLocation};
+use crate::times::FlushTimes;
 use crate::ways::{Flushing, Point, Writing};
 
 /// How long flushes are asked for, and how long it is seen before how many others ask for.
@@ -27,7 +27,7 @@ const SHARE: f64 = 0.9;
 
 plimsoll_core::words! {
     /// What can be said of flushes.
-    pub enum Verdict {
+    pub enum FlushVerdict {
         /// They reach a device that is hardware as far as can be told, which takes as long for them as it has to.
         Reach = "flushes reach the device",
         /// They cannot be real.
@@ -41,7 +41,7 @@ plimsoll_core::words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
     /// What can be said.
-    pub verdict: Verdict,
+    pub verdict: FlushVerdict,
     /// Why, as it follows the verdict in a sentence.
     pub because: String,
     /// What was seen, one fact each.
@@ -52,7 +52,7 @@ pub struct Judgement {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Probe {
     /// How long 4 KiB, overwritten, and fdatasync took: `n` is how many were asked for.
-    pub times: Times,
+    pub times: FlushTimes,
     /// What each disk counted meanwhile, one below a loop device included. A disk whose flushes the kernel does not count is
     /// missing.
     pub counted: Vec<Counted>,
@@ -70,7 +70,7 @@ pub struct Counted {
 }
 
 /// Asks for flushes in `site`, and sees what the disks of `place` count; `None` where it was stopped before there was any.
-pub fn probe(site: &Site, place: &Place, stop: &AtomicBool) -> Result<Option<Probe>, StoreError> {
+pub fn probe(site: &Site, place: &StorageLocation, stop: &AtomicBool) -> Result<Option<Probe>, StoreError> {
     let mut watched = Vec::new();
     watch(place, &mut watched);
     let read = || -> Vec<u64> { watched.iter().map(|(_, counters)| counters.flushes().unwrap_or(0)).collect() };
@@ -93,52 +93,53 @@ pub fn probe(site: &Site, place: &Place, stop: &AtomicBool) -> Result<Option<Pro
     Ok(Some(Probe { times, counted }))
 }
 
-fn watch(place: &Place, watched: &mut Vec<(String, Counters)>) {
+fn watch(place: &StorageLocation, watched: &mut Vec<(String, FlushCounters)>) {
     for disk in &place.disks {
-        watched.extend(Counters::of(&disk.name).map(|counters| (disk.name.clone(), counters)));
+        watched.extend(FlushCounters::of(&disk.name).map(|counters| (disk.name.clone(), counters)));
     }
     let below = place.disks.iter().filter_map(|disk| disk.below.as_deref()).chain(place.upper.as_deref());
     below.for_each(|place| watch(place, watched));
 }
 
 /// What follows from `place`, a `hypervisor`, and what was seen of flushes.
-pub fn judge(place: &Place, hypervisor: Option<&str>, probe: Option<&Probe>) -> Judgement {
+pub fn judge(place: &StorageLocation, hypervisor: Option<&str>, probe: Option<&Probe>) -> Judgement {
     let mut seen = Seen { hypervisor, probe, found: Vec::new(), reasons: Vec::new() };
     if let Some(Probe { times, .. }) = probe {
         seen.reasons.push(format!("{} times 4 KiB and fdatasync: {} each", times.n, time(times.mean_ns)));
     }
     seen.place(place);
     seen.reasons.extend(hypervisor.map(|name| format!("this machine is a virtual one: {name}")));
-    let rank = |verdict: &Verdict| match verdict {
-        Verdict::CannotBeReal => 2,
-        Verdict::CannotBeTold => 1,
-        Verdict::Reach => 0,
+    let rank = |verdict: &FlushVerdict| match verdict {
+        FlushVerdict::CannotBeReal => 2,
+        FlushVerdict::CannotBeTold => 1,
+        FlushVerdict::Reach => 0,
     };
     // Of equal ones the first: it is the nearest to the path.
     let worst = seen.found.iter().rev().max_by_key(|(verdict, _)| rank(verdict)).cloned();
-    let (verdict, because) = worst.unwrap_or((Verdict::CannotBeTold, "the devices behind it are not known".to_owned()));
+    let (verdict, because) =
+        worst.unwrap_or((FlushVerdict::CannotBeTold, "the devices behind it are not known".to_owned()));
     Judgement { verdict, because, reasons: seen.reasons }
 }
 
 struct Seen<'a> {
     hypervisor: Option<&'a str>,
     probe: Option<&'a Probe>,
-    found: Vec<(Verdict, String)>,
+    found: Vec<(FlushVerdict, String)>,
     reasons: Vec<String>,
 }
 
 impl<'a> Seen<'a> {
-    fn find(&mut self, verdict: Verdict, because: impl Into<String>) {
+    fn find(&mut self, verdict: FlushVerdict, because: impl Into<String>) {
         self.found.push((verdict, because.into()));
     }
 
-    fn place(&mut self, place: &Place) {
+    fn place(&mut self, place: &StorageLocation) {
         let name = place.name();
         self.reasons.push(format!("{} is {name}", place.mount_point.display()));
         if place.is_memory() {
             let file_system = place.file_system.as_deref().unwrap_or_default();
             return self.find(
-                Verdict::CannotBeReal,
+                FlushVerdict::CannotBeReal,
                 format!("{file_system} keeps files in memory: fsync has nothing to do there"),
             );
         }
@@ -146,15 +147,18 @@ impl<'a> Seen<'a> {
         if place.file_system.as_deref() == Some("overlay") {
             if has("volatile") {
                 return self
-                    .find(Verdict::CannotBeReal, "the overlay is mounted with `volatile`: it leaves flushes out");
+                    .find(FlushVerdict::CannotBeReal, "the overlay is mounted with `volatile`: it leaves flushes out");
             }
             return match &place.upper {
                 Some(upper) => self.place(upper),
-                None => self.find(Verdict::CannotBeTold, "the directory behind the overlay cannot be seen from here"),
+                None => {
+                    self.find(FlushVerdict::CannotBeTold, "the directory behind the overlay cannot be seen from here")
+                }
             };
         }
         if place.disks.is_empty() {
-            return self.find(Verdict::CannotBeTold, format!("no device of this machine is known to be behind {name}"));
+            return self
+                .find(FlushVerdict::CannotBeTold, format!("no device of this machine is known to be behind {name}"));
         }
         let without = ["nobarrier", "barrier=0", "fsync_mode=nobarrier"].into_iter().find(|option| has(option));
         for disk in &place.disks {
@@ -166,7 +170,7 @@ impl<'a> Seen<'a> {
         let name = &disk.name;
         self.reasons.push(described(disk));
         if disk.kind == DiskKind::Memory {
-            return self.find(Verdict::CannotBeReal, format!("{name} is a disk in memory"));
+            return self.find(FlushVerdict::CannotBeReal, format!("{name} is a disk in memory"));
         }
         if disk.write_back == Some(true)
             && let Some(option) = without
@@ -174,7 +178,7 @@ impl<'a> Seen<'a> {
             let because = format!(
                 "the file system is mounted with `{option}`: it sends no flush, and {name} has a volatile cache"
             );
-            return self.find(Verdict::CannotBeReal, because);
+            return self.find(FlushVerdict::CannotBeReal, because);
         }
         match (disk.write_back, self.counted(name)) {
             (Some(true), Some((asked, counted))) => {
@@ -187,16 +191,16 @@ impl<'a> Seen<'a> {
                 let because = format!(
                     "{name} reports no volatile cache, so the kernel sends it no flush; writes are safe if that is true"
                 );
-                self.find(Verdict::CannotBeTold, because);
+                self.find(FlushVerdict::CannotBeTold, because);
             }
-            _ if self.probe.is_none() => self.find(Verdict::CannotBeTold, "no flush was asked for"),
-            _ => self.find(Verdict::CannotBeTold, format!("the kernel does not count the flushes of {name}")),
+            _ if self.probe.is_none() => self.find(FlushVerdict::CannotBeTold, "no flush was asked for"),
+            _ => self.find(FlushVerdict::CannotBeTold, format!("the kernel does not count the flushes of {name}")),
         }
         match (&disk.below, &disk.kind) {
             (Some(below), _) => self.place(below),
             (None, DiskKind::Loop(file)) => {
                 let because = format!("what {} is on, the file of {name}, cannot be seen from here", file.display());
-                self.find(Verdict::CannotBeTold, because);
+                self.find(FlushVerdict::CannotBeTold, because);
             }
             _ => {}
         }
@@ -215,12 +219,12 @@ impl<'a> Seen<'a> {
         // Nobody's at all: that there are none of ours is certain.
         if counted.flushes == 0 {
             let because = format!("none of {asked} flushes reached {name}, which has a volatile cache");
-            return self.find(Verdict::CannotBeReal, because);
+            return self.find(FlushVerdict::CannotBeReal, because);
         }
         let flushes = counted.flushes.saturating_sub(counted.others);
         if (flushes as f64) < asked as f64 * SHARE {
             let because = format!("of {asked} flushes only {flushes} can be among those that {name} counted");
-            return self.find(Verdict::CannotBeTold, because);
+            return self.find(FlushVerdict::CannotBeTold, because);
         }
         let too_fast = |needs: &str| {
             let took = time(mean_ns);
@@ -230,28 +234,28 @@ impl<'a> Seen<'a> {
         };
         let (verdict, because) = match (&disk.kind, disk.rotational, self.hypervisor) {
             (DiskKind::Loop(_), ..) => {
-                (Verdict::Reach, format!("{flushes} were counted by {name} while {asked} were asked for"))
+                (FlushVerdict::Reach, format!("{flushes} were counted by {name} while {asked} were asked for"))
             }
             (DiskKind::Virtual(_), ..) => (
-                Verdict::CannotBeTold,
+                FlushVerdict::CannotBeTold,
                 format!("flushes reach the virtual disk {name}; only its host knows what becomes of them"),
             ),
             (DiskKind::Network(how), ..) => (
-                Verdict::CannotBeTold,
+                FlushVerdict::CannotBeTold,
                 format!("flushes reach {name} ({how}); only the other machine knows what becomes of them"),
             ),
             (_, Some(true), None) if mean_ns < ROTATION_NS => {
-                (Verdict::CannotBeTold, too_fast("a disk that rotates needs 2 ms or longer"))
+                (FlushVerdict::CannotBeTold, too_fast("a disk that rotates needs 2 ms or longer"))
             }
             (_, Some(false), None) if mean_ns < FLASH_NS => {
-                (Verdict::CannotBeTold, too_fast("flash needs 0.1 ms or longer"))
+                (FlushVerdict::CannotBeTold, too_fast("flash needs 0.1 ms or longer"))
             }
             (_, _, Some(_)) => (
-                Verdict::CannotBeTold,
+                FlushVerdict::CannotBeTold,
                 format!("flushes reach {name}; only the host of this virtual machine knows whether it is hardware"),
             ),
             _ => (
-                Verdict::Reach,
+                FlushVerdict::Reach,
                 format!("{flushes} were counted by {name} while {asked} were asked for, {} each", time(mean_ns)),
             ),
         };
@@ -302,8 +306,8 @@ mod tests {
         }
     }
 
-    fn place(file_system: &str, options: &[&str], disks: Vec<Disk>) -> Place {
-        Place {
+    fn place(file_system: &str, options: &[&str], disks: Vec<Disk>) -> StorageLocation {
+        StorageLocation {
             file_system: Some(file_system.to_owned()),
             source: "/dev/sda".to_owned(),
             mount_point: "/data".into(),
@@ -314,7 +318,7 @@ mod tests {
     }
 
     fn probe(n: u64, mean_ns: f64, counted: u64) -> Probe {
-        let times = Times { n, mean_ns, p50_ns: None, p99_ns: None, max_ns: mean_ns as u64 };
+        let times = FlushTimes { n, mean_ns, p50_ns: None, p99_ns: None, max_ns: mean_ns as u64 };
         Probe { times, counted: vec![count("sda", counted, 0)] }
     }
 
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn expect(place: &Place, hypervisor: Option<&str>, probe: &Probe, verdict: Verdict, words: &str) {
+    fn expect(place: &StorageLocation, hypervisor: Option<&str>, probe: &Probe, verdict: FlushVerdict, words: &str) {
         let judged = judge(place, hypervisor, Some(probe));
         assert_eq!(judged.verdict, verdict, "{judged:?}");
         assert!(judged.because.contains(words), "{judged:?}");
@@ -336,58 +340,58 @@ mod tests {
         let virtio = || Disk { kind: DiskKind::Virtual("virtio_blk".to_owned()), ..disk() };
         let through = || Disk { write_back: Some(false), ..disk() };
         let slow = probe(100, 8e6, 100);
-        expect(&on(disk()), None, &slow, Verdict::Reach, "100 were counted by sda while 100");
-        expect(&on(disk()), None, &probe(100, 8e6, 0), Verdict::CannotBeReal, "none of 100 flushes reached sda");
+        expect(&on(disk()), None, &slow, FlushVerdict::Reach, "100 were counted by sda while 100");
+        expect(&on(disk()), None, &probe(100, 8e6, 0), FlushVerdict::CannotBeReal, "none of 100 flushes reached sda");
         expect(
             &on(disk()),
             None,
             &probe(100, 8e6, 60),
-            Verdict::CannotBeTold,
+            FlushVerdict::CannotBeTold,
             "of 100 flushes only 60 can be among those",
         );
-        expect(&on(disk()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "a disk that rotates needs 2 ms");
-        expect(&on(ssd()), None, &probe(100, 5e4, 100), Verdict::CannotBeTold, "flash needs 0.1 ms");
-        expect(&on(ssd()), None, &probe(100, 5e5, 100), Verdict::Reach, "0");
+        expect(&on(disk()), None, &probe(100, 5e4, 100), FlushVerdict::CannotBeTold, "a disk that rotates needs 2 ms");
+        expect(&on(ssd()), None, &probe(100, 5e4, 100), FlushVerdict::CannotBeTold, "flash needs 0.1 ms");
+        expect(&on(ssd()), None, &probe(100, 5e5, 100), FlushVerdict::Reach, "0");
         expect(
             &on(ssd()),
             Some("KVM"),
             &probe(100, 5e5, 100),
-            Verdict::CannotBeTold,
+            FlushVerdict::CannotBeTold,
             "only the host of this virtual machine knows",
         );
-        expect(&on(virtio()), None, &slow, Verdict::CannotBeTold, "the virtual disk sda");
-        expect(&on(through()), None, &probe(100, 8e6, 0), Verdict::CannotBeTold, "no volatile cache");
+        expect(&on(virtio()), None, &slow, FlushVerdict::CannotBeTold, "the virtual disk sda");
+        expect(&on(through()), None, &probe(100, 8e6, 0), FlushVerdict::CannotBeTold, "no volatile cache");
         // What others asked for is neither taken for ours, nor is it a proof that there are none.
         let busy = |flushes| Probe { counted: vec![count("sda", flushes, 500)], ..probe(100, 8e6, 0) };
-        expect(&on(disk()), None, &busy(600), Verdict::Reach, "100 were counted");
-        expect(&on(disk()), None, &busy(200), Verdict::CannotBeTold, "only 0 can be among those");
-        expect(&on(disk()), None, &busy(0), Verdict::CannotBeReal, "none of 100");
+        expect(&on(disk()), None, &busy(600), FlushVerdict::Reach, "100 were counted");
+        expect(&on(disk()), None, &busy(200), FlushVerdict::CannotBeTold, "only 0 can be among those");
+        expect(&on(disk()), None, &busy(0), FlushVerdict::CannotBeReal, "none of 100");
         let uncounted = Probe { counted: vec![], ..probe(100, 8e6, 0) };
-        expect(&on(disk()), None, &uncounted, Verdict::CannotBeTold, "does not count the flushes of sda");
+        expect(&on(disk()), None, &uncounted, FlushVerdict::CannotBeTold, "does not count the flushes of sda");
         let unasked = judge(&on(disk()), None, None);
-        assert_eq!((unasked.verdict, unasked.because.as_str()), (Verdict::CannotBeTold, "no flush was asked for"));
+        assert_eq!((unasked.verdict, unasked.because.as_str()), (FlushVerdict::CannotBeTold, "no flush was asked for"));
     }
 
     #[test]
     fn file_systems_and_mount_options_decide_before_anything_is_counted() {
         let slow = probe(100, 8e6, 100);
         let real = || vec![disk()];
-        expect(&place("tmpfs", &[], vec![]), None, &slow, Verdict::CannotBeReal, "tmpfs keeps files in memory");
+        expect(&place("tmpfs", &[], vec![]), None, &slow, FlushVerdict::CannotBeReal, "tmpfs keeps files in memory");
         for option in ["nobarrier", "barrier=0"] {
-            expect(&place("ext4", &["rw", option], real()), None, &slow, Verdict::CannotBeReal, option);
+            expect(&place("ext4", &["rw", option], real()), None, &slow, FlushVerdict::CannotBeReal, option);
         }
         let through = vec![Disk { write_back: Some(false), ..disk() }];
-        expect(&place("ext4", &["nobarrier"], through), None, &slow, Verdict::CannotBeTold, "no volatile cache");
-        expect(&place("overlay", &["volatile"], vec![]), None, &slow, Verdict::CannotBeReal, "volatile");
-        expect(&place("overlay", &[], vec![]), None, &slow, Verdict::CannotBeTold, "behind the overlay");
-        expect(&place("nfs4", &[], vec![]), None, &slow, Verdict::CannotBeTold, "no device of this machine");
+        expect(&place("ext4", &["nobarrier"], through), None, &slow, FlushVerdict::CannotBeTold, "no volatile cache");
+        expect(&place("overlay", &["volatile"], vec![]), None, &slow, FlushVerdict::CannotBeReal, "volatile");
+        expect(&place("overlay", &[], vec![]), None, &slow, FlushVerdict::CannotBeTold, "behind the overlay");
+        expect(&place("nfs4", &[], vec![]), None, &slow, FlushVerdict::CannotBeTold, "no device of this machine");
         let memory = vec![Disk { kind: DiskKind::Memory, write_back: Some(false), ..disk() }];
-        expect(&place("ext4", &[], memory), None, &slow, Verdict::CannotBeReal, "a disk in memory");
+        expect(&place("ext4", &[], memory), None, &slow, FlushVerdict::CannotBeReal, "a disk in memory");
     }
 
     #[test]
     fn a_loop_device_is_as_good_as_what_its_file_is_on() {
-        let on = |below: Place| {
+        let on = |below: StorageLocation| {
             let kind = DiskKind::Loop("/x/image".into());
             place("ext4", &[], vec![Disk { kind, below: Some(Box::new(below)), ..disk() }])
         };
@@ -397,10 +401,16 @@ mod tests {
             seen.counted.push(count("sdb", lower, 0));
             seen
         };
-        expect(&on(below(Some(true))), None, &both(100), Verdict::Reach, "sda");
-        expect(&on(below(Some(true))), None, &both(0), Verdict::CannotBeReal, "reached sdb");
-        expect(&on(place("tmpfs", &[], vec![])), None, &both(0), Verdict::CannotBeReal, "memory");
+        expect(&on(below(Some(true))), None, &both(100), FlushVerdict::Reach, "sda");
+        expect(&on(below(Some(true))), None, &both(0), FlushVerdict::CannotBeReal, "reached sdb");
+        expect(&on(place("tmpfs", &[], vec![])), None, &both(0), FlushVerdict::CannotBeReal, "memory");
         let hidden = Disk { kind: DiskKind::Loop("/x/image".into()), ..disk() };
-        expect(&place("ext4", &[], vec![hidden]), None, &both(0), Verdict::CannotBeTold, "cannot be seen from here");
+        expect(
+            &place("ext4", &[], vec![hidden]),
+            None,
+            &both(0),
+            FlushVerdict::CannotBeTold,
+            "cannot be seen from here",
+        );
     }
 }

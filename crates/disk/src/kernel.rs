@@ -20,12 +20,12 @@ pub fn sync_file_range(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::
 }
 
 /// An io_uring that one flush at a time goes through.
-pub struct Ring(IoUring);
+pub struct FlushRing(IoUring);
 
-impl Ring {
+impl FlushRing {
     /// A ring; an error where the kernel, or who set it up, does not permit one.
     pub fn new() -> io::Result<Self> {
-        IoUring::new(2).map(Ring)
+        IoUring::new(2).map(FlushRing)
     }
 
     /// fdatasync of `file`.

@@ -9,10 +9,10 @@ use plimsoll_core::StoreError;
 use serde::Serialize;
 
 use crate::error::failed;
-use crate::times::{Clocked, Times};
+use crate::times::{Clocked, FlushTimes};
 use crate::ways::{Flushing, Point, Writing};
 pub use crate::writer::Target;
-use crate::writer::{Block, Writer, lay_out, open};
+use crate::writer::{BlockWriter, WriteBlock, lay_out, open};
 
 /// Most bytes that a point writes, for each second that it may take (and no less than for one).
 const BYTES_PER_S: u64 = 256 << 20;
@@ -52,7 +52,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
     /// Of write + flush.
-    pub times: Times,
+    pub times: FlushTimes,
     /// What the background writer wrote in a second, where there was one.
     pub load_bytes_per_s: Option<f64>,
 }
@@ -94,7 +94,7 @@ fn impossible(site: &Site, point: Point) -> Option<String> {
 fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Result<Option<Measured>, Trouble> {
     let trouble = |error: io::Error| trouble(site, point, &error);
     let mut writer =
-        Writer::new(&site.target, "file", point.size_bytes, point.writing, point.flushing).map_err(trouble)?;
+        BlockWriter::new(&site.target, "file", point.size_bytes, point.writing, point.flushing).map_err(trouble)?;
     let mut clocked = Clocked::new()?;
     let most = (BYTES_PER_S as f64 * takes.as_secs_f64().max(1.0) / point.size_bytes as f64) as u64;
     let mut timed = || -> Result<(), Trouble> {
@@ -153,7 +153,7 @@ fn beside_load(site: &Site, timed: impl FnOnce() -> Result<(), Trouble>) -> Resu
 /// [`BYTES_PER_S`].
 fn load(path: &Path, done: &AtomicBool, written: &AtomicU64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
-    let (file, mut block) = (open(path, 0)?, Block::new(LOAD_WRITE));
+    let (file, mut block) = (open(path, 0)?, WriteBlock::new(LOAD_WRITE));
     let (begun, mut bytes) = (Instant::now(), 0_u64);
     while !done.load(Ordering::Relaxed) {
         file.write_all_at(block.next(), bytes % LOAD_FILE)?;

@@ -11,7 +11,7 @@ use plimsoll_core::StoreError;
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
-use crate::counters::Counters;
+use crate::counters::FlushCounters;
 use crate::error::at;
 
 /// How far it is followed down.
@@ -19,7 +19,7 @@ const DEPTH: u32 = 8;
 
 /// A file system, or a device that was named itself, with the disks below.
 #[derive(Debug, Clone, Serialize)]
-pub struct Place {
+pub struct StorageLocation {
     /// `ext4`; `None` of a device.
     pub file_system: Option<String>,
     /// What is mounted, as mountinfo has it: `/dev/sda1`, `tmpfs`.
@@ -31,7 +31,7 @@ pub struct Place {
     /// The disks that hold the data. None where there are none, or they cannot be seen from here.
     pub disks: Vec<Disk>,
     /// Of an overlay: where its upper directory is.
-    pub upper: Option<Box<Place>>,
+    pub upper: Option<Box<StorageLocation>>,
 }
 
 /// A disk.
@@ -52,7 +52,7 @@ pub struct Disk {
     /// Whether the kernel counts its flushes.
     pub counts_flushes: bool,
     /// Of a loop device: what its file is on.
-    pub below: Option<Box<Place>>,
+    pub below: Option<Box<StorageLocation>>,
 }
 
 /// What sort of thing a disk is.
@@ -71,7 +71,7 @@ pub enum DiskKind {
     Loop(PathBuf),
 }
 
-impl Place {
+impl StorageLocation {
     /// What is behind `path`.
     pub fn of(path: &Path) -> Result<Self, StoreError> {
         let path = at(path.display(), fs::canonicalize(path))?;
@@ -116,8 +116,8 @@ impl Place {
     }
 
     /// The counters of all its disks that count.
-    pub fn counters(&self) -> Counters {
-        Counters::together(self.disks.iter().filter_map(|disk| Counters::of(&disk.name)))
+    pub fn counters(&self) -> FlushCounters {
+        FlushCounters::together(self.disks.iter().filter_map(|disk| FlushCounters::of(&disk.name)))
     }
 }
 
@@ -217,14 +217,17 @@ fn disk(device: &Path, depth: u32) -> Option<Disk> {
         .ok()
         .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let backing = said("loop/backing_file").map(PathBuf::from);
-    let below = backing.as_deref().and_then(|file| Place::mounted(&fs::canonicalize(file).ok()?, depth)).map(Box::new);
+    let below = backing
+        .as_deref()
+        .and_then(|file| StorageLocation::mounted(&fs::canonicalize(file).ok()?, depth))
+        .map(Box::new);
     let kind = kind(&name, &device.to_string_lossy(), driver.as_deref(), model.as_deref(), backing);
     let flag = |file: &str| said(file).map(|text| text == "1");
     Some(Disk {
         rotational: flag("queue/rotational"),
         write_back: said("queue/write_cache").map(|text| text == "write back"),
         fua: flag("queue/fua"),
-        counts_flushes: Counters::of(&name).is_some(),
+        counts_flushes: FlushCounters::of(&name).is_some(),
         name,
         model,
         kind,

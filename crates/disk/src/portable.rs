@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::error::failed;
 use crate::latency::Site;
-use crate::times::{Clocked, Times};
-use crate::writer::{Block, Target, open};
+use crate::times::{Clocked, FlushTimes};
+use crate::writer::{Target, WriteBlock, open};
 
 /// What is got to disk.
 const BYTES: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub struct Step {
     /// What is done from this one on.
     pub adds: &'static str,
     /// What 1 MiB took; `None` where there is no such way here.
-    pub times: Option<Times>,
+    pub times: Option<FlushTimes>,
     /// Why not.
     pub not_here: Option<String>,
     /// What was written in all, filler included.
@@ -106,7 +106,7 @@ fn attempt(directory: &Path, ways: Ways, takes: Duration, stop: &AtomicBool) -> 
     let mut file = open(&path, flags)?;
     let filler = open(&filler_path, flags)?;
     let names = File::open(directory)?;
-    let (mut block, mut filler_block) = (Block::new(size), Block::new(FILLER_WRITE));
+    let (mut block, mut filler_block) = (WriteBlock::new(size), WriteBlock::new(FILLER_WRITE));
     let mut clocked = Clocked::new().map_err(io::Error::other)?;
     let (mut at, mut written) = (0, 0);
     let deadline = Instant::now() + takes;

@@ -45,11 +45,11 @@ impl Clocked {
     }
 
     /// What it comes to; `None` where nothing was seen.
-    pub fn times(&self) -> Option<Times> {
+    pub fn times(&self) -> Option<FlushTimes> {
         let n = self.n();
         let percentile =
             |share: f64| (n as f64 * (1.0 - share) >= ABOVE - 1e-6).then(|| self.histogram.value_at_quantile(share));
-        (n > 0).then(|| Times {
+        (n > 0).then(|| FlushTimes {
             n,
             mean_ns: self.sum_ns as f64 / n as f64,
             p50_ns: percentile(0.5),
@@ -61,7 +61,7 @@ impl Clocked {
 
 /// What times came to. A percentile with fewer than ten samples above it is undecided: `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Times {
+pub struct FlushTimes {
     /// How many there were.
     pub n: u64,
     /// Their mean.

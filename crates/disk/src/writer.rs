@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
-use crate::kernel::{Ring, sync_file_range};
+use crate::kernel::{FlushRing, sync_file_range};
 use crate::ways::{Flushing, Writing};
 
 /// A file gets no longer than this, or 16 writes.
@@ -20,14 +20,14 @@ const FILES: u64 = 256;
 const ALIGNMENT: usize = 4096;
 
 /// Bytes to write, at an address that O_DIRECT takes. They differ from write to write and do not compress.
-pub struct Block {
+pub struct WriteBlock {
     memory: Vec<u8>,
     from: usize,
     size: usize,
     written: u64,
 }
 
-impl Block {
+impl WriteBlock {
     /// `size` bytes.
     pub fn new(size: usize) -> Self {
         let mut memory = vec![0; size + ALIGNMENT];
@@ -67,12 +67,12 @@ pub fn fill(bytes: &mut [u8], seed: u64) {
 /// How a file is flushed, and what that takes.
 pub struct Flusher {
     flushing: Flushing,
-    ring: Option<Ring>,
+    ring: Option<FlushRing>,
 }
 
 impl Flusher {
     pub fn new(flushing: Flushing) -> io::Result<Self> {
-        let ring = if flushing == Flushing::Uring { Some(Ring::new()?) } else { None };
+        let ring = if flushing == Flushing::Uring { Some(FlushRing::new()?) } else { None };
         Ok(Self { flushing, ring })
     }
 
@@ -108,11 +108,11 @@ pub enum Target {
 }
 
 /// A file that is written and flushed again and again.
-pub struct Writer {
+pub struct BlockWriter {
     target: Target,
     writing: Writing,
     flusher: Flusher,
-    block: Block,
+    block: WriteBlock,
     file: File,
     /// To flush names of new files.
     directory: Option<File>,
@@ -123,7 +123,7 @@ pub struct Writer {
     made: u64,
 }
 
-impl Writer {
+impl BlockWriter {
     /// A file `name` in `target`, ready to be written to `size` bytes at a time.
     pub fn new(target: &Target, name: &str, size: usize, writing: Writing, flushing: Flushing) -> io::Result<Self> {
         let flusher = Flusher::new(flushing)?;
@@ -136,7 +136,7 @@ impl Writer {
             lay_out(&path, room)?;
         }
         let file = open(&path, flusher.flags())?;
-        let block = Block::new(size);
+        let block = WriteBlock::new(size);
         let mut writer =
             Self { target: target.clone(), writing, flusher, block, file, directory, path, room, at: 0, made: 0 };
         if writing == Writing::Preallocated {
@@ -201,7 +201,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for BlockWriter {
     fn drop(&mut self) {
         // The directory goes in the end; until then there should be room for the others.
         if let Target::Directory(_) = self.target {
@@ -214,7 +214,7 @@ impl Drop for Writer {
 /// Writes `room` bytes to `path` and flushes them, so that all blocks are there.
 pub fn lay_out(path: &Path, room: u64) -> io::Result<()> {
     let file = open(path, 0)?;
-    let mut block = Block::new(1 << 20);
+    let mut block = WriteBlock::new(1 << 20);
     for at in (0..room).step_by(1 << 20) {
         let bytes = (room - at).min(1 << 20) as usize;
         file.write_all_at(&block.next()[..bytes], at)?;

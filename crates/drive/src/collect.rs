@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::{
-    Answered, KindId, Measure, OpKind, Outcome, Pause, Slice, SliceHistogram, Watched, covered_ns, paused_ns,
+    Disturbance, KindId, Measure, OpKind, Outcome, Pause, ServerAnswers, Slice, SliceHistogram, covered_ns, paused_ns,
 };
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
@@ -76,7 +76,7 @@ impl Watching {
     }
 
     /// What there is of the slice from `start_ns` to `end_ns`; the last one has all that is left.
-    fn cut(&mut self, start_ns: u64, end_ns: u64, is_last: bool) -> Watched {
+    fn cut(&mut self, start_ns: u64, end_ns: u64, is_last: bool) -> Disturbance {
         let seen = self.watch.take();
         self.unseen_to_ns = self.unseen_to_ns.max(seen.unseen_to_ns);
         self.pauses.extend(seen.pauses);
@@ -89,7 +89,7 @@ impl Watching {
             pauses.truncate(PAUSES_MAX);
         }
         pauses.sort_unstable_by_key(|pause| pause.end_ns);
-        Watched {
+        Disturbance {
             // A pause over the slice's start was not known of when the slice before was cut.
             disturbed_ns: disturbed_ns.min(end_ns.saturating_sub(start_ns)),
             pauses,
@@ -303,7 +303,7 @@ impl Collector {
                 for histogram in tallies.iter().filter_map(|tally| tally.servers().get(server)) {
                     histogram.drain_into(&mut times);
                 }
-                Answered { by: by.clone(), times }
+                ServerAnswers { by: by.clone(), times }
             })
             .collect();
         drop(servers);

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use plimsoll_core::pace::Wake;
+use plimsoll_core::pace::WakeMode;
 use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, Stream, waits};
 
 use crate::board::{Board, GRACE_NS, Shared};
@@ -375,7 +375,7 @@ impl<'a> RunningPhase<'a> {
         end_ns = collector.end_ns(end_ns, now_ns);
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
         let behind = (stop == StopReason::Behind).then_some(self.spec.backlog);
-        let coarse = self.spec.wake == Wake::Coarse;
+        let coarse = self.spec.wake == WakeMode::Coarse;
         let late = self.spec.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,

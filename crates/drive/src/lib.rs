@@ -51,7 +51,7 @@ mod worker;
 pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
     StopReason, Undisturbed, try_uring,

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use plimsoll_core::{Done, OpKind, WireClient, WireSession};
+use plimsoll_core::{CompletionSink, OpKind, WireClient, WireSession};
 use rustix::io::Errno;
 
-use crate::place::Place;
+use crate::place::ResolvedAddress;
 
 /// First and longest wait before a lost connection is tried again.
 pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
@@ -25,8 +25,8 @@ pub(crate) enum Stage {
 }
 
 /// A connection to one server. Its socket is with the [`crate::reactor`].
-pub(crate) struct Connection {
-    pub place: Place,
+pub(crate) struct ServerConnection {
+    pub place: ResolvedAddress,
     pub stage: Stage,
     /// When the stage began.
     pub since_ns: u64,
@@ -41,8 +41,8 @@ pub(crate) struct Connection {
     rest: Vec<u8>,
 }
 
-impl Connection {
-    pub fn new(place: Place) -> Self {
+impl ServerConnection {
+    pub fn new(place: ResolvedAddress) -> Self {
         Self {
             place,
             stage: Stage::Down { retry_ns: 0 },
@@ -123,8 +123,8 @@ impl Connection {
 }
 
 /// A session with its buffers.
-pub(crate) struct Link {
-    pub connection: Connection,
+pub(crate) struct SessionLink {
+    pub connection: ServerConnection,
     pub session: Box<dyn WireSession>,
     /// The session has several connections of its own, and none here.
     pub is_branched: bool,
@@ -148,10 +148,10 @@ pub(crate) struct HungUp {
     pub pieces_left: u32,
 }
 
-impl Link {
-    pub fn new(mut client: WireClient, place: Place) -> Self {
+impl SessionLink {
+    pub fn new(mut client: WireClient, place: ResolvedAddress) -> Self {
         Self {
-            connection: Connection::new(place),
+            connection: ServerConnection::new(place),
             is_branched: client.session.branches().is_some(),
             session: client.session,
             silent_since_ns: None,
@@ -208,7 +208,7 @@ impl Link {
 
     /// Hands the session what arrived.
     #[inline]
-    pub fn feed(&mut self, arrived: &[u8], done: &mut dyn Done) {
+    pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;
         let Ok(()) = connection.feed(arrived, |bytes| Ok::<_, Infallible>(session.feed(bytes, out, done)));
     }

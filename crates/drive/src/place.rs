@@ -11,14 +11,14 @@ use rustix::net::{
 
 /// An address as the kernel wants it, with the words that name it in errors.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ResolvedAddress {
     pub name: String,
     pub targets: Vec<SocketAddrAny>,
 }
 
-impl Place {
+impl ResolvedAddress {
     /// Looks the address up. May take as long as the system's resolver does.
-    pub fn resolve(address: &Address) -> Result<Place, StoreError> {
+    pub fn resolve(address: &Address) -> Result<ResolvedAddress, StoreError> {
         match address {
             Address::Unix(path) => {
                 let name = path.display().to_string();
@@ -26,7 +26,7 @@ impl Place {
                     StoreError::new(StoreErrorKind::Usage, format!("{name} cannot be a socket's path: {errno}"))
                         .next("use a directory with a shorter path (at most 107 bytes with the socket's name)")
                 })?;
-                Ok(Place { name, targets: vec![target.into()] })
+                Ok(ResolvedAddress { name, targets: vec![target.into()] })
             }
             Address::Tcp(host, port) => {
                 let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -40,7 +40,7 @@ impl Place {
                 if targets.is_empty() {
                     return Err(unknown("it has no address".to_owned()));
                 }
-                Ok(Place { name, targets })
+                Ok(ResolvedAddress { name, targets })
             }
         }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn an_address_of_ipv6_is_named_in_brackets() {
-        let name = |host: &str| Place::resolve(&Address::Tcp(host.to_owned(), 7)).unwrap().name;
+        let name = |host: &str| ResolvedAddress::resolve(&Address::Tcp(host.to_owned(), 7)).unwrap().name;
         assert_eq!((name("::1"), name("127.0.0.1")), ("[::1]:7".to_owned(), "127.0.0.1:7".to_owned()));
     }
 }

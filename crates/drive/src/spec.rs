@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::pace::{Io, Pace, Rate, Stage, Think, Wake};
+use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
 
 use crate::group::Placed;
@@ -19,7 +19,7 @@ pub struct DriveSpec {
     /// When operations are started.
     pub pace: Pace,
     /// Closed loop: how long clients wait after an answer.
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
     /// Sessions with a pace of their own, those of the lowest numbers first: they say it instead of `pace`, `think` and
     /// `workers`. None: all sessions are one group.
     pub groups: Vec<Group>,
@@ -62,7 +62,7 @@ pub struct DriveSpec {
     /// rate. At a constant rate it is that much of the rate.
     pub backlog: Duration,
     /// How exactly workers wake up.
-    pub wake: Wake,
+    pub wake: WakeMode,
     /// How wire workers ask the kernel for their sockets.
     pub io: Io,
     /// Processors that workers are bound to, in turn; none: they run where the system puts them.
@@ -83,7 +83,7 @@ pub struct Group {
     /// When their operations are started.
     pub pace: Pace,
     /// Closed loop: how long their clients wait after an answer.
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
 }
 
 /// A phase that lasts until it has had enough undisturbed time: neither in a pause of the machine nor in its aftermath.
@@ -131,7 +131,7 @@ impl Default for DriveSpec {
             keep_each: false,
             first_cycle: 0,
             backlog: Duration::from_secs(10),
-            wake: Wake::Precise,
+            wake: WakeMode::Precise,
             io: Io::Auto,
             pin: Vec::new(),
             witness: None,
@@ -195,7 +195,7 @@ impl DriveSpec {
             placed.peak_per_s().is_some_and(|peak_per_s| peak_per_s <= SLOW_PER_S * placed.workers.len() as f64)
         };
         match self.io {
-            Io::Auto if self.wake != Wake::Coarse && own.any(is_slow) => Io::Epoll,
+            Io::Auto if self.wake != WakeMode::Coarse && own.any(is_slow) => Io::Epoll,
             io => io,
         }
     }

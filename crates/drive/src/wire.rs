@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
-use plimsoll_core::pace::{Io, Wake};
-use plimsoll_core::{Answer, Done, OpKind, Outcome, StoreError, Ticket, WireState};
+use plimsoll_core::pace::{Io, WakeMode};
+use plimsoll_core::{Answer, CompletionSink, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::histogram::Digits;
-use crate::link::{Link, Stage};
+use crate::link::{SessionLink, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{IoUsed, SPIN_NS};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
@@ -40,7 +40,7 @@ pub(crate) struct WireWorker<R> {
     core: WorkerCore,
     ticker: Ticker,
     kinds: Arc<[OpKind]>,
-    links: Vec<Link>,
+    links: Vec<SessionLink>,
     lanes: Lanes,
     branches: BranchTable,
     reactor: R,
@@ -75,7 +75,7 @@ pub(crate) struct WireWorker<R> {
 /// What a wire worker is made of.
 pub(crate) struct Wire {
     pub core: WorkerCore,
-    pub links: Vec<Link>,
+    pub links: Vec<SessionLink>,
     pub kinds: Arc<[OpKind]>,
     pub ticker: Ticker,
     pub io: Io,
@@ -136,7 +136,7 @@ impl<'a> Completions<'a> {
     }
 }
 
-impl Done for Completions<'_> {
+impl CompletionSink for Completions<'_> {
     #[inline]
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         // A session that answers what was not asked, or twice, is broken; its word counts for nothing here.
@@ -172,9 +172,9 @@ impl Wire {
         WireWorker {
             lanes: Lanes::new(links.len(), core.lane_count()),
             alarms: Alarms::new(match core.settings.wake {
-                Wake::Precise => None,
-                Wake::Spin => Some(SPIN_NS),
-                Wake::Coarse => Some(0),
+                WakeMode::Precise => None,
+                WakeMode::Spin => Some(SPIN_NS),
+                WakeMode::Coarse => Some(0),
             }),
             next_tick_ns: u64::MAX,
             set_tick_ns: 0,
@@ -432,7 +432,7 @@ impl<R: Reactor> WireWorker<R> {
         if self.not_ready == 0 {
             return;
         }
-        let is_opening = |link: &&Link| matches!(link.connection.stage, Stage::Connecting | Stage::Opening);
+        let is_opening = |link: &&SessionLink| matches!(link.connection.stage, Stage::Connecting | Stage::Opening);
         let mut opening = self.links.iter().filter(is_opening).count();
         for slot in 0..self.links.len() {
             let connection = &self.links[slot].connection;

@@ -8,7 +8,7 @@ use plimsoll_core::{Address, KindId, Op, StoreErrorKind, Stream, ValueBuf, WireC
 use super::*;
 use crate::board::{Board, Shared};
 use crate::clock::Clock;
-use crate::place::Place;
+use crate::place::ResolvedAddress;
 use crate::worker::{Settings, Setup};
 
 /// Ready as soon as anything arrives.
@@ -27,7 +27,7 @@ impl WireSession for Eager {
         1
     }
     fn start(&mut self, _: Ticket, _: &Op<'_>, _: &mut Vec<u8>) {}
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
         self.0 = WireState::Ready;
         bytes.len()
     }
@@ -60,7 +60,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
             op_timeout_ns: 1_000_000_000,
             open_timeout_ns: 30_000_000_000,
             ends_on_loss: false,
-            wake: plimsoll_core::pace::Wake::Precise,
+            wake: plimsoll_core::pace::WakeMode::Precise,
             cpu_ns: || 0,
             queued_ns: || 0,
         },
@@ -70,9 +70,12 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     });
     let client =
         WireClient { address: Address::Tcp("several".to_owned(), 1), session: Box::new(Eager(WireState::Opening)) };
-    let link = Link::new(
+    let link = SessionLink::new(
         client,
-        Place { name: "several".to_owned(), targets: addresses.iter().map(|&address| address.into()).collect() },
+        ResolvedAddress {
+            name: "several".to_owned(),
+            targets: addresses.iter().map(|&address| address.into()).collect(),
+        },
     );
     let (links, ticker) = (vec![link], Clock::start().ticker());
     let mut wire = Wire { core, links, kinds: Vec::new().into(), ticker, io: Io::Auto, reconnect: None };

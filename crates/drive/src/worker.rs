@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::pace::Wake;
+use plimsoll_core::pace::WakeMode;
 use plimsoll_core::{Address, Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, Shared};
@@ -74,7 +74,7 @@ pub(crate) struct Settings {
     pub open_timeout_ns: u64,
     /// An operation that is lost with its connection ends the phase.
     pub ends_on_loss: bool,
-    pub wake: Wake,
+    pub wake: WakeMode,
     /// CPU time of the worker so far, where it is the generator's alone.
     pub cpu_ns: fn() -> u64,
     /// How long the worker has waited for a processor that others had so far.
@@ -348,7 +348,7 @@ impl WorkerCore {
                 }
                 Some(at_ns) => {
                     let end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
-                    let wake_ns = if self.settings.wake == Wake::Coarse { self.coarse(at_ns) } else { at_ns };
+                    let wake_ns = if self.settings.wake == WakeMode::Coarse { self.coarse(at_ns) } else { at_ns };
                     // What is due in the last millisecond would otherwise never be sent.
                     return Next::SleepUntil(if wake_ns < end_ns { wake_ns } else { at_ns.min(end_ns) });
                 }
@@ -490,8 +490,8 @@ impl WorkerCore {
     /// How long before a due operation a blocking executor looks at the clock instead of sleeping.
     pub fn spin_ns(&self) -> u64 {
         match self.settings.wake {
-            Wake::Spin => SPIN_NS,
-            Wake::Precise | Wake::Coarse => 0,
+            WakeMode::Spin => SPIN_NS,
+            WakeMode::Precise | WakeMode::Coarse => 0,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::histogram::Digits;
-use plimsoll_core::pace::{Arrivals, Rate, Stage, Think};
+use plimsoll_core::pace::{Arrivals, Rate, Stage, ThinkTime};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -229,7 +229,7 @@ fn giving_up_names_who_was_behind() {
 }
 
 /// When a client's operations are sent that are answered after `answer_ns`, on a made-up clock.
-fn thinking(think: Think, answer_ns: u64) -> Vec<u64> {
+fn thinking(think: ThinkTime, answer_ns: u64) -> Vec<u64> {
     let spec = DriveSpec { think: Some(think), seed: 7, ..DriveSpec::default() };
     let mut sent = Vec::new();
     let (slices, totals) = simulated(1, u64::MAX, &spec, 0, Some(200 * SECOND)).run_script(|_, sent_ns| {
@@ -247,9 +247,9 @@ fn clients_think_as_long_as_they_are_told_whatever_the_answers_do() {
         thinking(think, answer_ns).windows(2).map(|pair| pair[1] - pair[0] - answer_ns).collect()
     };
     for (think, least, most, mean) in [
-        (Think::Constant(100 * MS), 100 * MS, 100 * MS, 100.0),
-        (Think::Uniform(50 * MS, 200 * MS), 50 * MS, 200 * MS, 125.0),
-        (Think::Exponential(100 * MS), 0, 3 * SECOND, 100.0),
+        (ThinkTime::Constant(100 * MS), 100 * MS, 100 * MS, 100.0),
+        (ThinkTime::Uniform(50 * MS, 200 * MS), 50 * MS, 200 * MS, 125.0),
+        (ThinkTime::Exponential(100 * MS), 0, 3 * SECOND, 100.0),
     ] {
         let quick = thought(think, MS);
         let slow = thought(think, 7 * MS);

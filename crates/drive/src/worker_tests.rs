@@ -81,7 +81,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
             op_timeout_ns: SECOND,
             open_timeout_ns: 30_000_000_000,
             ends_on_loss: false,
-            wake: Wake::Precise,
+            wake: WakeMode::Precise,
             cpu_ns: || 0,
             queued_ns: || 0,
         },
@@ -383,9 +383,9 @@ fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_aga
 fn coarse_wake_ups_fall_on_whole_milliseconds_until_the_last_one() {
     let (rate_per_s, end_ns) = (3_000.0, 2 * MS + MS / 2);
     for (wake, wanted) in [
-        (Wake::Precise, vec![333_333, 666_667, MS, 1_333_333, 1_666_667, 2 * MS, 2_333_333, end_ns]),
+        (WakeMode::Precise, vec![333_333, 666_667, MS, 1_333_333, 1_666_667, 2 * MS, 2_333_333, end_ns]),
         // Three operations are due by then, and go out together.
-        (Wake::Coarse, vec![MS, 2 * MS, 2_333_333, end_ns]),
+        (WakeMode::Coarse, vec![MS, 2 * MS, 2_333_333, end_ns]),
     ] {
         let Simulation { mut core, .. } = simulation(1, u64::MAX, Some(rate_per_s), 0, Some(end_ns));
         core.settings.wake = wake;

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    Branches, Call, Done, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value, WireClient,
-    WireSession, WireState, Wish,
+    Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value,
+    WireClient, WireSession, WireState, Wish,
 };
 
 /// How often a server is tried that a side has not been connected to: a name may have two addresses.
@@ -236,7 +236,7 @@ impl WireSession for Branched {
         }
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
         bytes.len()
     }
 
@@ -269,7 +269,7 @@ impl Branches for Branched {
         self.wish_sending(branch);
     }
 
-    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError> {
         let side = &mut self.sides[branch];
         let used = side.clients[side.at].session.feed(bytes, &mut side.out, done);
         match side.session().state() {
@@ -288,7 +288,7 @@ impl Branches for Branched {
         Ok(used)
     }
 
-    fn lost(&mut self, branch: usize, error: &StoreError, _: &mut dyn Done) {
+    fn lost(&mut self, branch: usize, error: &StoreError, _: &mut dyn CompletionSink) {
         if matches!(self.state, WireState::Failed(_)) {
             return;
         }

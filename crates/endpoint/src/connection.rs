@@ -2,7 +2,7 @@
 //! a session. It is the same session that the drive loop runs, over a socket of its own.
 
 use plimsoll_core::{
-    Answer, Done, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, Waits, WireSession, WireState,
+    Answer, CompletionSink, Op, OpKind, Outcome, StoreError, Ticket, Value, Values, Waits, WireSession, WireState,
 };
 use plimsoll_tls::{TlsSession, Upgrade};
 
@@ -15,7 +15,7 @@ pub trait Asked: WireSession {
     fn is_asked(&self) -> bool;
 
     /// Ends the connection for good: everything in flight is unknown.
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done);
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink);
 }
 
 /// One that can also be asked in plain text.
@@ -32,7 +32,7 @@ impl<S: Asked, U: Upgrade<S>> Asked for TlsSession<S, U> {
         self.inner().is_asked() && !matches!(self.state(), WireState::Failed(_))
     }
 
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.inner_mut().fail(error, done);
     }
 }
@@ -63,7 +63,7 @@ pub struct Connection<S: Asked> {
 
 struct Visit<'a>(&'a mut dyn FnMut(Ticket, Outcome, &Answer));
 
-impl Done for Visit<'_> {
+impl CompletionSink for Visit<'_> {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         (self.0)(ticket, outcome, answer);
     }

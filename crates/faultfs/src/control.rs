@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Fault, Survivors};
+use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 use rustix::fs::{Mode, OFlags};
 
 use crate::counters::{AtRisk, Counters, Cut, UnsyncedFile};
@@ -83,7 +83,7 @@ impl Control {
     ///
     /// # Errors
     /// When the daemon does not answer.
-    pub fn arm(&self, cut: CutAt) -> Result<(), FaultError> {
+    pub fn arm(&self, cut: CutMoment) -> Result<(), FaultError> {
         self.ask(&format!("arm {cut}"), ANSWER_LIMIT).map(drop)
     }
 
@@ -93,7 +93,7 @@ impl Control {
     ///
     /// # Errors
     /// When the daemon does not answer.
-    pub fn freeze(&self, cut: CutAt) -> Result<(), FaultError> {
+    pub fn freeze(&self, cut: CutMoment) -> Result<(), FaultError> {
         self.ask(&format!("freeze {cut}"), ANSWER_LIMIT).map(drop)
     }
 
@@ -102,7 +102,7 @@ impl Control {
     ///
     /// # Errors
     /// As [`Self::arm`].
-    pub fn halt(&self, cut: CutAt) -> Result<(), FaultError> {
+    pub fn halt(&self, cut: CutMoment) -> Result<(), FaultError> {
         self.ask(&format!("halt {cut}"), ANSWER_LIMIT).map(drop)
     }
 

@@ -17,20 +17,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::CutAt;
+use plimsoll_core::fault::CutMoment;
 use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
 use crate::control::{Control, SOCKET};
 use crate::device::{BASE, FUSE, IMAGE, LOG, MARK, MOUNT, UNDO, private};
-use crate::disk::Disk;
+use crate::disk::DiskDevice;
 use crate::error::{FaultError, UNDERLYING};
 use crate::files::{self, Tree};
 use crate::fuse;
 use crate::log::Log;
 use crate::remove::remove;
-use crate::shared::{Device, Shared};
+use crate::shared::{Device, SharedDevice};
 
 /// The environment variable that makes this program a daemon, or what removes a device: the id of the process that wants it.
 const OWNER: &str = "PLIMSOLL_FAULT_DEVICE_OF";
@@ -133,8 +133,8 @@ fn start_block(directory: &Path, size_bytes: &str, file_system: &str, keeps_log:
     let file_system: FileSystem = file_system.parse().map_err(FaultError::Usage)?;
     let paths = (directory.join(IMAGE), directory.join(BASE));
     let log = Log::new(open(directory, LOG)?, keeps_log);
-    let disk = Disk::new(open(directory, IMAGE)?, log, paths, number(size_bytes)?);
-    let shared = Shared::new(disk).map_err(FaultError::at(directory))?;
+    let disk = DiskDevice::new(open(directory, IMAGE)?, log, paths, number(size_bytes)?);
+    let shared = SharedDevice::new(disk).map_err(FaultError::at(directory))?;
     let at = directory.join(FUSE);
     // To drop the session would unmount what is somebody else's by now.
     std::mem::forget(fuse::mount(&shared, &at).map_err(FaultError::at(&at))?);
@@ -150,7 +150,7 @@ fn start_files(directory: &Path, files: &Path) -> Result<CutPower, FaultError> {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
     let tree = Tree::new(files, &directory.join(UNDO), open(directory, LOG)?);
     let tree = tree.map_err(FaultError::at(files))?;
-    let shared = Shared::new(tree).map_err(FaultError::at(directory))?;
+    let shared = SharedDevice::new(tree).map_err(FaultError::at(directory))?;
     let at = directory.join(MOUNT);
     files::mount(&shared, &at).map_err(FaultError::at(&at))?;
     let again = Arc::clone(&shared);
@@ -165,7 +165,7 @@ fn open(directory: &Path, name: &str) -> Result<File, FaultError> {
 /// Begins to take commands. `mount_again` is called after each power-on.
 fn listen<D: Device>(
     directory: &Path,
-    shared: &Arc<Shared<D>>,
+    shared: &Arc<SharedDevice<D>>,
     file_system: FileSystem,
     mount_again: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> Result<CutPower, FaultError> {
@@ -176,12 +176,12 @@ fn listen<D: Device>(
     let accept = move || accept(&listener, &served);
     std::thread::Builder::new().name("control".into()).spawn(accept).map_err(FaultError::at(directory))?;
     let shared = Arc::clone(shared);
-    Ok(Box::new(move || _ = shared.with(|device| device.arm(CutAt::Now, false))))
+    Ok(Box::new(move || _ = shared.with(|device| device.arm(CutMoment::Now, false))))
 }
 
 /// What connections are told about, and what they change.
 struct Served<D> {
-    shared: Arc<Shared<D>>,
+    shared: Arc<SharedDevice<D>>,
     file_system: FileSystem,
     mount_again: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
@@ -252,7 +252,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
                 return Err(FaultError::Refused("the power is off: power-cycle first".into()));
             }
         }
-        "cut" => _ = shared.with(|disk| disk.arm(CutAt::Now, false)),
+        "cut" => _ = shared.with(|disk| disk.arm(CutMoment::Now, false)),
         "told" => shared.with(Device::told),
         "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
@@ -290,7 +290,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
 }
 
 /// Has `other` hear when the power of this disk goes, unless that is called off before.
-fn tell<D: Device>(other: Control, shared: &Arc<Shared<D>>) -> Result<(), FaultError> {
+fn tell<D: Device>(other: Control, shared: &Arc<SharedDevice<D>>) -> Result<(), FaultError> {
     let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
     let wait = move || {
         while shared.with(|disk| disk.power().is_armed() && disk.cut().is_none()) {
@@ -304,7 +304,7 @@ fn tell<D: Device>(other: Control, shared: &Arc<Shared<D>>) -> Result<(), FaultE
     std::thread::Builder::new().name("tell".into()).spawn(wait).map(drop).map_err(FaultError::at(&directory))
 }
 
-fn status<D: Device>(shared: &Shared<D>, file_system: FileSystem) -> String {
+fn status<D: Device>(shared: &SharedDevice<D>, file_system: FileSystem) -> String {
     let (counters, cut) = shared.with(|disk| (disk.counters(), disk.cut()));
     let power = if cut.is_some() { "off" } else { "on" };
     let cut = cut.map(|cut| format!(" {cut}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Survivors};
+use plimsoll_core::fault::{CutMoment, Survivors};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
@@ -241,7 +241,7 @@ impl FaultDevice {
             return Ok(());
         }
         // Without power every wait on the device ends; and a daemon that cannot do that answers nothing else either.
-        let is_deaf = self.daemon.is_some() && self.control().arm(CutAt::Now).is_err();
+        let is_deaf = self.daemon.is_some() && self.control().arm(CutMoment::Now).is_err();
         if let Some((child, _)) = self.daemon.as_mut().filter(|_| is_deaf) {
             let _ = child.kill();
             let _ = child.wait();
@@ -274,7 +274,7 @@ impl Control {
     /// # Errors
     /// As there.
     pub fn power_cycle(&self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
-        self.arm(CutAt::Now)?;
+        self.arm(CutMoment::Now)?;
         let mount_point = self.directory().join(MOUNT);
         let until = Instant::now() + USE_BOUND;
         let busy = || FaultError::Busy { path: mount_point.clone(), limit_s: USE_BOUND.as_secs() };

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_core::fault::{On, Survivors};
+use plimsoll_core::fault::{RequestKind, Survivors};
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, SECTOR_BYTES};
@@ -24,7 +24,7 @@ use crate::shared::Device;
 use crate::survivors::surviving;
 
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct DiskDevice {
     image: File,
     log: Log,
     /// Where the image is and, of a kept log, what it was when the log began.
@@ -39,7 +39,7 @@ pub(crate) struct Disk {
     broken: Option<String>,
 }
 
-impl Disk {
+impl DiskDevice {
     pub(crate) fn new(image: File, log: Log, image_and_base: (PathBuf, PathBuf), size_bytes: u64) -> Self {
         Self {
             image,
@@ -59,7 +59,7 @@ impl Disk {
     }
 
     /// How late the next such request is to be answered.
-    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+    pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         self.power.delay(on)
     }
 
@@ -67,7 +67,7 @@ impl Disk {
         let (start, end) = self.sectors(offset, into.len() as u64)?;
         if self.after.is_none() {
             self.power.counters.reads += 1;
-            if let Fate::Failed(errno) = self.power.fate(On::Read) {
+            if let Fate::Failed(errno) = self.power.fate(RequestKind::Read) {
                 return Err(errno);
             }
         }
@@ -95,7 +95,7 @@ impl Disk {
             return self.put_after(LogKind::Write, start, end, data);
         }
         let is_last = self.power.count_write(data.len() as u64);
-        match self.power.fate(On::Write) {
+        match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) if !is_last => return Err(errno),
             Fate::Dropped if !is_last => return Ok(()),
             Fate::Done if self.power.is_full() => {
@@ -123,7 +123,7 @@ impl Disk {
             return self.put_after(LogKind::Discard, start, end, &[]);
         }
         self.power.counters.discards += 1;
-        match self.power.fate(On::Write) {
+        match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(()),
             Fate::Done => {}
@@ -145,7 +145,7 @@ impl Disk {
             let frozen = self.power_off();
             return if self.power.halts() { Err(Errno::IO) } else { frozen };
         }
-        match self.power.fate(On::Flush) {
+        match self.power.fate(RequestKind::Flush) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(()),
             Fate::Done => {}
@@ -194,7 +194,7 @@ impl Disk {
     }
 }
 
-impl Device for Disk {
+impl Device for DiskDevice {
     fn power(&self) -> &Power {
         &self.power
     }
@@ -252,25 +252,25 @@ pub(crate) mod tests {
     use std::path::Path;
 
     use super::*;
-    use plimsoll_core::fault::{CutAt, Fault, How};
+    use plimsoll_core::fault::{CutMoment, ErrorMode, Fault};
 
     /// A disk of so many sectors, in files of a directory.
-    pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> Disk {
+    pub(crate) fn disk(directory: &Path, sectors: u64, is_log_kept: bool) -> DiskDevice {
         let open = |name: &str| {
             File::options().read(true).write(true).create(true).truncate(true).open(directory.join(name)).unwrap()
         };
         let image = open("image");
         image.set_len(sectors * SECTOR_BYTES).unwrap();
         let paths = (directory.join("image"), directory.join("base"));
-        Disk::new(image, Log::new(open("log"), is_log_kept), paths, sectors * SECTOR_BYTES)
+        DiskDevice::new(image, Log::new(open("log"), is_log_kept), paths, sectors * SECTOR_BYTES)
     }
 
     #[test]
     fn a_mended_disk_has_no_fault_and_still_loses_power() {
         let place = tempfile::tempdir().unwrap();
         let mut disk = disk(place.path(), 8, false);
-        disk.arm(CutAt::Write(2), false);
-        disk.set(Fault::Eio { on: On::Write, how: How::Always });
+        disk.arm(CutMoment::Write(2), false);
+        disk.set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Always });
         assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
         disk.mend();
         assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
@@ -282,7 +282,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut disk = disk(directory.path(), 32, false);
         disk.write(0, &[1; 512]).unwrap();
-        disk.arm(CutAt::Write(2), false);
+        disk.arm(CutMoment::Write(2), false);
         disk.write(512, &[2; 512]).unwrap();
         disk.flush().unwrap();
         assert_eq!(disk.write(1024, &[3; 512]), Err(Errno::IO));
@@ -295,7 +295,7 @@ pub(crate) mod tests {
         assert_eq!([found[0], found[512], found[1024]], [1, 2, 3]);
 
         disk.write(0, &[4; 512]).unwrap();
-        disk.arm(CutAt::Flush(1), false);
+        disk.arm(CutMoment::Flush(1), false);
         assert_eq!(disk.flush(), Err(Errno::IO));
         assert_eq!(disk.power_on(Survivors::None).unwrap(), AtRisk { writes: 1, sectors: 1, bytes: 512 });
         disk.read(0, &mut found).unwrap();
@@ -308,21 +308,21 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut disk = disk(directory.path(), 32, false);
         let mut found = [0; 512];
-        disk.set(Fault::Eio { on: On::Write, how: How::Once });
+        disk.set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Once });
         assert_eq!(disk.write(0, &[1; 512]), Err(Errno::IO));
         disk.write(0, &[2; 512]).unwrap();
-        disk.set(Fault::Eio { on: On::Write, how: How::Silent(1) });
+        disk.set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Silent(1) });
         disk.write(0, &[3; 512]).unwrap();
         disk.read(0, &mut found).unwrap();
         assert_eq!(found[0], 2);
-        disk.set(Fault::Eio { on: On::Flush, how: How::Silent(1) });
+        disk.set(Fault::Eio { on: RequestKind::Flush, how: ErrorMode::Silent(1) });
         disk.flush().unwrap();
         assert_eq!(disk.counters().unflushed_sectors, 1);
         disk.flush().unwrap();
         assert_eq!(disk.counters().unflushed_sectors, 0);
         disk.set(Fault::Full);
         assert_eq!(disk.write(0, &[4; 512]), Err(Errno::NOSPC));
-        disk.set(Fault::Eio { on: On::Read, how: How::Always });
+        disk.set(Fault::Eio { on: RequestKind::Read, how: ErrorMode::Always });
         assert_eq!(disk.read(0, &mut found), Err(Errno::IO));
         disk.clear();
         disk.set(Fault::BitRot { seed: 1, share: 1.0 });
@@ -333,14 +333,14 @@ pub(crate) mod tests {
         disk.read(0, &mut again).unwrap();
         assert_eq!(found, again);
         disk.set(Fault::Delay {
-            on: On::Read,
+            on: RequestKind::Read,
             median: Duration::from_micros(100),
             jitter: Duration::from_micros(50),
             seed: 1,
         });
-        let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(On::Read)).collect();
+        let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(RequestKind::Read)).collect();
         assert!(delays.iter().all(|delay| (50..=150).contains(&delay.as_micros())) && delays.len() == 100);
-        assert_eq!(disk.delay(On::Write), None);
+        assert_eq!(disk.delay(RequestKind::Write), None);
         assert_eq!(disk.write(511, &[0; 512]), Err(Errno::INVAL));
         assert_eq!(disk.write(32 * SECTOR_BYTES, &[0; 512]), Err(Errno::INVAL));
     }

@@ -10,10 +10,10 @@ use fuser::{
     InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, WriteFlags,
 };
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 
-use crate::disk::Disk;
-use crate::shared::{Answer, Shared};
+use crate::disk::DiskDevice;
+use crate::shared::{DueReply, SharedDevice};
 
 /// The file's name.
 pub(crate) const FILE: &str = "device";
@@ -30,7 +30,7 @@ const BLOCK_BYTES: u32 = 4096;
 const BELIEVE: Duration = Duration::from_secs(3600);
 
 /// Mounts the file system; it is served from now on.
-pub(crate) fn mount(shared: &Arc<Shared<Disk>>, at: &std::path::Path) -> io::Result<BackgroundSession> {
+pub(crate) fn mount(shared: &Arc<SharedDevice<DiskDevice>>, at: &std::path::Path) -> io::Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(SOURCE.into()),
@@ -42,7 +42,7 @@ pub(crate) fn mount(shared: &Arc<Shared<Disk>>, at: &std::path::Path) -> io::Res
     fuser::spawn_mount(Device(Arc::clone(shared)), at, &config)
 }
 
-struct Device(Arc<Shared<Disk>>);
+struct Device(Arc<SharedDevice<DiskDevice>>);
 
 impl Device {
     fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
@@ -143,9 +143,9 @@ impl Filesystem for Device {
             let mut data = vec![0; u64::from(size).min(disk.size_bytes().saturating_sub(offset)) as usize];
             // The end of the file is no sector.
             let read = if data.is_empty() { Ok(()) } else { disk.read(offset, &mut data) };
-            (read.map(|()| data), disk.delay(On::Read))
+            (read.map(|()| data), disk.delay(RequestKind::Read))
         });
-        self.0.answer(delay, Answer::Read(reply, read));
+        self.0.answer(delay, DueReply::Read(reply, read));
     }
 
     fn write(
@@ -160,13 +160,13 @@ impl Filesystem for Device {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (written, delay) = self.0.with(|disk| (disk.write(offset, data), disk.delay(On::Write)));
-        self.0.answer(delay, Answer::Write(reply, written.map(|()| data.len() as u32)));
+        let (written, delay) = self.0.with(|disk| (disk.write(offset, data), disk.delay(RequestKind::Write)));
+        self.0.answer(delay, DueReply::Write(reply, written.map(|()| data.len() as u32)));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(On::Flush)));
-        self.0.answer(delay, Answer::Flush(reply, flushed));
+        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(RequestKind::Flush)));
+        self.0.answer(delay, DueReply::Flush(reply, flushed));
     }
 
     fn fallocate(
@@ -182,8 +182,8 @@ impl Filesystem for Device {
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let (discarded, delay) = self.0.with(|disk| (disk.discard(offset, length), disk.delay(On::Write)));
-        self.0.answer(delay, Answer::Other(reply, discarded));
+        let (discarded, delay) = self.0.with(|disk| (disk.discard(offset, length), disk.delay(RequestKind::Write)));
+        self.0.answer(delay, DueReply::Other(reply, discarded));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

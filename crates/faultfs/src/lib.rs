@@ -47,5 +47,5 @@ pub use device::{DeviceSpec, FaultDevice, sync};
 pub use error::FaultError;
 pub use log::{LogEntry, LogKind, log_entries};
 pub use plimsoll_core::FileSystem;
-pub use plimsoll_core::fault::{CutAt, Fault, How, On, Survivors};
+pub use plimsoll_core::fault::{CutMoment, ErrorMode, Fault, RequestKind, Survivors};
 pub use remove::sweep_orphans;

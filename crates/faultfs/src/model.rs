@@ -5,14 +5,14 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Fault, Survivors};
+use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
-use crate::disk::Disk;
-use crate::random::Random;
+use crate::disk::DiskDevice;
+use crate::random::SplitMix;
 use crate::shared::Device;
 use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
@@ -114,7 +114,7 @@ impl Model {
     }
 }
 
-fn survivors(random: &mut Random) -> Survivors {
+fn survivors(random: &mut SplitMix) -> Survivors {
     let tear = random.next().is_multiple_of(2);
     match random.next() % 5 {
         0 => Survivors::None,
@@ -135,21 +135,21 @@ trait Target {
     fn power_on(&mut self, survivors: Survivors);
 }
 
-impl Target for Disk {
+impl Target for DiskDevice {
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        Disk::write(self, offset, data)
+        DiskDevice::write(self, offset, data)
     }
 
     fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno> {
-        Disk::discard(self, offset, length)
+        DiskDevice::discard(self, offset, length)
     }
 
     fn flush(&mut self) -> Result<(), Errno> {
-        Disk::flush(self)
+        DiskDevice::flush(self)
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
-        Disk::read(self, offset, into)
+        DiskDevice::read(self, offset, into)
     }
 
     fn ignore_flushes(&mut self, ignores: bool) {
@@ -160,7 +160,7 @@ impl Target for Disk {
     }
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
-        Device::arm(self, CutAt::Now, freezes);
+        Device::arm(self, CutMoment::Now, freezes);
         Device::cut(self).unwrap().at_risk
     }
 
@@ -225,7 +225,7 @@ impl Target for FuseFile {
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
         let control = self.device.control();
-        if freezes { control.freeze(CutAt::Now) } else { control.arm(CutAt::Now) }.unwrap();
+        if freezes { control.freeze(CutMoment::Now) } else { control.arm(CutMoment::Now) }.unwrap();
         control.wait_for_cut(std::time::Duration::ZERO).unwrap().unwrap().at_risk
     }
 
@@ -242,7 +242,7 @@ impl Target for FuseFile {
 
 /// One sequence; how many bytes were at risk at its cuts.
 fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut at_risk_bytes = 0;
     for step in 0..STEPS {
         let sector = random.next() % SECTORS;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use plimsoll_core::fault::{CutAt, Fault, How, On};
+use plimsoll_core::fault::{CutMoment, ErrorMode, Fault, RequestKind};
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
-use crate::random::Random;
+use crate::random::SplitMix;
 
 /// What is wrong now.
 #[derive(Debug, Default)]
 struct Faults {
     ignores_flushes: bool,
     is_full: bool,
-    eio: [Option<How>; 3],
-    delay: [Option<(Duration, Duration, Random)>; 3],
+    eio: [Option<ErrorMode>; 3],
+    delay: [Option<(Duration, Duration, SplitMix)>; 3],
     bit_rot: Option<(u64, f64)>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Fate {
 /// A cut that is armed, and what has arrived since.
 #[derive(Debug)]
 struct Armed {
-    at: CutAt,
+    at: CutMoment,
     freezes: bool,
     writes: u64,
     flushes: u64,
@@ -65,13 +65,13 @@ impl Power {
 
     /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later. A cut that is to be
     /// now is the caller's to carry out, where [`Self::cut`] is none.
-    pub(crate) fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+    pub(crate) fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         if self.cut.is_some() {
-            return at == CutAt::Now;
+            return at == CutMoment::Now;
         }
         // A cut now has seen what one that was awaited had.
         let (writes, flushes) = match &self.armed {
-            Some(armed) if at == CutAt::Now => (armed.writes, armed.flushes),
+            Some(armed) if at == CutMoment::Now => (armed.writes, armed.flushes),
             _ => (0, 0),
         };
         self.armed = Some(Armed { at, freezes, writes, flushes });
@@ -118,7 +118,7 @@ impl Power {
             Fault::Eio { on, how } => self.faults.eio[on as usize] = Some(how),
             Fault::Delay { on, median, jitter, seed } => {
                 let is_late = !median.is_zero() || !jitter.is_zero();
-                self.faults.delay[on as usize] = is_late.then(|| (median, jitter, Random::new(seed)));
+                self.faults.delay[on as usize] = is_late.then(|| (median, jitter, SplitMix::new(seed)));
             }
             Fault::Full => self.faults.is_full = true,
             Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
@@ -137,7 +137,7 @@ impl Power {
     }
 
     /// How late the next such request is to be answered.
-    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+    pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         if self.cut.is_some() {
             return None;
         }
@@ -151,7 +151,7 @@ impl Power {
         self.counters.bytes += bytes;
         self.armed.as_mut().is_some_and(|armed| {
             armed.writes += 1;
-            armed.at == CutAt::Write(armed.writes)
+            armed.at == CutMoment::Write(armed.writes)
         })
     }
 
@@ -160,7 +160,7 @@ impl Power {
         self.counters.flushes += 1;
         self.armed.as_mut().is_some_and(|armed| {
             armed.flushes += 1;
-            armed.at == CutAt::Flush(armed.flushes)
+            armed.at == CutMoment::Flush(armed.flushes)
         })
     }
 
@@ -174,21 +174,21 @@ impl Power {
         self.faults.is_full
     }
 
-    pub(crate) fn fate(&mut self, on: On) -> Fate {
+    pub(crate) fn fate(&mut self, on: RequestKind) -> Fate {
         let how = &mut self.faults.eio[on as usize];
         match how {
-            None if on == On::Flush && self.faults.ignores_flushes => Fate::Dropped,
+            None if on == RequestKind::Flush && self.faults.ignores_flushes => Fate::Dropped,
             None => Fate::Done,
-            Some(How::Always) => Fate::Failed(Errno::IO),
-            Some(How::Once) => {
+            Some(ErrorMode::Always) => Fate::Failed(Errno::IO),
+            Some(ErrorMode::Once) => {
                 *how = None;
                 Fate::Failed(Errno::IO)
             }
-            Some(How::Silent(0)) => {
+            Some(ErrorMode::Silent(0)) => {
                 *how = None;
                 self.fate(on)
             }
-            Some(How::Silent(left)) => {
+            Some(ErrorMode::Silent(left)) => {
                 *left -= 1;
                 Fate::Dropped
             }
@@ -199,7 +199,7 @@ impl Power {
     pub(crate) fn rot(&self, first_sector: u64, bytes: &mut [u8]) {
         let Some((seed, share)) = self.faults.bit_rot else { return };
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_mut(SECTOR_BYTES as usize)) {
-            let mut random = Random::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
+            let mut random = SplitMix::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
             if random.share() < share {
                 let bit = random.next() % (8 * SECTOR_BYTES);
                 if let Some(byte) = bytes.get_mut((bit / 8) as usize) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use plimsoll_core::fault::{CutAt, Fault, Survivors};
+use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 
 use crate::counters::{AtRisk, Counters, Cut};
 use crate::power::Power;
@@ -29,16 +29,16 @@ pub(crate) trait Device: Send + 'static {
     /// In words, when there was no cut, or files cannot be written.
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
     /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
-    fn arm(&mut self, at: CutAt, freezes: bool) -> bool {
+    fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         let can_go = self.power_mut().arm(at, freezes);
-        if at == CutAt::Now && self.cut().is_none() {
+        if at == CutMoment::Now && self.cut().is_none() {
             let _ = self.power_off();
         }
         can_go
     }
 
     /// The same with a device that freezes and fails flushes from then on.
-    fn halt(&mut self, at: CutAt) -> bool {
+    fn halt(&mut self, at: CutMoment) -> bool {
         self.power_mut().halt();
         self.arm(at, true)
     }
@@ -48,7 +48,7 @@ pub(crate) trait Device: Send + 'static {
     fn told(&mut self) {
         if self.power().is_armed() {
             let freezes = self.power().freezes();
-            self.arm(CutAt::Now, freezes);
+            self.arm(CutMoment::Now, freezes);
         }
     }
 
@@ -82,15 +82,15 @@ pub(crate) trait Device: Send + 'static {
     }
 }
 
-pub(crate) struct Shared<D> {
+pub(crate) struct SharedDevice<D> {
     device: Mutex<D>,
     has_cut: Condvar,
     open: AtomicU64,
-    late: Mutex<Vec<(Instant, Answer)>>,
+    late: Mutex<Vec<(Instant, DueReply)>>,
     is_late: Condvar,
 }
 
-impl<D: Device> Shared<D> {
+impl<D: Device> SharedDevice<D> {
     /// Begins to give late answers, too.
     pub(crate) fn new(device: D) -> io::Result<Arc<Self>> {
         let shared = Arc::new(Self {
@@ -141,7 +141,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives an answer now, or after the delay that is set for such requests.
-    pub(crate) fn answer(&self, delay: Option<Duration>, answer: Answer) {
+    pub(crate) fn answer(&self, delay: Option<Duration>, answer: DueReply) {
         match delay {
             None => answer.give(false),
             Some(delay) => {
@@ -163,7 +163,7 @@ impl<D: Device> Shared<D> {
             let now = Instant::now();
             while let Some(at) = late.iter().position(|(due, _)| is_cut || *due <= now) {
                 let answer = late.swap_remove(at).1;
-                let fails = is_dead || halts && matches!(answer, Answer::Flush(..));
+                let fails = is_dead || halts && matches!(answer, DueReply::Flush(..));
                 answer.give(fails);
             }
             // Not for ever, so that a cut which is missed in between delays no answer for long.
@@ -182,14 +182,14 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// An answer that is known, with whom it is for.
-pub(crate) enum Answer {
+pub(crate) enum DueReply {
     Read(ReplyData, Result<Vec<u8>, rustix::io::Errno>),
     Write(ReplyWrite, Result<u32, rustix::io::Errno>),
     Flush(ReplyEmpty, Result<(), rustix::io::Errno>),
     Other(ReplyEmpty, Result<(), rustix::io::Errno>),
 }
 
-impl Answer {
+impl DueReply {
     fn give(self, fails: bool) {
         let error = |errno: rustix::io::Errno| Errno::from_i32(if fails { libc::EIO } else { errno.raw_os_error() });
         match self {

@@ -2,11 +2,11 @@
 
 use plimsoll_core::fault::Survivors;
 
-use crate::random::Random;
+use crate::random::SplitMix;
 
 /// Sectors of one un-flushed operation that are there after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct SurvivingSectors {
     /// Which operation.
     pub operation: usize,
     /// Its first sector that is there, counted from its own first one.
@@ -17,12 +17,12 @@ pub(crate) struct Piece {
 
 /// Says what survives of operations, each given as its number of sectors and whether it is a write; a discard is not torn.
 /// Pieces come in the order in which they are to be applied.
-pub(crate) fn surviving(operations: impl Iterator<Item = (u64, bool)>, survivors: Survivors) -> Vec<Piece> {
+pub(crate) fn surviving(operations: impl Iterator<Item = (u64, bool)>, survivors: Survivors) -> Vec<SurvivingSectors> {
     let mut pieces = Vec::new();
-    let mut random = Random::new(if let Survivors::Random { seed, .. } = survivors { seed } else { 0 });
+    let mut random = SplitMix::new(if let Survivors::Random { seed, .. } = survivors { seed } else { 0 });
     let mut writes_before = 0;
     for (operation, (sectors, is_write)) in operations.enumerate() {
-        let mut keep = |first, sectors| pieces.push(Piece { operation, first, sectors });
+        let mut keep = |first, sectors| pieces.push(SurvivingSectors { operation, first, sectors });
         match survivors {
             Survivors::None => {}
             Survivors::All => keep(0, sectors),
@@ -58,7 +58,7 @@ mod tests {
     fn a_prefix_ends_before_what_follows_its_last_write_but_one_and_tears_the_next() {
         let operations = [(8, true), (100, false), (4, true), (4, true)];
         let kept = |survivors| surviving(operations.into_iter(), survivors);
-        let piece = |operation, sectors| Piece { operation, first: 0, sectors };
+        let piece = |operation, sectors| SurvivingSectors { operation, first: 0, sectors };
         assert_eq!(kept(Survivors::Prefix { writes: 1, tear: false }), [piece(0, 8)]);
         assert_eq!(kept(Survivors::Prefix { writes: 0, tear: true }), [piece(0, 4)]);
         let two = kept(Survivors::Prefix { writes: 2, tear: true });

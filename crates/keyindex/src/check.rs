@@ -39,12 +39,12 @@ pub struct Check {
     /// Records that cannot be read. A repair leaves them, and their index keys, as they are.
     pub unreadable: u64,
     /// The first [`FAULTS_KEPT`] faults.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<IndexFault>,
 }
 
 /// One disagreement between records and an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum IndexFault {
     /// An index key without a record that has this entry.
     Dangling {
         /// Number of the index, which may be one that there is no more.
@@ -74,11 +74,11 @@ impl Check {
         self.dangling == 0 && self.missing == 0 && self.unreadable == 0
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: IndexFault) {
         *match fault {
-            Fault::Dangling { .. } => &mut self.dangling,
-            Fault::Missing { .. } => &mut self.missing,
-            Fault::Unreadable { .. } => &mut self.unreadable,
+            IndexFault::Dangling { .. } => &mut self.dangling,
+            IndexFault::Missing { .. } => &mut self.missing,
+            IndexFault::Unreadable { .. } => &mut self.unreadable,
         } += 1;
         if self.faults.len() < FAULTS_KEPT {
             self.faults.push(fault);
@@ -140,7 +140,7 @@ impl<X: Extract> Indexes<X> {
                 self.entries.clear();
                 match self.extract.entries(index, key, record, &mut self.entries) {
                     Err(IndexError::Corrupt(what)) => {
-                        check.fault(Fault::Unreadable { key: key.to_vec(), what });
+                        check.fault(IndexFault::Unreadable { key: key.to_vec(), what });
                         break;
                     }
                     other => other?,
@@ -148,7 +148,7 @@ impl<X: Extract> Indexes<X> {
                 for entry in self.entries.iter() {
                     index_key(&mut self.key, self.collection, index as u8, entry, key);
                     if !kv.get(&self.key, &mut unused)? {
-                        check.fault(Fault::Missing { index: index as u8, key: key.to_vec() });
+                        check.fault(IndexFault::Missing { index: index as u8, key: key.to_vec() });
                         self.batch.put(&self.key, &[]);
                     }
                 }
@@ -173,7 +173,7 @@ impl<X: Extract> Indexes<X> {
                     store_key.get(INDEX_PREFIX_LEN - 1).copied().unwrap_or_default(),
                     store_key.get(INDEX_PREFIX_LEN..).unwrap_or_default(),
                 );
-                check.fault(Fault::Dangling { index, body: body.to_vec() });
+                check.fault(IndexFault::Dangling { index, body: body.to_vec() });
                 self.batch.delete(store_key);
             }
         }

@@ -28,12 +28,12 @@ pub struct Page {
 
 /// Index keys read and not yet followed, a buffer: entries, and the store keys of their records.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct KeyBatch {
     rows: Rows,
     order: Vec<usize>,
 }
 
-impl Found {
+impl KeyBatch {
     fn store_key(&self, position: usize) -> &[u8] {
         self.rows.record(position)
     }

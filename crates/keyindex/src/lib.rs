@@ -24,7 +24,7 @@ mod query;
 pub mod records;
 mod rows;
 
-pub use check::{Check, Fault};
+pub use check::{Check, IndexFault};
 pub use entries::{Entries, Extract, IndexSpec};
 pub use find::Page;
 pub use indexes::{Indexes, Inserted};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Described, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Launch, Member, Node, Recipe, ServerDescription, ServerSpec, StoreError, StoreErrorKind, Waits};
 
 /// Time between two checks whether a command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -15,7 +15,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const SAID_BYTES_MAX: u64 = 2048;
 
 /// Recipe of a described server.
-pub struct DescribedServer(pub Described);
+pub struct DescribedServer(pub ServerDescription);
 
 /// Returns `text` with the node's values in place of `{data}`, `{sockets}` and `{port}`.
 pub fn filled(text: &str, node: &Node) -> String {
@@ -76,7 +76,7 @@ impl Recipe for DescribedServer {
 }
 
 /// Succeeds if the server accepts connections at its URL's address.
-fn listens(server: &Described, node: &Node) -> Result<(), StoreError> {
+fn listens(server: &ServerDescription, node: &Node) -> Result<(), StoreError> {
     let not_yet = |what: String| StoreError::new(StoreErrorKind::Unreachable, what);
     if server.url.contains("{port}") {
         let at = node.listens_at(0);

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{CutAt, Disk, Nodes, PowerNode, Setting, StoreError, Survivors};
+use plimsoll_core::{CutMoment, DiskSpec, Nodes, PowerNode, Setting, StoreError, Survivors};
 use plimsoll_faultfs as faultfs;
 
 use crate::cluster::ClusterHandle;
@@ -26,7 +26,7 @@ const DISK: &str = "disk";
 /// Disks of one store, by the number of their machine.
 #[derive(Debug)]
 pub(crate) struct Disks {
-    disk: Disk,
+    disk: DiskSpec,
     /// Directory of the store's data.
     directory: PathBuf,
     made: Mutex<BTreeMap<usize, PoweredDisk>>,
@@ -43,7 +43,7 @@ pub(crate) struct OwnDisks(pub Arc<Disks>);
 
 impl OwnDisks {
     /// Returns a value without disks; [`Disks::make`] makes them.
-    pub(crate) fn new(disk: Disk, directory: &Path) -> Self {
+    pub(crate) fn new(disk: DiskSpec, directory: &Path) -> Self {
         let directory = directory.to_owned();
         let (made, meant) = (Mutex::default(), Mutex::default());
         let (is_slow, ignores) = (AtomicBool::default(), AtomicBool::default());
@@ -211,7 +211,7 @@ impl PowerSwitch {
     ///
     /// # Errors
     /// `Usage` if there is no such node, or it keeps no data; errors of the disks.
-    pub fn arm(&self, at: CutAt, node: PowerNode) -> Result<(), StoreError> {
+    pub fn arm(&self, at: CutMoment, node: PowerNode) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
         self.drive()?;
         let others = self.disks.are_several();

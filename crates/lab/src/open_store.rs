@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, Cold, Disk, Layout, Limits, Node, Nodes, OpenOptions, Removal, Servers, Setting, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
+    Address, ColdStart, DiskSpec, Layout, Limits, Node, Nodes, OpenOptions, Removal, Servers, Setting, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
 };
 
 use crate::cluster::{Bases, Cluster};
@@ -67,7 +67,7 @@ pub fn open(
     mut options: OpenOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<OpenStore, StoreError> {
-    let disks = match (Disk::of(&options.params), &options.target) {
+    let disks = match (DiskSpec::of(&options.params), &options.target) {
         (Some(disk), Target::Private { data_dir, .. } | Target::Described { data_dir, .. }) => {
             Some(OwnDisks::new(disk, data_dir))
         }
@@ -303,9 +303,9 @@ impl OpenStore {
     ///
     /// # Errors
     /// Errors of its servers and of the store, and of reading its files. The store runs again then, if possible.
-    pub fn cold(&mut self) -> Result<Cold, StoreError> {
+    pub fn cold(&mut self) -> Result<ColdStart, StoreError> {
         if matches!(self.location, Location::Attached) {
-            return Ok(Cold::NotPossible("Plimsoll does not stop an attached server".to_owned()));
+            return Ok(ColdStart::NotPossible("Plimsoll does not stop an attached server".to_owned()));
         }
         let (mut file_bytes, mut resident_bytes) = (0, 0);
         self.stop_and_start(|files| {
@@ -315,9 +315,9 @@ impl OpenStore {
             Ok(())
         })?;
         if file_bytes == 0 && self.spec.keeps_data {
-            return Ok(Cold::NotPossible("it has no files".to_owned()));
+            return Ok(ColdStart::NotPossible("it has no files".to_owned()));
         }
-        Ok(Cold::Done { file_bytes, resident_bytes })
+        Ok(ColdStart::Done { file_bytes, resident_bytes })
     }
 
     fn stop_and_start(&mut self, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {

@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::fault::{Fault, On};
-use plimsoll_core::{CutAt, Disk, StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::fault::{Fault, RequestKind};
+use plimsoll_core::{CutMoment, DiskSpec, StoreError, StoreErrorKind, Survivors};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::directories::{FALLBACK_BASES, random_name};
@@ -41,7 +41,7 @@ impl Drop for DiskDirectory {
 impl PoweredDisk {
     /// Makes the disk in `directory`, which is created too. If `user` cannot reach that, `directory` is a link to one
     /// in `/var/tmp`.
-    pub(crate) fn start(disk: &Disk, directory: &Path, user: Option<&ServerUser>) -> Result<Self, StoreError> {
+    pub(crate) fn start(disk: &DiskSpec, directory: &Path, user: Option<&ServerUser>) -> Result<Self, StoreError> {
         wait_until_gone(directory);
         let failed = |error: &io::Error| StoreError::io(directory.display(), error);
         let above = directory.parent().unwrap_or(Path::new("/"));
@@ -107,7 +107,7 @@ impl PoweredDisk {
 
     /// Freezes the disk before the given flush or write becomes durable; programs on the disk do not notice. If
     /// `others` is set, later flushes fail: servers on other disks may rely on data that this disk no longer keeps.
-    pub(crate) fn freeze(&self, at: CutAt, others: bool) -> Result<(), StoreError> {
+    pub(crate) fn freeze(&self, at: CutMoment, others: bool) -> Result<(), StoreError> {
         let control = self.control();
         if others { control.halt(at) } else { control.freeze(at) }.map_err(told)
     }
@@ -125,7 +125,7 @@ impl PoweredDisk {
     pub(crate) fn cut(&self, others: bool) -> Result<PowerCutState, StoreError> {
         if self.seen()?.is_none() {
             // A disk that has frozen meanwhile refuses the command.
-            let frozen = self.freeze(CutAt::Now, others);
+            let frozen = self.freeze(CutMoment::Now, others);
             return self.seen()?.map_or_else(|| frozen.and(Err(no_cut())), Ok);
         }
         self.seen()?.ok_or_else(no_cut)
@@ -178,7 +178,7 @@ pub(crate) fn sync(mount_point: &Path) -> Result<(), StoreError> {
 
 /// Returns the fault that delays each flush by `flush_time`.
 fn slow(flush_time: Duration) -> Fault {
-    Fault::Delay { on: On::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
+    Fault::Delay { on: RequestKind::Flush, median: flush_time, jitter: Duration::ZERO, seed: 0 }
 }
 
 /// Removes an empty disk directory, or a link together with the empty directory that it points to.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use plimsoll_core::Disk;
+use plimsoll_core::DiskSpec;
 use plimsoll_core::fault::Fault;
 
-use crate::document::{Node, Reading, Section, short};
+use crate::document::{PlanNode, PlanReader, Section, short};
 use crate::keys::ACTION;
 use crate::model::{Action, ActionKind, StoreUse};
 use crate::sweep::{Choices, Point};
@@ -32,7 +32,7 @@ impl ActionDraft {
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the actions of a drive, ordered by time.
     pub(crate) fn actions(&self, phase: &str, drive: &Section<'_>) -> Option<Vec<ActionDraft>> {
         let Some(node) = drive.get("action") else { return Some(Vec::new()) };
@@ -70,7 +70,7 @@ impl Reading<'_> {
     }
 
     /// Reads a fault, in the words of the fault device's control protocol.
-    fn fault(&self, node: &Node<'_>) -> Option<Fault> {
+    fn fault(&self, node: &PlanNode<'_>) -> Option<Fault> {
         let text = self.text(node)?;
         text.parse().ok().or_else(|| {
             let what = format!("`{}` is not a valid fault", short(text));
@@ -80,11 +80,11 @@ impl Reading<'_> {
 
     /// Reports the action at `span` if the disk of `store` does not support faults.
     pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
-        if store.is_private() && Disk::of(&store.params).is_some() {
+        if store.is_private() && DiskSpec::of(&store.params).is_some() {
             return;
         }
         let what = format!("the disk of `{}` cannot be told to fail", store.label);
-        let help = match store.is_private() && store.params.0.contains_key(Disk::PARAM) {
+        let help = match store.is_private() && store.params.0.contains_key(DiskSpec::PARAM) {
             true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.kind),
             false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
         };

@@ -1,6 +1,6 @@
 //! The text of a plan as nodes with locations, and typed ways to read them.
 //!
-//! A reader that finds a mistake reports it to [`Reading`] and returns `None`, so that one pass over a text finds all
+//! A reader that finds a mistake reports it to [`PlanReader`] and returns `None`, so that one pass over a text finds all
 //! mistakes in it.
 
 use std::cell::RefCell;
@@ -12,8 +12,8 @@ use serde::de::{DeserializeOwned, IntoDeserializer};
 use toml_edit::{Array, ArrayOfTables, Item, TableLike, Value};
 
 use crate::Files;
-use crate::error::{Problem, Source};
-use crate::keys::{Key, Takes, Unless};
+use crate::error::{Problem, SourceText};
+use crate::keys::{Key, KeyDefault, KeyType};
 use crate::nearest;
 use crate::quantity::{self, Dimension};
 use crate::sweep::{Choices, Dimensions};
@@ -22,11 +22,11 @@ use crate::sweep::{Choices, Dimensions};
 const PROBLEMS_MAX: usize = 50;
 
 /// A plan that is being read.
-pub(crate) struct Reading<'c> {
+pub(crate) struct PlanReader<'c> {
     pub(crate) catalogue: &'c Catalogue,
     /// Reads the files that the plan names.
     pub(crate) files: &'c Files<'c>,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<SourceText>,
     pub(crate) problems: RefCell<Vec<Problem>>,
     /// Swept keys found so far.
     pub(crate) dimensions: RefCell<Dimensions>,
@@ -34,16 +34,16 @@ pub(crate) struct Reading<'c> {
 
 /// A value and its location.
 #[derive(Clone)]
-pub(crate) struct Node<'a> {
+pub(crate) struct PlanNode<'a> {
     /// The value's key, for messages.
     pub(crate) key: &'a str,
-    pub(crate) kind: Kind<'a>,
+    pub(crate) kind: NodeKind<'a>,
     pub(crate) span: Range<usize>,
 }
 
 /// The type and content of a value.
 #[derive(Clone)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum NodeKind<'a> {
     Text(&'a str),
     Int(i64),
     Float(f64),
@@ -66,43 +66,45 @@ pub(crate) struct Section<'a> {
 }
 
 /// Reads a value of the type that its key declares.
-pub(crate) type Read<R, T> = fn(&R, &Node<'_>, &Takes) -> Option<T>;
+pub(crate) type ValueReader<R, T> = fn(&R, &PlanNode<'_>, &KeyType) -> Option<T>;
 
-impl<'a> Node<'a> {
-    fn of_value(key: &'a str, value: &'a Value, otherwise: &Range<usize>) -> Node<'a> {
+impl<'a> PlanNode<'a> {
+    fn of_value(key: &'a str, value: &'a Value, otherwise: &Range<usize>) -> PlanNode<'a> {
         let kind = match value {
-            Value::String(text) => Kind::Text(text.value()),
-            Value::Integer(number) => Kind::Int(*number.value()),
-            Value::Float(number) => Kind::Float(*number.value()),
-            Value::Boolean(truth) => Kind::Bool(*truth.value()),
-            Value::Datetime(_) => Kind::Date,
-            Value::Array(list) => Kind::List(list),
-            Value::InlineTable(table) => Kind::Table(table),
+            Value::String(text) => NodeKind::Text(text.value()),
+            Value::Integer(number) => NodeKind::Int(*number.value()),
+            Value::Float(number) => NodeKind::Float(*number.value()),
+            Value::Boolean(truth) => NodeKind::Bool(*truth.value()),
+            Value::Datetime(_) => NodeKind::Date,
+            Value::Array(list) => NodeKind::List(list),
+            Value::InlineTable(table) => NodeKind::Table(table),
         };
-        Node { key, kind, span: value.span().unwrap_or_else(|| otherwise.clone()) }
+        PlanNode { key, kind, span: value.span().unwrap_or_else(|| otherwise.clone()) }
     }
 
-    fn of_item(key: &'a str, item: &'a Item, otherwise: &Range<usize>) -> Option<Node<'a>> {
+    fn of_item(key: &'a str, item: &'a Item, otherwise: &Range<usize>) -> Option<PlanNode<'a>> {
         let kind = match item {
             Item::None => return None,
-            Item::Value(value) => return Some(Node::of_value(key, value, otherwise)),
-            Item::Table(table) => Kind::Table(table),
-            Item::ArrayOfTables(tables) => Kind::Tables(tables),
+            Item::Value(value) => return Some(PlanNode::of_value(key, value, otherwise)),
+            Item::Table(table) => NodeKind::Table(table),
+            Item::ArrayOfTables(tables) => NodeKind::Tables(tables),
         };
         // A table that is only implied (`[a.b]` without `[a]`) has the location of its key.
-        Some(Node { key, kind, span: item.span().unwrap_or_else(|| otherwise.clone()) })
+        Some(PlanNode { key, kind, span: item.span().unwrap_or_else(|| otherwise.clone()) })
     }
 
     /// The elements of a list, or of a `[[key]]`; `None` for anything else.
-    pub(crate) fn elements(&self) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn elements(&self) -> Option<Vec<PlanNode<'a>>> {
         match &self.kind {
-            Kind::List(list) => Some(list.iter().map(|value| Node::of_value(self.key, value, &self.span)).collect()),
-            Kind::Tables(tables) => Some(
+            NodeKind::List(list) => {
+                Some(list.iter().map(|value| PlanNode::of_value(self.key, value, &self.span)).collect())
+            }
+            NodeKind::Tables(tables) => Some(
                 tables
                     .iter()
-                    .map(|table| Node {
+                    .map(|table| PlanNode {
                         key: self.key,
-                        kind: Kind::Table(table),
+                        kind: NodeKind::Table(table),
                         span: table.span().unwrap_or_else(|| self.span.clone()),
                     })
                     .collect(),
@@ -114,35 +116,35 @@ impl<'a> Node<'a> {
     /// Describes the value for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
-            Kind::Text(_) => "a text".to_owned(),
-            Kind::Int(number) => format!("the number {number}"),
-            Kind::Float(number) => format!("the number {number}"),
-            Kind::Bool(truth) => truth.to_string(),
-            Kind::Date => "a date".to_owned(),
-            Kind::List(_) => "a list".to_owned(),
-            Kind::Table(_) => "a table".to_owned(),
-            Kind::Tables(_) => format!("a list of [[{}]] tables", self.key),
+            NodeKind::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
+            NodeKind::Text(_) => "a text".to_owned(),
+            NodeKind::Int(number) => format!("the number {number}"),
+            NodeKind::Float(number) => format!("the number {number}"),
+            NodeKind::Bool(truth) => truth.to_string(),
+            NodeKind::Date => "a date".to_owned(),
+            NodeKind::List(_) => "a list".to_owned(),
+            NodeKind::Table(_) => "a table".to_owned(),
+            NodeKind::Tables(_) => format!("a list of [[{}]] tables", self.key),
         }
     }
 }
 
 impl<'a> Section<'a> {
     /// The value under `key`.
-    pub(crate) fn get(&self, key: &str) -> Option<Node<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<PlanNode<'a>> {
         let (name, item) = self.table.get_key_value(key)?;
         let span = name.span().unwrap_or_else(|| self.span.clone());
-        Node::of_item(name.get(), item, &span)
+        PlanNode::of_item(name.get(), item, &span)
     }
 
     /// All keys with their values, in the order of the text.
-    pub(crate) fn entries(&self) -> Vec<Node<'a>> {
-        let mut all: Vec<Node<'a>> = self
+    pub(crate) fn entries(&self) -> Vec<PlanNode<'a>> {
+        let mut all: Vec<PlanNode<'a>> = self
             .table
             .iter()
             .filter_map(|(key, item)| {
                 let span = self.key_span(key);
-                Node::of_item(key, item, &span)
+                PlanNode::of_item(key, item, &span)
             })
             .collect();
         all.sort_by_key(|node| self.key_span(node.key).start);
@@ -163,7 +165,7 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reports a mistake.
     pub(crate) fn problem(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) {
         self.problem_in(&self.source, span, what.into(), help);
@@ -176,7 +178,7 @@ impl Reading<'_> {
     }
 
     /// Reports a mistake in `source`, unless it was reported already.
-    pub(crate) fn problem_in(&self, source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) {
+    pub(crate) fn problem_in(&self, source: &Arc<SourceText>, span: Range<usize>, what: String, help: Option<String>) {
         let mut problems = self.problems.borrow_mut();
         let problem = Problem::new(source, span, what, help);
         let known = problems.iter().any(|other| other.span() == problem.span() && other.what() == problem.what());
@@ -188,7 +190,7 @@ impl Reading<'_> {
     /// Reads a table with these keys. Reports all others.
     pub(crate) fn section<'a>(
         &self,
-        node: &Node<'a>,
+        node: &PlanNode<'a>,
         what: &str,
         keys: &'static [&'static [Key]],
     ) -> Option<Section<'a>> {
@@ -222,7 +224,7 @@ impl Reading<'_> {
 
     /// Reads the value of a key, or its default with `read`. Returns `None` after a mistake, or if there is no
     /// default.
-    pub(crate) fn value<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<T> {
+    pub(crate) fn value<T>(&self, section: &Section<'_>, name: &str, read: ValueReader<Self, T>) -> Option<T> {
         match section.get(name) {
             Some(node) => read(self, &node, &section.key(name).takes),
             None => self.by_default(section.key(name), read),
@@ -230,7 +232,7 @@ impl Reading<'_> {
     }
 
     /// Reads the value of an optional key.
-    pub(crate) fn given<T>(&self, section: &Section<'_>, name: &str, read: Read<Self, T>) -> Option<Option<T>> {
+    pub(crate) fn given<T>(&self, section: &Section<'_>, name: &str, read: ValueReader<Self, T>) -> Option<Option<T>> {
         section.get(name).map_or(Some(None), |node| read(self, &node, &section.key(name).takes).map(Some))
     }
 
@@ -240,7 +242,7 @@ impl Reading<'_> {
         section: &Section<'_>,
         scope: &str,
         name: &str,
-        read: Read<Self, T>,
+        read: ValueReader<Self, T>,
     ) -> Option<Choices<T>> {
         let key = section.key(name);
         match section.get(name) {
@@ -249,14 +251,14 @@ impl Reading<'_> {
         }
     }
 
-    fn by_default<T>(&self, key: &Key, read: Read<Self, T>) -> Option<T> {
-        let Unless::Is(written) = key.unless else { return None };
+    fn by_default<T>(&self, key: &Key, read: ValueReader<Self, T>) -> Option<T> {
+        let KeyDefault::Is(written) = key.unless else { return None };
         let value: Value = written.parse().ok()?;
-        read(self, &Node::of_value(key.name, &value, &(0..0)), &key.takes)
+        read(self, &PlanNode::of_value(key.name, &value, &(0..0)), &key.takes)
     }
 
     /// The value of a required `key`.
-    pub(crate) fn required<'a>(&self, section: &Section<'a>, key: &str, example: &str) -> Option<Node<'a>> {
+    pub(crate) fn required<'a>(&self, section: &Section<'a>, key: &str, example: &str) -> Option<PlanNode<'a>> {
         let node = section.get(key);
         if node.is_none() {
             self.problem(
@@ -269,9 +271,9 @@ impl Reading<'_> {
     }
 
     /// A value as written in the text, without the quotes of a text.
-    pub(crate) fn written(&self, node: &Node<'_>) -> String {
+    pub(crate) fn written(&self, node: &PlanNode<'_>) -> String {
         match node.kind {
-            Kind::Text(text) => text.to_owned(),
+            NodeKind::Text(text) => text.to_owned(),
             _ => {
                 let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
                 raw.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -279,28 +281,28 @@ impl Reading<'_> {
         }
     }
 
-    pub(crate) fn wrong_type<T>(&self, node: &Node<'_>, wanted: &str) -> Option<T> {
+    pub(crate) fn wrong_type<T>(&self, node: &PlanNode<'_>, wanted: &str) -> Option<T> {
         let found = node.describe();
         self.refuse(node.span.clone(), format!("`{}` must be {wanted}, not {found}", node.key), None)
     }
 
-    pub(crate) fn text<'a>(&self, node: &Node<'a>) -> Option<&'a str> {
+    pub(crate) fn text<'a>(&self, node: &PlanNode<'a>) -> Option<&'a str> {
         match node.kind {
-            Kind::Text(text) => Some(text),
+            NodeKind::Text(text) => Some(text),
             _ => self.wrong_type(node, "a text in quotes"),
         }
     }
 
-    pub(crate) fn bool(&self, node: &Node<'_>, _: &Takes) -> Option<bool> {
+    pub(crate) fn bool(&self, node: &PlanNode<'_>, _: &KeyType) -> Option<bool> {
         match node.kind {
-            Kind::Bool(truth) => Some(truth),
+            NodeKind::Bool(truth) => Some(truth),
             _ => self.wrong_type(node, "true or false"),
         }
     }
 
     /// Reads an integer in `range`.
-    pub(crate) fn int(&self, node: &Node<'_>, range: RangeInclusive<i64>) -> Option<i64> {
-        let Kind::Int(number) = node.kind else {
+    pub(crate) fn int(&self, node: &PlanNode<'_>, range: RangeInclusive<i64>) -> Option<i64> {
+        let NodeKind::Int(number) = node.kind else {
             return self.wrong_type(node, "a whole number without unit or quotes");
         };
         if range.contains(&number) {
@@ -315,22 +317,22 @@ impl Reading<'_> {
     }
 
     /// Reads an integer or a time in nanoseconds, as `takes` declares.
-    pub(crate) fn whole(&self, node: &Node<'_>, takes: &Takes) -> Option<u64> {
+    pub(crate) fn whole(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<u64> {
         match *takes {
-            Takes::Time(least, most) => self.duration(node, least..=most),
-            Takes::Whole(least, most) => self.int(node, least..=most).map(i64::unsigned_abs),
+            KeyType::Time(least, most) => self.duration(node, least..=most),
+            KeyType::Whole(least, most) => self.int(node, least..=most).map(i64::unsigned_abs),
             _ => None,
         }
     }
 
     /// Reads an integer that fits into 32 bits.
-    pub(crate) fn count(&self, node: &Node<'_>, takes: &Takes) -> Option<u32> {
+    pub(crate) fn count(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<u32> {
         self.whole(node, takes).and_then(|number| u32::try_from(number).ok())
     }
 
     /// Reads a share in per cent, within the limits of `takes`.
-    pub(crate) fn share(&self, node: &Node<'_>, takes: &Takes) -> Option<f64> {
-        let Takes::Share(least, most) = *takes else { return None };
+    pub(crate) fn share(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<f64> {
+        let KeyType::Share(least, most) = *takes else { return None };
         let share = self.quantity(node, Dimension::Share)?;
         if (least..=most).contains(&share) {
             return Some(share);
@@ -339,40 +341,40 @@ impl Reading<'_> {
     }
 
     /// Reads any of the words of `takes`.
-    pub(crate) fn one_of<'a>(&self, node: &Node<'a>, takes: &Takes) -> Option<&'a str> {
-        let Takes::Word(what, words) = *takes else { return None };
+    pub(crate) fn one_of<'a>(&self, node: &PlanNode<'a>, takes: &KeyType) -> Option<&'a str> {
+        let KeyType::Word(what, words) = *takes else { return None };
         self.word(node, what, words)
     }
 
     /// Reads any of the words of `takes` as the value that it names.
-    pub(crate) fn named<T: DeserializeOwned>(&self, node: &Node<'_>, takes: &Takes) -> Option<T> {
+    pub(crate) fn named<T: DeserializeOwned>(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<T> {
         let word = self.one_of(node, takes)?;
         T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(word)).ok()
     }
 
     /// Reads a finite number, with or without decimals.
-    pub(crate) fn number(&self, node: &Node<'_>) -> Option<f64> {
+    pub(crate) fn number(&self, node: &PlanNode<'_>) -> Option<f64> {
         match node.kind {
-            Kind::Int(number) => Some(number as f64),
-            Kind::Float(number) if number.is_finite() => Some(number),
+            NodeKind::Int(number) => Some(number as f64),
+            NodeKind::Float(number) if number.is_finite() => Some(number),
             _ => self.wrong_type(node, "a number"),
         }
     }
 
     /// Reads a number with a unit, in base units.
-    pub(crate) fn quantity(&self, node: &Node<'_>, dimension: Dimension) -> Option<f64> {
+    pub(crate) fn quantity(&self, node: &PlanNode<'_>, dimension: Dimension) -> Option<f64> {
         let wrong = match node.kind {
-            Kind::Text(text) => match quantity::parse(text, dimension) {
+            NodeKind::Text(text) => match quantity::parse(text, dimension) {
                 Ok(value) => return Some(value),
                 Err(wrong) => wrong,
             },
-            Kind::Int(_) | Kind::Float(_) => quantity::needs_unit(&self.written(node), dimension),
+            NodeKind::Int(_) | NodeKind::Float(_) => quantity::needs_unit(&self.written(node), dimension),
             _ => return self.wrong_type(node, "a number with a unit, in quotes"),
         };
         let (what, help) = wrong;
         let place = self.written(node);
         let what = match node.kind {
-            Kind::Text(_) if what.starts_with("needs") => format!("`{} = {place:?}` {what}", node.key),
+            NodeKind::Text(_) if what.starts_with("needs") => format!("`{} = {place:?}` {what}", node.key),
             _ if what.starts_with("needs") => format!("`{} = {place}` {what}", node.key),
             _ => format!("`{}`: {what}", node.key),
         };
@@ -380,7 +382,7 @@ impl Reading<'_> {
     }
 
     /// Reads a time in nanoseconds.
-    pub(crate) fn duration(&self, node: &Node<'_>, range: RangeInclusive<u64>) -> Option<u64> {
+    pub(crate) fn duration(&self, node: &PlanNode<'_>, range: RangeInclusive<u64>) -> Option<u64> {
         let ns = self.quantity(node, Dimension::Time)?.round();
         if ns >= *range.start() as f64 && ns <= *range.end() as f64 {
             return Some(ns as u64);
@@ -391,7 +393,7 @@ impl Reading<'_> {
     }
 
     /// Reads a word of `known`; `what` names the kind of word.
-    pub(crate) fn word<'a>(&self, node: &Node<'a>, what: &str, known: &[&str]) -> Option<&'a str> {
+    pub(crate) fn word<'a>(&self, node: &PlanNode<'a>, what: &str, known: &[&str]) -> Option<&'a str> {
         let word = self.text(node)?;
         if known.contains(&word) {
             return Some(word);
@@ -401,15 +403,17 @@ impl Reading<'_> {
     }
 
     /// Reads a table.
-    pub(crate) fn table<'a>(&self, node: &Node<'a>, what: &str) -> Option<Section<'a>> {
+    pub(crate) fn table<'a>(&self, node: &PlanNode<'a>, what: &str) -> Option<Section<'a>> {
         match node.kind {
-            Kind::Table(table) => Some(Section { what: what.to_owned(), table, span: node.span.clone(), keys: &[] }),
+            NodeKind::Table(table) => {
+                Some(Section { what: what.to_owned(), table, span: node.span.clone(), keys: &[] })
+            }
             _ => self.wrong_type(node, "a table"),
         }
     }
 
     /// Reads a list of tables: `[[key]]`, or tables in brackets.
-    pub(crate) fn tables<'a>(&self, node: &Node<'a>) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn tables<'a>(&self, node: &PlanNode<'a>) -> Option<Vec<PlanNode<'a>>> {
         let wanted = || format!("a list of tables, each begun with [[{}]]", node.key);
         node.elements().or_else(|| self.wrong_type(node, &wanted()))
     }

@@ -26,7 +26,7 @@ pub struct Problem {
     #[help]
     help: Option<String>,
     #[source_code]
-    text: Arc<Source>,
+    text: Arc<SourceText>,
     span: Range<usize>,
     /// Underlined part of the text; shortened in a very long line.
     #[label]
@@ -35,7 +35,7 @@ pub struct Problem {
 
 /// A text that mistakes refer to.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     /// Without passwords.
     pub(crate) text: String,
     shown: NamedSource<String>,
@@ -47,7 +47,7 @@ const LINE_BYTES_MAX: usize = 240;
 const AROUND: usize = 60;
 
 /// Of a very long line, only the part around the mistake is shown, without adjacent lines.
-impl SourceCode for Source {
+impl SourceCode for SourceText {
     fn read_span<'a>(
         &'a self,
         span: &SourceSpan,
@@ -90,9 +90,9 @@ fn without_control(text: &str) -> String {
     shown
 }
 
-impl Source {
-    pub(crate) fn new(name: &str, text: &str) -> Source {
-        Source {
+impl SourceText {
+    pub(crate) fn new(name: &str, text: &str) -> SourceText {
+        SourceText {
             text: text.to_owned(),
             shown: NamedSource::new(clean(name), without_control(text)).with_language("TOML"),
         }
@@ -120,7 +120,7 @@ impl PlanError {
 
 impl Problem {
     /// Moves `span` into the text and onto character boundaries.
-    pub(crate) fn new(source: &Arc<Source>, span: Range<usize>, what: String, help: Option<String>) -> Problem {
+    pub(crate) fn new(source: &Arc<SourceText>, span: Range<usize>, what: String, help: Option<String>) -> Problem {
         let text = &source.text;
         let boundary =
             |from: usize| (0..=from.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::{Durability, IndexMode, Interface, ParamType, ParamValue, Params, WorkloadSpec};
 
-use crate::document::Reading;
-use crate::model::{PhaseKind, PlannedPhase, Step, Trial, WorkloadUse};
+use crate::document::PlanReader;
+use crate::model::{PhaseKind, PhaseStep, PlannedPhase, PlannedTrial, WorkloadUse};
 use crate::only::Condition;
 use crate::phases::PhaseDraft;
-use crate::series::{Series, shuffle};
+use crate::series::{TrialSeries, shuffle};
 use crate::stores::StoreDraft;
 use crate::sweep::{Choices, Point, TRIALS_MAX};
 use crate::workload::WorkloadDraft;
@@ -25,9 +25,9 @@ pub(crate) struct Drafts<'d, 'c> {
 /// Name of the workload's parameter for the kind of index.
 const INDEX: &str = "index";
 
-impl<'c> Reading<'c> {
+impl<'c> PlanReader<'c> {
     /// Returns the trials, and the combinations that were left out, with reasons. Reports impossible combinations.
-    pub(crate) fn expand(&self, drafts: &Drafts<'_, 'c>, series: &Series) -> (Vec<Trial>, Vec<String>) {
+    pub(crate) fn expand(&self, drafts: &Drafts<'_, 'c>, series: &TrialSeries) -> (Vec<PlannedTrial>, Vec<String>) {
         let Some(points) = self.points(drafts.stores.len(), series) else {
             return (Vec::new(), Vec::new());
         };
@@ -55,7 +55,7 @@ impl<'c> Reading<'c> {
 
     /// Repeats every point. The order is only random among trials on the same data, one round for each repeat, so
     /// that data is loaded as seldom as possible.
-    fn in_order(&self, points: &[Trial], series: &Series) -> Vec<Trial> {
+    fn in_order(&self, points: &[PlannedTrial], series: &TrialSeries) -> Vec<PlannedTrial> {
         let count = points.len().saturating_mul(series.repeats as usize);
         if count > TRIALS_MAX {
             let what = format!("{} repeats of {} trials are more than {TRIALS_MAX}", series.repeats, points.len());
@@ -63,9 +63,10 @@ impl<'c> Reading<'c> {
             return Vec::new();
         }
         let mut trials = Vec::with_capacity(count);
-        for (at, group) in points.chunk_by(Trial::has_same_data).enumerate() {
+        for (at, group) in points.chunk_by(PlannedTrial::has_same_data).enumerate() {
             for repeat in 0..series.repeats {
-                let mut round: Vec<Trial> = group.iter().map(|trial| Trial { repeat, ..trial.clone() }).collect();
+                let mut round: Vec<PlannedTrial> =
+                    group.iter().map(|trial| PlannedTrial { repeat, ..trial.clone() }).collect();
                 if series.repeats > 1 {
                     for trial in &mut round {
                         trial.labels.insert("repeat".to_owned(), (repeat + 1).to_string());
@@ -86,7 +87,7 @@ impl<'c> Reading<'c> {
 
     /// The points of the sweep, as an index into the list of each dimension, in the order of the text, with the first
     /// list outermost. `None` if there are too many.
-    fn points(&self, stores: usize, series: &Series) -> Option<Vec<Vec<usize>>> {
+    fn points(&self, stores: usize, series: &TrialSeries) -> Option<Vec<Vec<usize>>> {
         let dimensions = self.dimensions.borrow();
         let mut order: Vec<usize> = (0..dimensions.0.len()).collect();
         order.sort_by_key(|at| dimensions.0[*at].span.start);
@@ -174,7 +175,7 @@ impl<'c> Reading<'c> {
         drafts: &Drafts<'_, 'c>,
         store: &StoreDraft<'_>,
         indices: &[usize],
-    ) -> Result<Trial, Option<String>> {
+    ) -> Result<PlannedTrial, Option<String>> {
         let mut point = Point { indices, used: vec![false; indices.len()] };
         let seed = drafts.seed.at(&mut point);
         let mut params = Params::default();
@@ -213,7 +214,7 @@ impl<'c> Reading<'c> {
             }
         }
         labels.insert("store".to_owned(), store.store.label.clone());
-        Ok(Trial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
+        Ok(PlannedTrial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
     }
 
     /// Reports requirements of a phase that the store does not meet, and phases that must come before. If a swept
@@ -246,7 +247,7 @@ impl<'c> Reading<'c> {
                 self.problem(span.clone(), what, Some(format!("it can do: {}", able.join(", "))));
             }
         }
-        let loaded = before.iter().any(|phase| matches!(phase.step, Step::Load { .. }));
+        let loaded = before.iter().any(|phase| matches!(phase.step, PhaseStep::Load { .. }));
         let needs_load = match draft.kind {
             PhaseKind::Check => true,
             // Statements may fill their tables themselves; records only come from a load.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use plimsoll_core::{Formula, Term, quantity};
 
-use crate::document::{Node, Reading, short};
+use crate::document::{PlanNode, PlanReader, short};
 use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::stores::StoreDraft;
@@ -21,7 +21,7 @@ pub(crate) struct Names<'p> {
     labels: BTreeMap<String, Option<Vec<String>>>,
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Collects the names of the plan. `stores` are those that it names and those that it runs on.
     pub(crate) fn names<'p>(
         &self,
@@ -56,7 +56,7 @@ impl Reading<'_> {
     }
 
     /// Checks the syntax of a formula, and the names in it.
-    pub(crate) fn formula(&self, node: &Node<'_>, text: &str, names: &Names<'_>) {
+    pub(crate) fn formula(&self, node: &PlanNode<'_>, text: &str, names: &Names<'_>) {
         let formula = match Formula::parse(text) {
             Ok(formula) => formula,
             Err(error) => {
@@ -107,7 +107,7 @@ impl Reading<'_> {
     }
 
     /// Checks that phases like `phase` have the quantity of `term`, which is at byte `at` of the text.
-    fn quantity_of(&self, node: &Node<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
+    fn quantity_of(&self, node: &PlanNode<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
         let (kind, name) = (phase.kind, term.quantity.as_str());
         let span = || self.inside(node, text, at + term.phase.len() + 1, name.len());
         if !quantity::has(kind, name) {
@@ -121,7 +121,7 @@ impl Reading<'_> {
     }
 
     /// The location in the file of `length` bytes at offset `at` of a text. The whole text if it contains escapes.
-    fn inside(&self, node: &Node<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
+    fn inside(&self, node: &PlanNode<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
         let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
         match raw.find(text).filter(|_| !text.is_empty()) {
             Some(start) => {

@@ -11,11 +11,11 @@ pub struct Key {
     /// Name of the key.
     pub name: &'static str,
     /// Type of the value.
-    pub takes: Takes,
+    pub takes: KeyType,
     /// Accepts a list of values, which is swept.
     pub is_swept: bool,
     /// Default value.
-    pub unless: Unless,
+    pub unless: KeyDefault,
     /// Description: one line, without a full stop.
     pub help: &'static str,
     /// Name and letter of the command line's option for it.
@@ -26,7 +26,7 @@ pub struct Key {
 
 /// The type of a key's value.
 #[derive(Debug, Clone, Copy)]
-pub enum Takes {
+pub enum KeyType {
     /// A text.
     Text,
     /// `true` or `false`.
@@ -95,7 +95,7 @@ pub enum Takes {
 
 /// Default value of a key.
 #[derive(Debug, Clone, Copy)]
-pub enum Unless {
+pub enum KeyDefault {
     /// None: the key is required.
     Needed,
     /// This value, as written in a plan.
@@ -104,12 +104,12 @@ pub enum Unless {
     Else(&'static str),
 }
 
-use Takes::{
+use KeyDefault::{Else, Is, Needed};
+use KeyType::{
     Codes, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors, Rate, RateShape,
     Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup,
     Whole, Word, Workload,
 };
-use Unless::{Else, Is, Needed};
 
 impl Key {
     const fn swept(self) -> Key {
@@ -159,7 +159,7 @@ impl Key {
     }
 }
 
-const fn key(name: &'static str, takes: Takes, unless: Unless, help: &'static str) -> Key {
+const fn key(name: &'static str, takes: KeyType, unless: KeyDefault, help: &'static str) -> Key {
     Key { name, takes, is_swept: false, unless, help, option: None, see: "" }
 }
 
@@ -168,16 +168,16 @@ pub const SAMPLERS_DEFAULT: &str = "default";
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Limits of the number of clients or workers; below, of the records per operation and the repetitions of a question.
-pub(crate) const CLIENTS: Takes = Whole(1, 100_000);
-const COUNT: Takes = Whole(1, 10_000_000);
+pub(crate) const CLIENTS: KeyType = Whole(1, 100_000);
+const COUNT: KeyType = Whole(1, 10_000_000);
 /// Limits of a time-out for a server's silence: 100 ms to a day.
-const SILENCE: Takes = Time(SECOND_NS / 10, 86_400 * SECOND_NS);
+const SILENCE: KeyType = Time(SECOND_NS / 10, 86_400 * SECOND_NS);
 /// Limits of a duration: at least a millisecond.
-const LENGTH: Takes = Time(1_000_000, TIME_NS_MAX);
-const PERCENTILE: Takes = Time(1, 3_600 * SECOND_NS);
-const NOWHERE: Unless = Else("chosen by the system");
-const NONE: Unless = Else("none");
-const OPTIONAL: Unless = Else("");
+const LENGTH: KeyType = Time(1_000_000, TIME_NS_MAX);
+const PERCENTILE: KeyType = Time(1, 3_600 * SECOND_NS);
+const NOWHERE: KeyDefault = Else("chosen by the system");
+const NONE: KeyDefault = Else("none");
+const OPTIONAL: KeyDefault = Else("");
 
 /// Defines tables of keys, one key per line: name, type, default, description and further properties.
 macro_rules! keys {
@@ -453,7 +453,7 @@ pub fn table(keys: &[&[Key]]) -> String {
     text
 }
 
-impl Takes {
+impl KeyType {
     /// The type in words of the book.
     fn describe(&self) -> String {
         match *self {

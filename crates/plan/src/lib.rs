@@ -5,7 +5,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`model`] | the result of reading a plan: [`Plan`], [`Trial`], [`PlannedPhase`] |
+//! | [`model`] | the result of reading a plan: [`Plan`], [`PlannedTrial`], [`PlannedPhase`] |
 //! | [`error`] | mistakes in a plan, with their locations |
 //! | `document` | the text as nodes with locations |
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
@@ -49,13 +49,13 @@ use std::sync::Arc;
 use plimsoll_core::Catalogue;
 use plimsoll_core::shown::clean;
 
-use document::{Kind, Reading, Section};
-use error::Source;
+use document::{NodeKind, PlanReader, Section};
+use error::SourceText;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Action, ActionKind, Arrivals, Drive, Figure, Goal, GoalKind, Io, Limit, LineSearch, Pace, Plan, PlannedPhase,
-    Published, Rate, Start, Step, StoreUse, Timeouts, Trial, Wake, WorkloadUse,
+    Action, ActionKind, Arrivals, Drive, DriveLimit, Figure, Goal, GoalKind, Io, LineSearch, Pace, PhaseStep, Plan,
+    PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode, WorkloadUse,
 };
 pub use params::{defaults, defaults_but};
 pub use quantity::{Dimension, parse as parse_quantity, parse_count};
@@ -101,10 +101,10 @@ pub fn parse_with_files(
     files: &Files<'_>,
 ) -> Result<Plan, PlanError> {
     let (shown, passwords) = url::masked(text);
-    let reading = Reading {
+    let reading = PlanReader {
         catalogue,
         files,
-        source: Arc::new(Source::new(name, &shown)),
+        source: Arc::new(SourceText::new(name, &shown)),
         problems: RefCell::default(),
         dimensions: RefCell::new(Dimensions::default()),
     };
@@ -131,10 +131,10 @@ pub fn parse_with_files(
 /// As [`parse`].
 pub fn parse_stores(name: &str, text: &str, catalogue: &Catalogue) -> Result<Vec<StoreUse>, PlanError> {
     let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
-    let reading = Reading {
+    let reading = PlanReader {
         catalogue,
         files: &none,
-        source: Arc::new(Source::new(name, text)),
+        source: Arc::new(SourceText::new(name, text)),
         problems: RefCell::default(),
         dimensions: RefCell::new(Dimensions::default()),
     };
@@ -156,7 +156,7 @@ pub fn parse_stores(name: &str, text: &str, catalogue: &Catalogue) -> Result<Vec
     Err(PlanError::new(name, problems))
 }
 
-impl<'c> Reading<'c> {
+impl<'c> PlanReader<'c> {
     fn plan(&self, name: &str, root: &toml_edit::Table, overrides: &Overrides) -> Option<Plan> {
         let root = Section { what: "the plan".to_owned(), table: root, span: 0..0, keys: &[keys::PLAN] };
         self.known_keys(&root);
@@ -250,7 +250,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The lower limit leaves room for an error; the upper one is that of lengths in protocols.
-    fn answer_max(&self, node: &document::Node<'_>) -> Option<u64> {
+    fn answer_max(&self, node: &document::PlanNode<'_>) -> Option<u64> {
         let bytes = self.quantity(node, quantity::Dimension::Size)?;
         if (1_024.0..=4_294_967_295.0).contains(&bytes) {
             return Some(bytes as u64);
@@ -264,7 +264,7 @@ impl<'c> Reading<'c> {
         let Some(node) = root.get("samplers") else {
             return Some(by_default().collect());
         };
-        let Kind::List(_) = node.kind else {
+        let NodeKind::List(_) = node.kind else {
             return self.wrong_type(&node, "a list of names");
         };
         let mut samplers: Vec<String> = Vec::new();
@@ -287,10 +287,10 @@ impl<'c> Reading<'c> {
 }
 
 /// Sums the fixed durations of a trial's phases, in seconds.
-fn timed_s(trial: &Trial) -> f64 {
+fn timed_s(trial: &PlannedTrial) -> f64 {
     let of = |drive: &Drive| match drive.limit {
-        Limit::DurationNs(ns) => drive.warmup_ns + ns,
-        Limit::OpsPerClient(_) => drive.warmup_ns,
+        DriveLimit::DurationNs(ns) => drive.warmup_ns + ns,
+        DriveLimit::OpsPerClient(_) => drive.warmup_ns,
     };
     trial.drives().map(|(_, drive)| of(drive) as f64 / 1e9).sum()
 }

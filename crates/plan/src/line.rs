@@ -1,15 +1,15 @@
 //! The `[line]` of a plan: the search for the load line and its bounds.
 
-use crate::document::{Reading, Section};
+use crate::document::{PlanReader, Section};
 use crate::keys::LINE;
-use crate::model::{Drive, LineSearch, Plan, Trial};
+use crate::model::{Drive, LineSearch, Plan, PlannedTrial};
 
 /// Default time for the search: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
 /// Default time for a thorough search: half an hour.
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the `[line]`, if there is one.
     pub(crate) fn line(&self, root: &Section<'_>) -> Option<LineSearch> {
         let node = root.get("line")?;
@@ -52,7 +52,7 @@ impl Reading<'_> {
                 return;
             }
         }
-        if plan.trials.iter().flat_map(Trial::drives).any(|(_, drive)| !drive.scenarios.is_empty()) {
+        if plan.trials.iter().flat_map(PlannedTrial::drives).any(|(_, drive)| !drive.scenarios.is_empty()) {
             let what = "a load line is that of one load: leave `scenario` out, and give `mix` and `clients`";
             self.problem(node.span, what, None);
             return;
@@ -60,7 +60,7 @@ impl Reading<'_> {
         if plan
             .trials
             .iter()
-            .flat_map(Trial::drives)
+            .flat_map(PlannedTrial::drives)
             .any(|(_, drive)| !drive.actions.is_empty() || drive.power_cut.is_some())
         {
             let what = "a load line needs servers that do not change: leave `action` and `power_cut` out";
@@ -68,7 +68,7 @@ impl Reading<'_> {
             return;
         }
         let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();
-        if plan.trials.iter().flat_map(Trial::drives).any(has_own) {
+        if plan.trials.iter().flat_map(PlannedTrial::drives).any(has_own) {
             let what = "a search finds the rates itself: leave out `stages` and `think`";
             self.problem(node.span.clone(), what, None);
         }

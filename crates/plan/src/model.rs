@@ -5,9 +5,9 @@ use std::fmt;
 
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::fault::Fault;
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, Think, Wake};
-pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
-use plimsoll_core::{CutAt, Described, Durability, Mix, Params, PowerNode, Script, Survivors};
+pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
+use plimsoll_core::{CutMoment, Durability, Mix, Params, PowerNode, Script, ServerDescription, Survivors};
 use serde::Serialize;
 
 /// A plan, checked and expanded.
@@ -24,7 +24,7 @@ pub struct Plan {
     /// Source of the published figures; empty if there is none.
     pub source: String,
     /// The trials, in the order in which they run.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<PlannedTrial>,
     /// Combinations of the sweep that are impossible, each with the reason.
     pub left_out: Vec<String>,
     /// Goals of every trial.
@@ -88,7 +88,7 @@ pub struct LineSearch {
 
 /// A point of the sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Trial {
+pub struct PlannedTrial {
     /// Position in the plan, from 0.
     pub ordinal: u32,
     /// The store.
@@ -105,18 +105,18 @@ pub struct Trial {
     pub phases: Vec<PlannedPhase>,
 }
 
-impl Trial {
+impl PlannedTrial {
     /// Iterates over the driven phases, with their names.
     pub fn drives(&self) -> impl Iterator<Item = (&str, &Drive)> {
         self.phases.iter().filter_map(|phase| match &phase.step {
-            Step::Drive(drive) => Some((phase.name.as_str(), drive)),
+            PhaseStep::Drive(drive) => Some((phase.name.as_str(), drive)),
             _ => None,
         })
     }
 
     /// True if the trial has a load.
     pub fn loads(&self) -> bool {
-        self.phases.iter().any(|phase| matches!(phase.step, Step::Load { .. }))
+        self.phases.iter().any(|phase| matches!(phase.step, PhaseStep::Load { .. }))
     }
 
     /// True if the trial uses existing data of an attached store, without changes.
@@ -125,7 +125,7 @@ impl Trial {
     }
 
     /// True if `other` works on the same data: the same store, workload and seed.
-    pub fn has_same_data(&self, other: &Trial) -> bool {
+    pub fn has_same_data(&self, other: &PlannedTrial) -> bool {
         self.store == other.store && self.workload == other.workload && self.seed == other.seed
     }
 }
@@ -143,7 +143,7 @@ pub struct StoreUse {
     pub params: Params,
     /// The plan's description of the server, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<Described>,
+    pub server: Option<ServerDescription>,
 }
 
 impl StoreUse {
@@ -184,7 +184,7 @@ pub struct PlannedPhase {
     /// Name in formulas and reports; unique in its trial.
     pub name: String,
     /// The phase's work.
-    pub step: Step,
+    pub step: PhaseStep,
     /// `durability` was not set. If an attached server provides less than the default, the phase uses the server's
     /// settings unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -196,7 +196,7 @@ pub struct PlannedPhase {
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum Step {
+pub enum PhaseStep {
     /// Creates the layout, inserts every record once, and syncs if the durability is `at-end`.
     Load {
         /// Records per operation.
@@ -233,18 +233,18 @@ pub enum Step {
     Check,
 }
 
-impl Step {
+impl PhaseStep {
     /// The kind of phase.
     pub fn kind(&self) -> PhaseKind {
         match self {
-            Step::Load { .. } => PhaseKind::Load,
-            Step::Ask { .. } => PhaseKind::Ask,
-            Step::Drive(_) => PhaseKind::Drive,
-            Step::Settle => PhaseKind::Settle,
-            Step::Cold => PhaseKind::Cold,
-            Step::Restart => PhaseKind::Restart,
-            Step::Power { .. } => PhaseKind::Power,
-            Step::Check => PhaseKind::Check,
+            PhaseStep::Load { .. } => PhaseKind::Load,
+            PhaseStep::Ask { .. } => PhaseKind::Ask,
+            PhaseStep::Drive(_) => PhaseKind::Drive,
+            PhaseStep::Settle => PhaseKind::Settle,
+            PhaseStep::Cold => PhaseKind::Cold,
+            PhaseStep::Restart => PhaseKind::Restart,
+            PhaseStep::Power { .. } => PhaseKind::Power,
+            PhaseStep::Check => PhaseKind::Check,
         }
     }
 }
@@ -261,7 +261,7 @@ pub struct Drive {
     /// Open loop: age of a due operation in nanoseconds at which the store does not carry the rate.
     pub backlog_ns: u64,
     /// Precision of the wake-up for a due operation.
-    pub wake: Wake,
+    pub wake: WakeMode,
     /// Method of driving the sockets of wire sessions.
     pub io: Io,
     /// Processors that workers are pinned to, one after the other; empty for no pinning.
@@ -272,7 +272,7 @@ pub struct Drive {
     pub pace: Pace,
     /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
     /// Closed loop: number of clients over time; empty for a constant number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -291,7 +291,7 @@ pub struct Drive {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
     /// End of the phase.
-    pub limit: Limit,
+    pub limit: DriveLimit,
     /// Longest measured time until `limit` nanoseconds passed without a pause of the machine; `None` ends the phase
     /// after `limit`, regardless of pauses. Set for load steps of a search; no key of a plan sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,7 +302,7 @@ pub struct Drive {
     pub op_timeout_ns: u64,
     /// Moment at which the disk loses power, which ends the phase; counted from the phase's beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_cut: Option<CutAt>,
+    pub power_cut: Option<CutMoment>,
     /// Nodes of a cluster that lose power then.
     #[serde(skip_serializing_if = "PowerNode::is_all")]
     pub power_node: PowerNode,
@@ -361,7 +361,7 @@ pub struct Scenario {
     pub pace: Pace,
     /// Closed loop: think time after an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
 }
 
 impl Drive {
@@ -390,7 +390,7 @@ plimsoll_core::words! {
 /// End of a driven phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum DriveLimit {
     /// After this many nanoseconds.
     DurationNs(u64),
     /// After this many operations of every client.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plimsoll_core::ParamValue;
 
-use crate::document::{Node, Reading, Section, short};
+use crate::document::{PlanNode, PlanReader, Section, short};
 use crate::nearest;
 use crate::stores::StoreDraft;
 use crate::workload::WorkloadDraft;
@@ -21,7 +21,7 @@ pub(crate) enum Condition {
     Swept(usize, Vec<usize>),
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the conditions of a phase. Called when all swept keys are known.
     pub(crate) fn only(
         &self,
@@ -58,7 +58,7 @@ impl Reading<'_> {
         conditions
     }
 
-    fn store_condition(&self, elements: &[Node<'_>], stores: &[StoreDraft<'_>]) -> Option<Condition> {
+    fn store_condition(&self, elements: &[PlanNode<'_>], stores: &[StoreDraft<'_>]) -> Option<Condition> {
         let mut known: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
         for draft in stores {
             if !known.contains(&draft.store.label.as_str()) {
@@ -69,7 +69,12 @@ impl Reading<'_> {
     }
 
     /// Reads a condition on a swept key; `Some(None)` after a mistake in it.
-    fn swept_condition(&self, node: &Node<'_>, elements: &[Node<'_>], texts: &[String]) -> Option<Option<Condition>> {
+    fn swept_condition(
+        &self,
+        node: &PlanNode<'_>,
+        elements: &[PlanNode<'_>],
+        texts: &[String],
+    ) -> Option<Option<Condition>> {
         let dimensions = self.dimensions.borrow();
         let position = dimensions.labels().iter().position(|label| label == node.key)?;
         let known = &dimensions.0.get(position)?.texts;

@@ -3,7 +3,8 @@
 use plimsoll_core::Mix;
 
 use crate::model::{
-    Arrivals, Drive, Goal, GoalKind, Limit, Pace, Plan, PlannedPhase, Rate, Scenario, Stage, Step, Think, Trial,
+    Arrivals, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate, Scenario,
+    Stage, ThinkTime,
 };
 use crate::quantity::show_ns;
 
@@ -32,19 +33,21 @@ impl Plan {
         }
         // The search itself determines the duration of load steps.
         if self.line.is_none() {
-            let has = |wanted: fn(&Step) -> bool| {
+            let has = |wanted: fn(&PhaseStep) -> bool| {
                 self.trials.iter().flat_map(|trial| &trial.phases).any(|phase| wanted(&phase.step))
             };
-            let on_top =
-                match (has(|step| matches!(step, Step::Load { .. })), has(|step| matches!(step, Step::Ask { .. }))) {
-                    (true, true) => "loading, questions and the stores' own work come on top",
-                    (true, false) => "loading and the stores' own work come on top",
-                    (false, true) => "questions and the stores' own work come on top",
-                    (false, false) => "the stores' own work comes on top",
-                };
+            let on_top = match (
+                has(|step| matches!(step, PhaseStep::Load { .. })),
+                has(|step| matches!(step, PhaseStep::Ask { .. })),
+            ) {
+                (true, true) => "loading, questions and the stores' own work come on top",
+                (true, false) => "loading and the stores' own work come on top",
+                (false, true) => "questions and the stores' own work come on top",
+                (false, false) => "the stores' own work comes on top",
+            };
             lines.push(format!("{} of driven load; {on_top}", show_ns((self.timed_s * 1e9) as u64)));
         }
-        let mut groups: Vec<(Vec<String>, Vec<&Trial>)> = Vec::new();
+        let mut groups: Vec<(Vec<String>, Vec<&PlannedTrial>)> = Vec::new();
         for trial in &self.trials {
             let phases: Vec<String> = trial.phases.iter().map(phase).collect();
             match groups.iter_mut().find(|(same, _)| *same == phases) {
@@ -77,7 +80,7 @@ impl Plan {
     }
 }
 
-fn labels(trial: &Trial) -> String {
+fn labels(trial: &PlannedTrial) -> String {
     let rest =
         trial.labels.iter().filter(|(label, _)| *label != "store").map(|(label, value)| format!("{label}={value}"));
     std::iter::once(trial.store.label.clone()).chain(rest).collect::<Vec<_>>().join(" ")
@@ -85,13 +88,13 @@ fn labels(trial: &Trial) -> String {
 
 fn phase(phase: &PlannedPhase) -> String {
     let what = match &phase.step {
-        Step::Load { batch, clients, durability } => {
+        PhaseStep::Load { batch, clients, durability } => {
             format!("{batch} records to an operation, {}, {}", counted(*clients as usize, "client"), durability.name())
         }
-        Step::Ask { op, count, .. } => {
+        PhaseStep::Ask { op, count, .. } => {
             format!("`{op}`, {}", if *count == 1 { "once".to_owned() } else { format!("{count} times") })
         }
-        Step::Drive(drive) => driven(drive),
+        PhaseStep::Drive(drive) => driven(drive),
         _ => String::new(),
     };
     let step = phase.step.kind().name();
@@ -101,8 +104,8 @@ fn phase(phase: &PlannedPhase) -> String {
 
 fn driven(drive: &Drive) -> String {
     let limit = match drive.limit {
-        Limit::DurationNs(ns) => format!("for {}", show_ns(ns)),
-        Limit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
+        DriveLimit::DurationNs(ns) => format!("for {}", show_ns(ns)),
+        DriveLimit::OpsPerClient(ops) => format!("{} of each client", counted(ops as usize, "operation")),
     };
     let warmup = if drive.warmup_is_found {
         ", warm-up detected".to_owned()
@@ -127,7 +130,7 @@ fn driven(drive: &Drive) -> String {
 }
 
 /// Describes the number of clients and their pace.
-fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<Think>) -> String {
+fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -> String {
     let mut words = counted(clients as usize, "client");
     if drive.depth > 1 {
         words.push_str(&format!(" with {} operations under way", drive.depth));
@@ -176,11 +179,11 @@ fn staged(stages: &[Stage], unit: &str) -> String {
     stages.iter().map(one).collect::<Vec<_>>().join(", then ")
 }
 
-fn thinking(think: Think) -> String {
+fn thinking(think: ThinkTime) -> String {
     match think {
-        Think::Constant(ns) => format!(", thinking for {}", show_ns(ns)),
-        Think::Uniform(least, most) => format!(", thinking for {} to {}", show_ns(least), show_ns(most)),
-        Think::Exponential(mean) => format!(", thinking for {} on average", show_ns(mean)),
+        ThinkTime::Constant(ns) => format!(", thinking for {}", show_ns(ns)),
+        ThinkTime::Uniform(least, most) => format!(", thinking for {} to {}", show_ns(least), show_ns(most)),
+        ThinkTime::Exponential(mean) => format!(", thinking for {} on average", show_ns(mean)),
     }
 }
 

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use plimsoll_core::pace::{RATES_PER_S, Stage};
 
-use crate::document::{Node, Reading, Section, short};
-use crate::keys::Takes;
-use crate::model::{Arrivals, Limit, Pace, Rate, Think};
+use crate::document::{PlanNode, PlanReader, Section, short};
+use crate::keys::KeyType;
+use crate::model::{Arrivals, DriveLimit, Pace, Rate, ThinkTime};
 use crate::quantity::{self, Dimension, TIME_NS_MAX, show_ns};
 use crate::sweep::{Choices, Point};
 
@@ -16,17 +16,17 @@ const STAGES_MAX: usize = 10_000;
 /// The loop of a drive, with a choice of values for each key.
 pub(crate) struct PaceDraft {
     pub(crate) clients: Choices<u32>,
-    pub(crate) limit: Choices<Limit>,
+    pub(crate) limit: Choices<DriveLimit>,
     /// Number of clients over time; empty for a constant number.
     pub(crate) stages: Vec<Stage>,
-    pub(crate) think: Option<Choices<Think>>,
+    pub(crate) think: Option<Choices<ThinkTime>>,
     open: Choices<bool>,
     rate: Option<Choices<Rate>>,
     arrivals: Choices<Arrivals>,
 }
 
 /// Stages of a load, by the quantity that changes.
-pub(crate) enum Staged {
+pub(crate) enum StageList {
     Rates(Vec<Stage>),
     Clients(Vec<Stage>),
 }
@@ -41,7 +41,7 @@ impl PaceDraft {
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the loop of a drive.
     pub(crate) fn pace(&self, phase: &str, section: &Section<'_>) -> Option<PaceDraft> {
         let span = section.key_span("stages");
@@ -50,12 +50,12 @@ impl Reading<'_> {
             None => None,
         };
         let clients = match &staged {
-            Some(Staged::Clients(stages)) => Some(Choices::fixed(peak(stages), span.clone())),
+            Some(StageList::Clients(stages)) => Some(Choices::fixed(peak(stages), span.clone())),
             _ => self.swept(section, phase, "clients", Self::count),
         };
         let shape = section.get("rate").map(|node| self.choices(phase, &node, |node| self.rate_shape(node)));
         let rate = match &staged {
-            Some(Staged::Rates(stages)) => Some(Some(Choices::fixed(Rate::Stages(stages.clone()), span.clone()))),
+            Some(StageList::Rates(stages)) => Some(Some(Choices::fixed(Rate::Stages(stages.clone()), span.clone()))),
             _ => shape,
         };
         let open = match section.get("loop") {
@@ -68,10 +68,10 @@ impl Reading<'_> {
         let arrivals = self.swept(section, phase, "arrivals", Self::named);
         let think = section.get("think").map(|node| self.choices(phase, &node, |node| self.think(node)));
         let (limit, stages) = match staged {
-            Some(Staged::Rates(stages) | Staged::Clients(stages)) => {
+            Some(StageList::Rates(stages) | StageList::Clients(stages)) => {
                 let length_ns = stages.iter().map(|stage| stage.for_ns).sum();
                 let stages = if rate.is_some() { Vec::new() } else { stages };
-                (Some(Choices::fixed(Limit::DurationNs(length_ns), span)), stages)
+                (Some(Choices::fixed(DriveLimit::DurationNs(length_ns), span)), stages)
             }
             None => (self.limit(phase, section), Vec::new()),
         };
@@ -102,14 +102,13 @@ impl Reading<'_> {
         Some(())
     }
 
-    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<Choices<Limit>> {
+    fn limit(&self, phase: &str, section: &Section<'_>) -> Option<Choices<DriveLimit>> {
         match (section.get("for"), section.get("ops")) {
-            (Some(_), None) => {
-                self.swept(section, phase, "for", |this, node, takes| this.whole(node, takes).map(Limit::DurationNs))
-            }
-            (None, Some(_)) => {
-                self.swept(section, phase, "ops", |this, node, takes| this.whole(node, takes).map(Limit::OpsPerClient))
-            }
+            (Some(_), None) => self
+                .swept(section, phase, "for", |this, node, takes| this.whole(node, takes).map(DriveLimit::DurationNs)),
+            (None, Some(_)) => self.swept(section, phase, "ops", |this, node, takes| {
+                this.whole(node, takes).map(DriveLimit::OpsPerClient)
+            }),
             (None, None) => {
                 let help = "write `for = \"30s\"`, or `ops = 1000` for each client";
                 self.refuse(section.span.clone(), "a drive needs an end", Some(help.to_owned()))
@@ -122,7 +121,7 @@ impl Reading<'_> {
     }
 
     /// Reads the stages of a load, either all of rates or all of clients, and reports keys that contradict them.
-    pub(crate) fn staged(&self, node: &Node<'_>, section: &Section<'_>) -> Option<Staged> {
+    pub(crate) fn staged(&self, node: &PlanNode<'_>, section: &Section<'_>) -> Option<StageList> {
         let help = || {
             Some("write [\"500/s@10s\", \"500/s..2000/s@30s\"], or clients: [\"10@10s\", \"10..50@30s\"]".to_owned())
         };
@@ -162,21 +161,21 @@ impl Reading<'_> {
         if stages.iter().all(|stage| stage.from.max(stage.to) == 0.0) {
             return self.refuse(node.span.clone(), "the stages have no load above 0", help());
         }
-        Some(if is_rate { Staged::Rates(stages) } else { Staged::Clients(stages) })
+        Some(if is_rate { StageList::Rates(stages) } else { StageList::Clients(stages) })
     }
 
     /// Reads a think time: `100ms`, `50ms..200ms`, `exp:100ms`.
-    pub(crate) fn think(&self, node: &Node<'_>) -> Option<Think> {
+    pub(crate) fn think(&self, node: &PlanNode<'_>) -> Option<ThinkTime> {
         let text = self.text(node)?;
         let time = |text: &str| time_ns(text, 1..=3_600_000_000_000);
         let read = match (text.strip_prefix("exp:"), text.split_once("..")) {
-            (Some(mean), _) => time(mean).map(Think::Exponential),
+            (Some(mean), _) => time(mean).map(ThinkTime::Exponential),
             (None, Some((least, most))) => match (time_ns(least, 0..=3_600_000_000_000), time(most)) {
                 (Ok(least), Ok(most)) if least >= most => Err("the second time must be the longer one".to_owned()),
-                (Ok(least), Ok(most)) => Ok(Think::Uniform(least, most)),
+                (Ok(least), Ok(most)) => Ok(ThinkTime::Uniform(least, most)),
                 (Err(what), _) | (_, Err(what)) => Err(what),
             },
-            (None, None) => time(text).map(Think::Constant),
+            (None, None) => time(text).map(ThinkTime::Constant),
         };
         read.map_err(|what| {
             let what = format!("`{}` is not a think time: {what}", short(text));
@@ -219,7 +218,7 @@ fn stage(text: &str, last: f64, of_rates: Option<bool>) -> Result<(Stage, bool),
 fn level(text: &str) -> Result<(f64, bool), String> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
-        let Takes::Whole(_, most) = crate::keys::CLIENTS else { return Err(String::new()) };
+        let KeyType::Whole(_, most) = crate::keys::CLIENTS else { return Err(String::new()) };
         let clients = text.replace('_', "").parse::<i64>().ok().filter(|clients| *clients <= most);
         return clients
             .map(|clients| (clients as f64, false))

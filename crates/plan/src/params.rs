@@ -2,16 +2,16 @@
 
 use plimsoll_core::{ParamSpec, ParamType, ParamValue, Params};
 
-use crate::document::{Node, Reading};
-use crate::keys::Takes;
+use crate::document::{PlanNode, PlanReader};
+use crate::keys::KeyType;
 use crate::quantity::{self, Dimension};
 
 /// Longest duration of a parameter, in nanoseconds: a year.
 const DURATION_NS_MAX: u64 = 366 * 86_400 * 1_000_000_000;
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the value of the parameter `spec`.
-    pub(crate) fn param(&self, spec: &ParamSpec, node: &Node<'_>) -> Option<ParamValue> {
+    pub(crate) fn param(&self, spec: &ParamSpec, node: &PlanNode<'_>) -> Option<ParamValue> {
         match spec.param_type {
             ParamType::Int { min, max } => self.int(node, min..=max).map(ParamValue::Int),
             ParamType::Bytes => {
@@ -24,7 +24,7 @@ impl Reading<'_> {
             ParamType::Duration => {
                 self.duration(node, 0..=DURATION_NS_MAX).and_then(|ns| i64::try_from(ns).ok()).map(ParamValue::Int)
             }
-            ParamType::Bool => self.bool(node, &Takes::Flag).map(ParamValue::Bool),
+            ParamType::Bool => self.bool(node, &KeyType::Flag).map(ParamValue::Bool),
             ParamType::OneOf(words) => {
                 let what = format!("value for `{}`:", spec.name);
                 self.word(node, &what, words).map(|word| ParamValue::Text(word.to_owned()))

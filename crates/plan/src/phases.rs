@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{CutAt, Durability, Mix, PowerNode, Survivors};
+use plimsoll_core::{CutMoment, Durability, Mix, PowerNode, Survivors};
 
 use crate::actions::ActionDraft;
-use crate::document::{Kind, Node, Reading, Section, short};
-use crate::keys::{self, Takes};
-use crate::model::{Drive, PhaseKind, Step};
+use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
+use crate::keys::{self, KeyType};
+use crate::model::{Drive, PhaseKind, PhaseStep};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -32,7 +32,7 @@ pub(crate) struct PhaseDraft {
 /// The work of a phase.
 pub(crate) struct StepDraft {
     /// The step at a point of the sweep.
-    pub(crate) at: Box<dyn Fn(&mut Point<'_>) -> Step>,
+    pub(crate) at: Box<dyn Fn(&mut Point<'_>) -> PhaseStep>,
     /// Durability that a load or a drive requires of the store.
     pub(crate) durability: Option<Choices<Durability>>,
     /// Operation types that the phase uses, if the plan names them.
@@ -43,9 +43,13 @@ pub(crate) struct StepDraft {
     pub(crate) disk: Option<Range<usize>>,
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the phases without their conditions, which may refer to later parts of the plan.
-    pub(crate) fn phases<'a>(&self, node: &Node<'a>, workload: &WorkloadDraft<'_>) -> Vec<(PhaseDraft, Section<'a>)> {
+    pub(crate) fn phases<'a>(
+        &self,
+        node: &PlanNode<'a>,
+        workload: &WorkloadDraft<'_>,
+    ) -> Vec<(PhaseDraft, Section<'a>)> {
         let Some(tables) = self.tables(node) else {
             return Vec::new();
         };
@@ -98,15 +102,15 @@ impl Reading<'_> {
         phases
     }
 
-    fn given_name(&self, table: &Node<'_>) -> Option<String> {
-        let Kind::Table(table) = table.kind else {
+    fn given_name(&self, table: &PlanNode<'_>) -> Option<String> {
+        let NodeKind::Table(table) = table.kind else {
             return None;
         };
         table.get("name")?.as_str().map(str::to_owned)
     }
 
     /// Reads a phase's name, in a form that formulas can use.
-    fn phase_name(&self, node: &Node<'_>) -> Option<String> {
+    fn phase_name(&self, node: &PlanNode<'_>) -> Option<String> {
         let name = self.text(node)?;
         let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         if begins_well && name.len() <= 60 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -125,7 +129,7 @@ impl Reading<'_> {
         workload: &WorkloadDraft<'_>,
     ) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
-        let plain = |step: Step| StepDraft {
+        let plain = |step: PhaseStep| StepDraft {
             at: Box::new(move |_| step.clone()),
             durability: None,
             kinds: Vec::new(),
@@ -138,7 +142,7 @@ impl Reading<'_> {
                 let durability = self.swept(section, phase, "durability", Self::named);
                 let (batch, clients, durability) = (batch?, clients?, durability?);
                 let needed = Some(durability.clone());
-                let at = move |point: &mut Point<'_>| Step::Load {
+                let at = move |point: &mut Point<'_>| PhaseStep::Load {
                     batch: batch.at(point),
                     clients: clients.at(point),
                     durability: durability.at(point),
@@ -153,7 +157,7 @@ impl Reading<'_> {
                 let op_timeout_ns = self.swept(section, phase, "op_timeout", Self::whole);
                 let (op, count, op_timeout_ns) = (op?, asked?, op_timeout_ns?);
                 let kinds = op.values().cloned().collect();
-                let at = move |point: &mut Point<'_>| Step::Ask {
+                let at = move |point: &mut Point<'_>| PhaseStep::Ask {
                     op: op.at(point),
                     count: count.at(point),
                     op_timeout_ns: op_timeout_ns.at(point),
@@ -161,15 +165,15 @@ impl Reading<'_> {
                 StepDraft { at: Box::new(at), durability: None, kinds, scenarios: Vec::new(), disk: None }
             }
             PhaseKind::Drive => self.drive(phase, section, workload)?,
-            PhaseKind::Settle => plain(Step::Settle),
-            PhaseKind::Cold => plain(Step::Cold),
-            PhaseKind::Restart => plain(Step::Restart),
+            PhaseKind::Settle => plain(PhaseStep::Settle),
+            PhaseKind::Cold => plain(PhaseStep::Cold),
+            PhaseKind::Restart => plain(PhaseStep::Restart),
             PhaseKind::Power => {
                 let survivors = self.swept(section, phase, "survivors", Self::survivors)?;
-                let at = move |point: &mut Point<'_>| Step::Power { survivors: survivors.at(point) };
+                let at = move |point: &mut Point<'_>| PhaseStep::Power { survivors: survivors.at(point) };
                 StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new(), disk: None }
             }
-            PhaseKind::Check => plain(Step::Check),
+            PhaseKind::Check => plain(PhaseStep::Check),
         })
     }
 
@@ -238,7 +242,7 @@ impl Reading<'_> {
                 all => all.iter().map(|one| one.clients).sum(),
             };
             let warmup_ns = warmup_ns.at(point);
-            Step::Drive(Drive {
+            PhaseStep::Drive(Drive {
                 clients,
                 depth: depth.at(point),
                 backlog_ns: backlog_ns.at(point),
@@ -271,22 +275,22 @@ impl Reading<'_> {
     }
 
     /// Reads a word for the surviving writes.
-    fn survivors(&self, node: &Node<'_>, takes: &Takes) -> Option<Survivors> {
+    fn survivors(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<Survivors> {
         Survivors::named(self.one_of(node, takes)?)
     }
 
     /// Reads `flush 200`, or `write 1000`.
-    fn power_cut(&self, node: &Node<'_>) -> Option<CutAt> {
+    fn power_cut(&self, node: &PlanNode<'_>) -> Option<CutMoment> {
         let text = self.text(node)?;
-        let read = || text.parse().ok().filter(|at| *at != CutAt::Now);
+        let read = || text.parse().ok().filter(|at| *at != CutMoment::Now);
         let help = || Some("write \"flush 200\" or \"write 1000\", counted from the phase's beginning".to_owned());
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }
 
     /// Reads `all`, `primary`, or a node's number.
-    fn power_node(&self, node: &Node<'_>) -> Option<PowerNode> {
+    fn power_node(&self, node: &PlanNode<'_>) -> Option<PowerNode> {
         let written = match node.kind {
-            Kind::Int(number) => number.to_string(),
+            NodeKind::Int(number) => number.to_string(),
             _ => self.text(node)?.to_owned(),
         };
         let help = || Some("write \"all\", \"primary\", or the number of a node, from 1".to_owned());
@@ -295,10 +299,10 @@ impl Reading<'_> {
     }
 
     /// Reads a time, or `auto`, which is found from the slices later.
-    fn warmup(&self, node: &Node<'_>) -> Option<Option<u64>> {
+    fn warmup(&self, node: &PlanNode<'_>) -> Option<Option<u64>> {
         match node.kind {
-            Kind::Text("auto") => Some(None),
-            Kind::Text(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            NodeKind::Text("auto") => Some(None),
+            NodeKind::Text(word) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 let help = "write a time: \"10s\", or \"auto\" to detect the warm-up";
                 self.refuse(node.span.clone(), format!("`{}` is not a time", short(word)), Some(help.to_owned()))
             }
@@ -307,7 +311,7 @@ impl Reading<'_> {
     }
 
     /// Reads processor numbers: one list, not a sweep.
-    pub(crate) fn processors(&self, node: &Node<'_>) -> Option<Vec<u32>> {
+    pub(crate) fn processors(&self, node: &PlanNode<'_>) -> Option<Vec<u32>> {
         let Some(elements) = node.elements().filter(|elements| !elements.is_empty()) else {
             return self.wrong_type(node, "a list of processors such as [1]");
         };
@@ -315,7 +319,7 @@ impl Reading<'_> {
     }
 
     /// Reads the durability of a drive's writes.
-    fn driven_durability(&self, node: &Node<'_>, takes: &Takes) -> Option<Durability> {
+    fn driven_durability(&self, node: &PlanNode<'_>, takes: &KeyType) -> Option<Durability> {
         let durability = self.named(node, takes)?;
         if durability == Durability::AtEnd {
             let help = "choose \"durable\" (power loss) or \"buffered\" (the process)";
@@ -326,9 +330,9 @@ impl Reading<'_> {
     }
 
     /// Reads shares of operation types, without those of zero.
-    pub(crate) fn mix(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
+    pub(crate) fn mix(&self, node: &PlanNode<'_>, workload: &WorkloadDraft<'_>) -> Option<Mix> {
         let section = match node.kind {
-            Kind::Table(_) => self.table(node, "a mix")?,
+            NodeKind::Table(_) => self.table(node, "a mix")?,
             _ => return self.wrong_type(node, &format!("a table of shares such as {}", example_mix(workload))),
         };
         let mut mix = Mix::new();
@@ -352,7 +356,7 @@ impl Reading<'_> {
         right.then_some(mix)
     }
 
-    fn kind(&self, node: &Node<'_>, workload: &WorkloadDraft<'_>) -> Option<String> {
+    fn kind(&self, node: &PlanNode<'_>, workload: &WorkloadDraft<'_>) -> Option<String> {
         let name = self.text(node)?;
         if workload.kinds.iter().any(|kind| kind == name) {
             return Some(name.to_owned());
@@ -367,7 +371,7 @@ impl Reading<'_> {
     }
 
     /// Reads a rate, in operations per second.
-    pub(crate) fn rate(&self, node: &Node<'_>) -> Option<f64> {
+    pub(crate) fn rate(&self, node: &PlanNode<'_>) -> Option<f64> {
         let rate = self.quantity(node, Dimension::Rate)?;
         if RATES_PER_S.contains(&rate) {
             return Some(rate);
@@ -377,7 +381,11 @@ impl Reading<'_> {
     }
 
     /// Reads every element; `None` if `read` fails for one.
-    pub(crate) fn all<'a, T>(&self, elements: &[Node<'a>], read: impl Fn(&Node<'a>) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn all<'a, T>(
+        &self,
+        elements: &[PlanNode<'a>],
+        read: impl Fn(&PlanNode<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let values: Vec<T> = elements.iter().filter_map(read).collect();
         (values.len() == elements.len()).then_some(values)
     }

@@ -1,6 +1,6 @@
 //! Rates: constant, or changing over a phase.
 
-use crate::document::{Kind, Node, Reading, Section};
+use crate::document::{NodeKind, PlanNode, PlanReader, Section};
 use crate::keys::RATES;
 use crate::model::Rate;
 use crate::quantity::TIME_NS_MAX;
@@ -8,10 +8,10 @@ use crate::quantity::TIME_NS_MAX;
 /// Most recorded arrivals.
 const ARRIVALS_MAX: usize = 10_000_000;
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads a rate or a table that describes a changing rate.
-    pub(crate) fn rate_shape(&self, node: &Node<'_>) -> Option<Rate> {
-        let Kind::Table(_) = node.kind else {
+    pub(crate) fn rate_shape(&self, node: &PlanNode<'_>) -> Option<Rate> {
+        let NodeKind::Table(_) = node.kind else {
             return self.rate(node).map(Rate::Constant);
         };
         let section = self.table(node, "a rate")?;
@@ -40,7 +40,7 @@ impl Reading<'_> {
     }
 
     /// Reads times in seconds, one per line; lines that begin with `#` are comments.
-    fn recorded(&self, node: &Node<'_>) -> Option<Rate> {
+    fn recorded(&self, node: &PlanNode<'_>) -> Option<Rate> {
         let path = self.text(node)?;
         let text = match (self.files)(path) {
             Ok(text) => text,

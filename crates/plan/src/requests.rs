@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use plimsoll_core::http::{HIDDEN, is_secret};
-use plimsoll_core::{Request, RequestHeader, Script};
+use plimsoll_core::{HttpRequest, RequestHeader, Script};
 
-use crate::document::{Kind, Node, Reading, Section, short};
-use crate::keys::{REQUEST, STEP, Takes};
-use crate::workload::Written;
+use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
+use crate::keys::{KeyType, REQUEST, STEP};
+use crate::workload::LocatedScript;
 
 /// Most steps of an operation.
 const STEPS_MAX: usize = 64;
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads one `[[workload.request]]`, with its location.
-    pub(crate) fn request(&self, table: &Node<'_>) -> Option<Written> {
+    pub(crate) fn request(&self, table: &PlanNode<'_>) -> Option<LocatedScript> {
         let section = self.section(table, "a request", &[REQUEST, STEP])?;
         let weight = self.value(&section, "weight", Self::count)?;
         let requests = match section.get("step") {
@@ -29,7 +29,7 @@ impl Reading<'_> {
                 if tables.len() > STEPS_MAX {
                     return self.refuse(node.span, format!("at most {STEPS_MAX} steps, not {}", tables.len()), None);
                 }
-                let step = |table: &Node<'_>| self.one_request(&self.section(table, "a step", &[STEP])?);
+                let step = |table: &PlanNode<'_>| self.one_request(&self.section(table, "a step", &[STEP])?);
                 self.all(&tables, step)?
             }
         };
@@ -45,14 +45,14 @@ impl Reading<'_> {
         Some((script, Arc::clone(&self.source), table.span.clone()))
     }
 
-    fn one_request(&self, section: &Section<'_>) -> Option<Request> {
+    fn one_request(&self, section: &Section<'_>) -> Option<HttpRequest> {
         let text = |key: &str| self.given(section, key, |this, node, _| this.text(node).map(str::to_owned));
         let body = match section.get("body") {
             Some(node) => Some(self.body(&node)?),
             None => None,
         };
         let usual = if body.is_some() { "POST" } else { "GET" };
-        Some(Request {
+        Some(HttpRequest {
             method: text("method")?.unwrap_or_else(|| usual.to_owned()).to_ascii_uppercase(),
             path: text("path")?.unwrap_or_default(),
             headers: self.given(section, "headers", Self::headers)?.unwrap_or_default(),
@@ -65,7 +65,7 @@ impl Reading<'_> {
     }
 
     /// Reads a body: as written, or from the file behind an `@`.
-    fn body(&self, node: &Node<'_>) -> Option<String> {
+    fn body(&self, node: &PlanNode<'_>) -> Option<String> {
         let text = self.text(node)?;
         let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
         match (self.files)(path) {
@@ -84,8 +84,8 @@ impl Reading<'_> {
     }
 
     /// Reads headers: a list of `Name: value`, or a table.
-    fn headers(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<RequestHeader>> {
-        if let Kind::Table(_) = node.kind {
+    fn headers(&self, node: &PlanNode<'_>, _: &KeyType) -> Option<Vec<RequestHeader>> {
+        if let NodeKind::Table(_) = node.kind {
             let entries = self.table(node, &format!("`{}`", node.key))?.entries();
             return self.all(&entries, |entry| self.header(entry, entry.key, self.text(entry)?));
         }
@@ -100,7 +100,7 @@ impl Reading<'_> {
         })
     }
 
-    fn header(&self, node: &Node<'_>, name: &str, value: &str) -> Option<RequestHeader> {
+    fn header(&self, node: &PlanNode<'_>, name: &str, value: &str) -> Option<RequestHeader> {
         let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
         if name.is_empty() {
             return self.refuse(node.span.clone(), "a header without a name", Some("write \"Name: value\"".to_owned()));
@@ -113,16 +113,16 @@ impl Reading<'_> {
         Some(RequestHeader { name, value })
     }
 
-    fn statuses(&self, node: &Node<'_>, _: &Takes) -> Option<String> {
+    fn statuses(&self, node: &PlanNode<'_>, _: &KeyType) -> Option<String> {
         match node.kind {
-            Kind::Int(status) => Some(status.to_string()),
-            Kind::Text(text) => Some(text.to_owned()),
+            NodeKind::Int(status) => Some(status.to_string()),
+            NodeKind::Text(text) => Some(text.to_owned()),
             _ => self.wrong_type(node, "a status, or a text such as \"200-299, 404\""),
         }
     }
 
     /// Reads texts by name, in the order of the plan.
-    fn named_texts(&self, node: &Node<'_>, _: &Takes) -> Option<Vec<(String, String)>> {
+    fn named_texts(&self, node: &PlanNode<'_>, _: &KeyType) -> Option<Vec<(String, String)>> {
         let entries = self.table(node, &format!("`{}`", node.key))?.entries();
         self.all(&entries, |entry| Some((entry.key.to_owned(), self.text(entry)?.to_owned())))
     }

@@ -2,11 +2,11 @@
 
 use plimsoll_core::Mix;
 
-use crate::document::{Reading, Section, short};
+use crate::document::{PlanReader, Section, short};
 use crate::keys::SCENARIO;
 use crate::model::{Arrivals, Pace, Rate, Scenario};
 use crate::nearest;
-use crate::pace::Staged;
+use crate::pace::StageList;
 use crate::phases::{default_mix, example_mix};
 use crate::workload::WorkloadDraft;
 
@@ -15,7 +15,7 @@ const SCENARIOS_MAX: usize = 100;
 /// Keys of a drive that each scenario sets for itself.
 const THEIRS: [&str; 8] = ["clients", "workers", "mix", "loop", "rate", "stages", "arrivals", "think"];
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the scenarios of a drive; empty if all its clients do the same.
     pub(crate) fn scenarios(&self, drive: &Section<'_>, workload: &WorkloadDraft<'_>) -> Option<Vec<Scenario>> {
         let Some(node) = drive.get("scenario") else { return Some(Vec::new()) };
@@ -49,8 +49,8 @@ impl Reading<'_> {
         };
         let rate = match (section.get("stages"), section.get("rate")) {
             (Some(node), _) => match self.staged(&node, section)? {
-                Staged::Rates(stages) => Some(Rate::Stages(stages)),
-                Staged::Clients(_) => {
+                StageList::Rates(stages) => Some(Rate::Stages(stages)),
+                StageList::Clients(_) => {
                     let what = "the stages of a scenario must be rates";
                     return self.refuse(
                         node.span,

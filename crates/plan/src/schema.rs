@@ -9,7 +9,7 @@
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{CSV, Key, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, Takes, of_phase};
+use crate::keys::{CSV, Key, KeyType, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, of_phase};
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
 
@@ -55,47 +55,47 @@ fn of_key(key: &Key, catalogue: &Catalogue) -> Value {
     said(if key.is_swept { swept(value) } else { value }, key.help)
 }
 
-fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
+fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
     match takes {
-        Takes::Text | Takes::Kind => json!({ "type": "string" }),
-        Takes::Flag => json!({ "type": "boolean" }),
-        Takes::Whole(least, i64::MAX) => json!({ "type": "integer", "minimum": least }),
-        Takes::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Takes::Number => json!({ "type": "number" }),
-        Takes::Time(..) => quantity(Dimension::Time),
-        Takes::Size => quantity(Dimension::Size),
-        Takes::Rate => quantity(Dimension::Rate),
-        Takes::Share(..) => quantity(Dimension::Share),
-        Takes::Word(_, words) => json!({ "enum": words }),
-        Takes::Step => json!({ "enum": PhaseKind::ALL.map(PhaseKind::name) }),
-        Takes::Processors => json!({ "type": "array", "items": { "type": "integer" } }),
-        Takes::SweptKeys => json!({ "type": "array", "items": { "type": "string" } }),
-        Takes::Samplers => {
+        KeyType::Text | KeyType::Kind => json!({ "type": "string" }),
+        KeyType::Flag => json!({ "type": "boolean" }),
+        KeyType::Whole(least, i64::MAX) => json!({ "type": "integer", "minimum": least }),
+        KeyType::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        KeyType::Number => json!({ "type": "number" }),
+        KeyType::Time(..) => quantity(Dimension::Time),
+        KeyType::Size => quantity(Dimension::Size),
+        KeyType::Rate => quantity(Dimension::Rate),
+        KeyType::Share(..) => quantity(Dimension::Share),
+        KeyType::Word(_, words) => json!({ "enum": words }),
+        KeyType::Step => json!({ "enum": PhaseKind::ALL.map(PhaseKind::name) }),
+        KeyType::Processors => json!({ "type": "array", "items": { "type": "integer" } }),
+        KeyType::SweptKeys => json!({ "type": "array", "items": { "type": "string" } }),
+        KeyType::Samplers => {
             let names = catalogue.samplers.iter().map(|sampler| sampler.name).chain([SAMPLERS_DEFAULT]);
             let names: Vec<&str> = names.collect();
             json!({ "type": "array", "items": { "enum": names } })
         }
-        Takes::Warmup => json!({ "anyOf": [{ "const": "auto" }, quantity(Dimension::Time)] }),
-        Takes::Mix => json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } }),
-        Takes::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
-        Takes::Think => json!({ "type": "string" }),
-        Takes::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
-        Takes::PowerNode => {
+        KeyType::Warmup => json!({ "anyOf": [{ "const": "auto" }, quantity(Dimension::Time)] }),
+        KeyType::Mix => json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } }),
+        KeyType::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
+        KeyType::Think => json!({ "type": "string" }),
+        KeyType::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
+        KeyType::PowerNode => {
             json!({ "anyOf": [{ "enum": ["all", "primary"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
         }
-        Takes::Fault => json!({ "type": "string", "pattern": "^(ignore-flushes|eio|delay|full|bit-rot)( |$)" }),
-        Takes::RateShape => {
+        KeyType::Fault => json!({ "type": "string", "pattern": "^(ignore-flushes|eio|delay|full|bit-rot)( |$)" }),
+        KeyType::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })
         }
-        Takes::Codes => json!({ "type": "object", "additionalProperties": quantity(Dimension::Share) }),
-        Takes::Labels => json!({ "type": "object" }),
-        Takes::Texts => texts(),
-        Takes::Headers => json!({ "anyOf": [{ "type": "array", "items": { "type": "string" } }, texts()] }),
-        Takes::Statuses => json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }),
-        Takes::Stores => stores(catalogue),
-        Takes::Workload => workload(catalogue),
-        Takes::Phases => {
+        KeyType::Codes => json!({ "type": "object", "additionalProperties": quantity(Dimension::Share) }),
+        KeyType::Labels => json!({ "type": "object" }),
+        KeyType::Texts => texts(),
+        KeyType::Headers => json!({ "anyOf": [{ "type": "array", "items": { "type": "string" } }, texts()] }),
+        KeyType::Statuses => json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }),
+        KeyType::Stores => stores(catalogue),
+        KeyType::Workload => workload(catalogue),
+        KeyType::Phases => {
             let each = PhaseKind::ALL.map(|kind| {
                 let mut all = keys(of_phase(kind), catalogue);
                 all["properties"]["do"] = json!({ "const": kind.name() });
@@ -104,8 +104,8 @@ fn takes(takes: &Takes, catalogue: &Catalogue) -> Value {
             });
             tables(json!({ "oneOf": each }))
         }
-        Takes::Table(of) => keys(&[of], catalogue),
-        Takes::Tables(of) => tables(keys(&[of], catalogue)),
+        KeyType::Table(of) => keys(&[of], catalogue),
+        KeyType::Tables(of) => tables(keys(&[of], catalogue)),
     }
 }
 

@@ -1,11 +1,11 @@
 //! The series of trials: combination of lists, repeats, order, and start.
 
-use crate::document::{Node, Reading, Section};
+use crate::document::{PlanNode, PlanReader, Section};
 use crate::keys::SWEEP;
 use crate::model::Start;
 
 /// Parameters of the series of trials.
-pub(crate) struct Series {
+pub(crate) struct TrialSeries {
     pub(crate) repeats: u32,
     /// Random order; otherwise the order of the plan.
     pub(crate) random: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Series {
     pub(crate) one_at_a_time: Vec<Vec<usize>>,
 }
 
-impl Series {
+impl TrialSeries {
     /// True if the sweep contains this point.
     pub(crate) fn has(&self, indices: &[usize]) -> bool {
         let away = |dimension: &&usize| indices.get(**dimension).is_some_and(|index| *index > 0);
@@ -22,9 +22,9 @@ impl Series {
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the series. Called when all swept keys are known.
-    pub(crate) fn series(&self, root: &Section<'_>) -> Option<Series> {
+    pub(crate) fn series(&self, root: &Section<'_>) -> Option<TrialSeries> {
         let repeats = self.value(root, "repeats", Self::count)?;
         let order = self.given(root, "order", |this, node, takes| Some(this.one_of(node, takes)? == "random"))?;
         // Drift during a series must not look like an effect of the swept keys.
@@ -34,11 +34,11 @@ impl Reading<'_> {
         for table in root.get("sweep").map_or(Some(Vec::new()), |node| self.tables(&node))? {
             one_at_a_time.extend(self.sweep(&table)?);
         }
-        Some(Series { repeats, random, start, one_at_a_time })
+        Some(TrialSeries { repeats, random, start, one_at_a_time })
     }
 
     /// Reads the dimensions of a `[[sweep]]`, if they are swept one at a time.
-    fn sweep(&self, table: &Node<'_>) -> Option<Option<Vec<usize>>> {
+    fn sweep(&self, table: &PlanNode<'_>) -> Option<Option<Vec<usize>>> {
         let section = self.section(table, "[[sweep]]", &[SWEEP])?;
         let mode = self.required(&section, "mode", "`mode = \"one-at-a-time\"`")?;
         let mode = self.one_of(&mode, &section.key("mode").takes)?;

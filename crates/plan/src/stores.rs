@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::limits;
-use plimsoll_core::{Described, Interface, ParamValue, StoreKind};
+use plimsoll_core::{Interface, ParamValue, ServerDescription, StoreKind};
 
-use crate::document::{Kind, Node, Reading, Section, short};
-use crate::error::Source;
+use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
+use crate::error::SourceText;
 use crate::model::StoreUse;
 use crate::nearest;
 use crate::params::defaults_but;
@@ -31,19 +31,19 @@ pub(crate) struct StoreDraft<'c> {
     /// The swept parameters, with values as written.
     pub(crate) labels: BTreeMap<String, String>,
     /// The text that names the store, followed by the location in it.
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<SourceText>,
     pub(crate) span: Range<usize>,
 }
 
-impl<'c> Reading<'c> {
+impl<'c> PlanReader<'c> {
     /// Reads the stores that the plan names.
-    pub(crate) fn stores(&self, node: &Node<'_>) -> Vec<StoreDraft<'c>> {
+    pub(crate) fn stores(&self, node: &PlanNode<'_>) -> Vec<StoreDraft<'c>> {
         let Some((elements, _)) = self.listed(node) else { return Vec::new() };
         let mut drafts = Vec::new();
         for element in &elements {
             match element.kind {
-                Kind::Text(name) => drafts.extend(self.store(&self.source, element.span.clone(), name)),
-                Kind::Table(_) => drafts.extend(self.store_table(element).into_iter().flatten()),
+                NodeKind::Text(name) => drafts.extend(self.store(&self.source, element.span.clone(), name)),
+                NodeKind::Table(_) => drafts.extend(self.store_table(element).into_iter().flatten()),
                 _ => {
                     let table = format!("a table such as {{ store = \"{}\" }}", self.a_store());
                     drafts.extend(self.wrong_type(element, &format!("the name of a store, a URL, or {table}")));
@@ -57,7 +57,7 @@ impl<'c> Reading<'c> {
     /// Reads the stores that replace the plan's.
     pub(crate) fn stores_given(&self, given: &[String]) -> Vec<StoreDraft<'c>> {
         let given: Vec<String> = given.iter().map(|entry| url::split_password(entry.trim()).0).collect();
-        let source = Arc::new(Source::new("--on", &given.join(",")));
+        let source = Arc::new(SourceText::new("--on", &given.join(",")));
         let mut drafts: Vec<StoreDraft<'c>> = Vec::new();
         let mut start = 0;
         for entry in &given {
@@ -80,7 +80,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Reads a store by name or URL, with its parameters at their defaults.
-    fn store(&self, source: &Arc<Source>, span: Range<usize>, name: &str) -> Option<StoreDraft<'c>> {
+    fn store(&self, source: &Arc<SourceText>, span: Range<usize>, name: &str) -> Option<StoreDraft<'c>> {
         let refuse = |what: String, help: String| {
             self.problem_in(source, span.clone(), what, Some(help));
             None
@@ -141,7 +141,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Reads a store with parameters: one draft for each combination of their values.
-    fn store_table(&self, node: &Node<'_>) -> Option<Vec<StoreDraft<'c>>> {
+    fn store_table(&self, node: &PlanNode<'_>) -> Option<Vec<StoreDraft<'c>>> {
         let section = self.table(node, "a store")?;
         let example = format!("`store = \"{}\"`, or a URL", self.a_store());
         let name = self.required(&section, "store", &example)?;
@@ -232,7 +232,7 @@ impl<'c> Reading<'c> {
         }
         let program = command.split_whitespace().next().unwrap_or_default();
         store.label = program.rsplit('/').next().unwrap_or(program).to_owned();
-        store.server = Some(Described { command, set_up, ready, reload, files, url });
+        store.server = Some(ServerDescription { command, set_up, ready, reload, files, url });
         Some(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::document::{Node, Reading, short};
+use crate::document::{PlanNode, PlanReader, short};
 use crate::{formulas, nearest};
 
 /// Most trials of a plan.
@@ -101,9 +101,9 @@ impl<T> Choices<T> {
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the name of a swept key, and returns its position.
-    pub(crate) fn swept_key(&self, node: &Node<'_>) -> Option<usize> {
+    pub(crate) fn swept_key(&self, node: &PlanNode<'_>) -> Option<usize> {
         let name = self.text(node)?;
         let labels = self.dimensions.borrow().labels();
         labels.iter().position(|label| label == name).or_else(|| {
@@ -116,8 +116,8 @@ impl Reading<'_> {
     pub(crate) fn choices<'a, T>(
         &self,
         scope: &str,
-        node: &Node<'a>,
-        read: impl Fn(&Node<'a>) -> Option<T>,
+        node: &PlanNode<'a>,
+        read: impl Fn(&PlanNode<'a>) -> Option<T>,
     ) -> Option<Choices<T>> {
         let (elements, texts) = self.listed(node)?;
         let values = self.all(&elements, |element| Some((read(element)?, element.span.clone())))?;
@@ -135,7 +135,7 @@ impl Reading<'_> {
     }
 
     /// The elements of a list, or the value itself, with their texts as written. Reports empty lists and duplicates.
-    pub(crate) fn listed<'a>(&self, node: &Node<'a>) -> Option<(Vec<Node<'a>>, Vec<String>)> {
+    pub(crate) fn listed<'a>(&self, node: &PlanNode<'a>) -> Option<(Vec<PlanNode<'a>>, Vec<String>)> {
         let elements = node.elements().unwrap_or_else(|| vec![node.clone()]);
         if elements.is_empty() {
             return self.refuse(

@@ -5,27 +5,27 @@ use std::ops::Range;
 
 use plimsoll_core::study::{figures_in, goal_name, is_of_step};
 
-use crate::document::{Kind, Node, Reading, Section, short};
+use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::formulas::Names;
-use crate::keys::{FIGURE, GOALS, PUBLISHED, PUBLISHED_TABLE, Takes};
-use crate::model::{Figure, Goal, GoalKind, PhaseKind, Published};
+use crate::keys::{FIGURE, GOALS, KeyType, PUBLISHED, PUBLISHED_TABLE};
+use crate::model::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::workload::WorkloadDraft;
 
 /// A goal as written in a plan.
-struct Wanted<'a> {
+struct WrittenGoal<'a> {
     what: GoalKind,
     /// Operation type, step or code that the goal is limited to.
     of: Option<&'a str>,
-    node: Node<'a>,
+    node: PlanNode<'a>,
     /// Location of the goal's key.
     span: Range<usize>,
 }
 
-impl Wanted<'_> {
+impl WrittenGoal<'_> {
     /// Type of the goal's value.
-    fn takes(&self) -> &'static Takes {
+    fn takes(&self) -> &'static KeyType {
         let name = match self.what {
             GoalKind::Percentile(_) => "p99".to_owned(),
             GoalKind::Status => "errors".to_owned(),
@@ -43,20 +43,20 @@ fn is_by_operation(what: GoalKind) -> bool {
 /// Most figures of a plan.
 const FIGURES_MAX: usize = 1000;
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the goals.
-    pub(crate) fn goals(&self, node: &Node<'_>) -> Vec<Goal> {
+    pub(crate) fn goals(&self, node: &PlanNode<'_>) -> Vec<Goal> {
         let section = self.table(node, "[goals]");
         let wanted = section.map(|section| self.wanted(&section, None)).unwrap_or_default();
         wanted.iter().filter_map(|wanted| self.goal(wanted)).collect()
     }
 
-    fn goal(&self, wanted: &Wanted<'_>) -> Option<Goal> {
+    fn goal(&self, wanted: &WrittenGoal<'_>) -> Option<Goal> {
         let (node, takes) = (&wanted.node, wanted.takes());
         let (limit, unit) = match takes {
-            Takes::Share(..) => (self.share(node, takes)?, "%"),
-            Takes::Rate => (self.rate(node)?, "1/s"),
-            Takes::Time(..) => (self.whole(node, takes)? as f64, "ns"),
+            KeyType::Share(..) => (self.share(node, takes)?, "%"),
+            KeyType::Rate => (self.rate(node)?, "1/s"),
+            KeyType::Time(..) => (self.whole(node, takes)? as f64, "ns"),
             _ => (self.whole(node, takes)? as f64, ""),
         };
         let of = wanted.of.map(str::to_owned);
@@ -64,15 +64,15 @@ impl Reading<'_> {
     }
 
     /// Reads the goals of a table, including nested tables: `read.p99` is for an operation type.
-    fn wanted<'a>(&self, section: &Section<'a>, of: Option<&'a str>) -> Vec<Wanted<'a>> {
+    fn wanted<'a>(&self, section: &Section<'a>, of: Option<&'a str>) -> Vec<WrittenGoal<'a>> {
         let mut all = Vec::new();
         for node in section.entries() {
             let span = section.key_span(node.key);
-            let is_table = matches!(node.kind, Kind::Table(_));
+            let is_table = matches!(node.kind, NodeKind::Table(_));
             let what = format!("`{}` of {}", node.key, section.what);
             match (GoalKind::named(node.key), is_table.then(|| self.table(&node, &what)).flatten()) {
                 (Some(GoalKind::Status), Some(codes)) if of.is_none() => {
-                    let code = |node: Node<'a>| Wanted {
+                    let code = |node: PlanNode<'a>| WrittenGoal {
                         what: GoalKind::Status,
                         of: Some(node.key),
                         span: codes.key_span(node.key),
@@ -86,7 +86,7 @@ impl Reading<'_> {
                         match GoalKind::named(&format!("{}.{}", node.key, inner.key)) {
                             Some(what) => {
                                 let span = decimals.key_span(inner.key);
-                                all.push(Wanted { what, of, node: Node { key: node.key, ..inner }, span });
+                                all.push(WrittenGoal { what, of, node: PlanNode { key: node.key, ..inner }, span });
                             }
                             None => self.unknown_goal(&decimals, inner.key, of),
                         }
@@ -94,10 +94,10 @@ impl Reading<'_> {
                 }
                 (_, Some(goals)) if of.is_none() => {
                     let goals = self.wanted(&goals, Some(node.key)).into_iter();
-                    all.extend(goals.map(|wanted| Wanted { span: span.clone(), ..wanted }));
+                    all.extend(goals.map(|wanted| WrittenGoal { span: span.clone(), ..wanted }));
                 }
                 (Some(what), None) if of.map_or(what != GoalKind::Status, |_| is_by_operation(what)) => {
-                    all.push(Wanted { what, of, node, span });
+                    all.push(WrittenGoal { what, of, node, span });
                 }
                 _ => self.unknown_goal(section, node.key, of),
             }
@@ -118,7 +118,7 @@ impl Reading<'_> {
     /// Checks that some phase measures each goal. `searched`: for the load line.
     pub(crate) fn measured(
         &self,
-        node: &Node<'_>,
+        node: &PlanNode<'_>,
         phases: &[PhaseDraft],
         workload: &WorkloadDraft<'_>,
         searched: bool,
@@ -162,7 +162,7 @@ impl Reading<'_> {
 
     /// True if the goal is for a step within operations, and not for an operation type. Reports names that are
     /// neither, and operation types that no phase drives.
-    fn is_step(&self, of: &str, wanted: &Wanted<'_>, phases: &[PhaseDraft], workload: &WorkloadDraft<'_>) -> bool {
+    fn is_step(&self, of: &str, wanted: &WrittenGoal<'_>, phases: &[PhaseDraft], workload: &WorkloadDraft<'_>) -> bool {
         let report = |what: String, help: String| self.problem(wanted.span.clone(), what, Some(help));
         let scenarios: Vec<_> = phases.iter().flat_map(|phase| &phase.step.scenarios).collect();
         let of = match self.of_scenario(of, &scenarios, report) {
@@ -203,7 +203,7 @@ impl Reading<'_> {
     }
 
     /// Reads the figures.
-    pub(crate) fn figures(&self, node: &Node<'_>, names: &Names<'_>) -> Vec<Figure> {
+    pub(crate) fn figures(&self, node: &PlanNode<'_>, names: &Names<'_>) -> Vec<Figure> {
         let tables = self.tables(node).unwrap_or_default();
         if tables.len() > FIGURES_MAX {
             self.problem(node.span.clone(), format!("{} figures are more than {FIGURES_MAX}", tables.len()), None);
@@ -238,7 +238,7 @@ impl Reading<'_> {
     }
 
     /// Reads the plan's answer, whose braces contain names of `figures`.
-    pub(crate) fn answer(&self, node: &Node<'_>, figures: &[Figure]) -> Option<String> {
+    pub(crate) fn answer(&self, node: &PlanNode<'_>, figures: &[Figure]) -> Option<String> {
         let text = self.text(node)?;
         let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
         for name in figures_in(text).filter(|name| !names.contains(name)) {
@@ -248,7 +248,7 @@ impl Reading<'_> {
         Some(text.to_owned())
     }
 
-    fn published(&self, node: &Node<'_>) -> Vec<Published> {
+    fn published(&self, node: &PlanNode<'_>) -> Vec<PublishedValue> {
         let mut published = Vec::new();
         for table in self.tables(node).unwrap_or_default() {
             let Some(section) = self.section(&table, "a published value", &[PUBLISHED]) else {
@@ -257,17 +257,17 @@ impl Reading<'_> {
             let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
             let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
             if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
-                published.push(Published { value, of: of.to_owned(), at: BTreeMap::new() });
+                published.push(PublishedValue { value, of: of.to_owned(), at: BTreeMap::new() });
             }
         }
         published
     }
 }
 
-impl Reading<'_> {
+impl PlanReader<'_> {
     /// Reads the values published for each point of two swept keys: a line with values of one key, then lines that
     /// begin with a value of the other.
-    fn published_table(&self, node: &Node<'_>) -> Option<Vec<Published>> {
+    fn published_table(&self, node: &PlanNode<'_>) -> Option<Vec<PublishedValue>> {
         let section = self.section(node, "a published table", &[PUBLISHED_TABLE])?;
         let of = self.required(&section, "of", "`of = \"what it was measured on\"`").and_then(|node| self.text(&node));
         let swept = |key: &str| {
@@ -293,7 +293,7 @@ impl Reading<'_> {
             };
             for (column, value) in head.iter().zip(values) {
                 let at = [(rows.clone(), row.to_owned()), (columns.clone(), (*column).to_owned())];
-                all.push(Published { value, of: of.to_owned(), at: at.into() });
+                all.push(PublishedValue { value, of: of.to_owned(), at: at.into() });
             }
         }
         Some(all)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, WorkloadSpec};
 
-use crate::document::{Node, Reading, Section, short};
-use crate::error::Source;
+use crate::document::{PlanNode, PlanReader, Section, short};
+use crate::error::SourceText;
 use crate::keys::{CSV, SCRIPT};
 use crate::params;
 use crate::sweep::Choices;
@@ -31,7 +31,7 @@ pub(crate) struct WorkloadDraft<'c> {
 
 /// A script or request, the text that messages about it refer to, and its location there. The location is empty if
 /// the text consists of the script alone.
-pub(crate) type Written = (Script, Arc<Source>, Range<usize>);
+pub(crate) type LocatedScript = (Script, Arc<SourceText>, Range<usize>);
 
 fn is_name(name: &str) -> bool {
     (1..=60).contains(&name.len()) && !name.chars().any(|c| c.is_control() || c == '`')
@@ -44,7 +44,7 @@ impl WorkloadDraft<'_> {
     }
 }
 
-impl<'c> Reading<'c> {
+impl<'c> PlanReader<'c> {
     /// Reads the workload; `None` if it cannot be identified.
     pub(crate) fn workload(&self, root: &Section<'_>) -> Option<WorkloadDraft<'c>> {
         let node = self.required(root, "workload", "[workload] and its `name`")?;
@@ -69,7 +69,7 @@ impl<'c> Reading<'c> {
         let mut params = Some(Vec::new());
         for param in spec.params {
             let choices = match section.get(param.name) {
-                Some(node) => self.choices("workload", &node, |node: &Node<'_>| self.param(param, node)),
+                Some(node) => self.choices("workload", &node, |node: &PlanNode<'_>| self.param(param, node)),
                 None => match defaults.0.get(param.name) {
                     Some(value) => Some(Choices::fixed(value.clone(), section.span.clone())),
                     None => continue,
@@ -116,13 +116,17 @@ impl<'c> Reading<'c> {
     }
 
     /// Reads the user's scripts or requests, each with `read`.
-    fn scripts(&self, node: &Node<'_>, read: fn(&Self, &Node<'_>) -> Option<Written>) -> Option<Vec<Written>> {
+    fn scripts(
+        &self,
+        node: &PlanNode<'_>,
+        read: fn(&Self, &PlanNode<'_>) -> Option<LocatedScript>,
+    ) -> Option<Vec<LocatedScript>> {
         let tables = self.tables(node)?;
         if tables.len() > SCRIPTS_MAX {
             let what = format!("at most {SCRIPTS_MAX} of `{}`, not {}", node.key, tables.len());
             return self.refuse(node.span.clone(), what, None);
         }
-        let mut scripts: Vec<Written> = Vec::new();
+        let mut scripts: Vec<LocatedScript> = Vec::new();
         let mut right = true;
         for table in &tables {
             match read(self, table) {
@@ -142,7 +146,7 @@ impl<'c> Reading<'c> {
         right.then_some(scripts)
     }
 
-    fn script(&self, table: &Node<'_>) -> Option<Written> {
+    fn script(&self, table: &PlanNode<'_>) -> Option<LocatedScript> {
         let section = self.section(table, "a script", &[SCRIPT])?;
         let weight = self.value(&section, "weight", Self::count)?;
         let (text, from) = match (section.get("file"), section.get("text")) {
@@ -161,12 +165,12 @@ impl<'c> Reading<'c> {
             None => Path::new(&from).file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned()),
         };
         let file = section.get("file").map(|_| from);
-        let source = Arc::new(Source::new(file.as_deref().unwrap_or(&name), &text));
+        let source = Arc::new(SourceText::new(file.as_deref().unwrap_or(&name), &text));
         Some((Script { name, weight, text, file, ..Script::default() }, source, 0..0))
     }
 
     /// Reads a file with values for scripts and requests.
-    fn csv(&self, table: &Node<'_>) -> Option<Arc<CsvFile>> {
+    fn csv(&self, table: &PlanNode<'_>) -> Option<Arc<CsvFile>> {
         let section = self.section(table, "a CSV file", &[CSV])?;
         let node = self.required(&section, "file", "`file = \"users.csv\"`")?;
         let file = self.text(&node)?.to_owned();
@@ -184,7 +188,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Reads the text of the file `path`, which is a `what`.
-    fn file(&self, what: &str, node: &Node<'_>, path: &str) -> Option<String> {
+    fn file(&self, what: &str, node: &PlanNode<'_>, path: &str) -> Option<String> {
         (self.files)(path).map_or_else(
             |error| {
                 let what = format!("the {what} `{}` cannot be read: {error}", short(path));
@@ -205,7 +209,7 @@ impl<'c> Reading<'c> {
         &self,
         spec: &WorkloadSpec,
         params: Option<&[(&'static str, Choices<ParamValue>)]>,
-        scripts: &[Written],
+        scripts: &[LocatedScript],
         span: Range<usize>,
     ) {
         if !(spec.takes_scripts() || spec.takes_requests()) || !self.problems.borrow().is_empty() {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::pace::Stage;
-pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, Published};
+pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use plimsoll_core::{Durability, Footprint, OpKind, Outcome, Setting, Slice};
 pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};

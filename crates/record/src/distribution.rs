@@ -1,7 +1,7 @@
 //! A histogram without its empty places.
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{Slice, SliceHistogram, Watched};
+use plimsoll_core::{Disturbance, Slice, SliceHistogram};
 
 /// A histogram as values and counts. A dense one takes 264 KiB whatever is in it; there are thousands in a
 /// recording, and most of them have a few hundred values.
@@ -83,7 +83,7 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
         worker_cpu_ns: slice.worker_cpu_ns,
         voluntary_switches: slice.voluntary_switches,
         involuntary_switches: slice.involuntary_switches,
-        watched: slice.watched.as_ref().map(|watched| Watched {
+        watched: slice.watched.as_ref().map(|watched| Disturbance {
             disturbed_ns: watched.disturbed_ns,
             pauses: watched.pauses.clone(),
             // It is a reading of its own.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{Measure, Outcome, Pause, Slice, SliceHistogram, Watched};
+use plimsoll_core::{Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -367,7 +367,8 @@ fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
             drain: row.get(14)?,
             voluntary_switches: count(row, 15)?,
             involuntary_switches: count(row, 16)?,
-            watched: optional_count(row, 17)?.map(|disturbed_ns| Watched { disturbed_ns, ..Watched::default() }),
+            watched: optional_count(row, 17)?
+                .map(|disturbed_ns| Disturbance { disturbed_ns, ..Disturbance::default() }),
             servers: Vec::new(),
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
@@ -390,7 +391,7 @@ fn slice_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Slice<Dis
 }
 
 /// What a witness saw of `slice`.
-fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Watched<Distribution>> {
+fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Disturbance<Distribution>> {
     let ordinal = slice.ordinal;
     let watched = slice.watched.as_mut();
     watched.ok_or_else(|| Fault::Content(format!("slice {ordinal} was disturbed, but its phase did not record pauses")))

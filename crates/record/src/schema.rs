@@ -24,7 +24,7 @@ pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
 /// Outcome of the histogram rows that hold [`plimsoll_core::Slice::unfinished`]; their kind is null.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
-/// What stands before the measure of histogram rows that hold [`plimsoll_core::Watched::disturbed`].
+/// What stands before the measure of histogram rows that hold [`plimsoll_core::Disturbance::disturbed`].
 pub(crate) const DISTURBED: &str = "disturbed ";
 
 /// The tables. What describes a thing is a document (JSON, of the type that `data` has of that name); what is counted, and

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
 use plimsoll_trace::{TraceError, TraceSpec, Tracer, Way};
 
 use crate::server::{Roots, ServerProcesses};
@@ -51,8 +51,8 @@ impl Sampler for Fsync {
             self.tracer = self.start().ok();
         }
         let Some(read) = self.tracer.as_mut().and_then(|tracer| tracer.read().ok()) else { return Vec::new() };
-        let total = |name, value: u64| Reading::new("", name, "", Found::Total(value as f64, self.roots.change));
-        let times = Found::Distribution(Box::new(read.new_times().hdr()));
+        let total = |name, value: u64| Reading::new("", name, "", SampleValue::Total(value as f64, self.roots.change));
+        let times = SampleValue::Distribution(Box::new(read.new_times().hdr()));
         vec![
             total("flushes", read.times().len()),
             total("lost", read.lost),

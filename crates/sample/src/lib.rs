@@ -67,7 +67,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
     (network::SPEC, |_| boxed(network::Network::open())),
     (pressure::SPEC, |_| boxed(pressure::Pressure::open())),
     (generator::SPEC, |_| boxed(generator::Generator::open())),
-    (server::SPEC, |processes| boxed(server::Server::open(processes.clone()))),
+    (server::SPEC, |processes| boxed(server::ServerSampler::open(processes.clone()))),
     (fsync::SPEC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
 ];
 

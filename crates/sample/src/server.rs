@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Found, Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
 use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
-use crate::tree::{Member, TreeIo, Usage};
+use crate::tree::{TreeIo, TreeProcess, Usage};
 
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "server",
@@ -72,11 +72,11 @@ impl Sum {
     }
 }
 
-pub(crate) struct Server {
+pub(crate) struct ServerSampler {
     processes: ServerProcesses,
     load: ProcFile,
     roots: Roots,
-    members: Vec<Member>,
+    members: Vec<TreeProcess>,
     /// The number of the newest process or thread of the host when the members were looked for.
     newest: Option<String>,
     readings: u32,
@@ -85,7 +85,7 @@ pub(crate) struct Server {
     alive: Vec<(u32, u64)>,
 }
 
-impl Server {
+impl ServerSampler {
     pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
         let children = format!("/proc/self/task/{}/children", std::process::id());
         if !std::path::Path::new(&children).exists() {
@@ -118,7 +118,7 @@ impl Server {
         let now = with_descendants(&self.roots.pids);
         self.members.retain(|member| now.contains(&member.pid));
         let known: BTreeSet<u32> = self.members.iter().map(|member| member.pid).collect();
-        self.members.extend(now.difference(&known).filter_map(|&pid| Member::open(pid).ok()));
+        self.members.extend(now.difference(&known).filter_map(|&pid| TreeProcess::open(pid).ok()));
         self.newest = newest;
     }
 
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-impl Sampler for Server {
+impl Sampler for ServerSampler {
     fn sample(&mut self) -> Vec<Reading> {
         let roots = self.processes.now();
         let changed = roots.change != self.roots.change;
@@ -161,7 +161,8 @@ impl Sampler for Server {
             return Vec::new();
         }
         let level = |name, unit, value| Some(Reading::level("", name, unit, value));
-        let total = |name, unit, value: f64| Some(Reading::new("", name, unit, Found::Total(value, self.roots.change)));
+        let total =
+            |name, unit, value: f64| Some(Reading::new("", name, unit, SampleValue::Total(value, self.roots.change)));
         let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
         // Pages that several share are counted once, as many as the one with most of them has.
         let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;

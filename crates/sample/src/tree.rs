@@ -99,7 +99,7 @@ pub(crate) fn parse_statm(text: &str) -> Option<(u64, u64)> {
 }
 
 /// A process that is looked at again and again.
-pub(crate) struct Member {
+pub(crate) struct TreeProcess {
     pub(crate) pid: u32,
     start_ticks: u64,
     stat: ProcFile,
@@ -117,7 +117,7 @@ pub(crate) struct Usage {
     pub(crate) io: Option<TreeIo>,
 }
 
-impl Member {
+impl TreeProcess {
     /// Opens the files of process `pid`.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         let file = |name: &str| File::open(format!("/proc/{pid}/{name}")).map(ProcFile::new);

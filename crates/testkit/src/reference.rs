@@ -13,7 +13,7 @@ use plimsoll_core::{
 };
 
 use crate::owned::{Owned, Row, row};
-use crate::table::Table;
+use crate::table::ReferenceTable;
 
 pub(crate) const SPEC: StoreSpec = StoreSpec {
     name: "reference",
@@ -50,14 +50,14 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Shared, StoreError> {
 
 /// The tables, shared by all sessions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared(Arc<RwLock<Vec<Table>>>);
+pub(crate) struct Shared(Arc<RwLock<Vec<ReferenceTable>>>);
 
 impl Shared {
-    pub fn read(&self) -> RwLockReadGuard<'_, Vec<Table>> {
+    pub fn read(&self) -> RwLockReadGuard<'_, Vec<ReferenceTable>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn write(&self) -> RwLockWriteGuard<'_, Vec<Table>> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, Vec<ReferenceTable>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,7 +81,7 @@ impl Store for ReferenceStore {
     }
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        *self.shared.write() = layout.collections.iter().map(|one| Table::new(one, layout.index)).collect();
+        *self.shared.write() = layout.collections.iter().map(|one| ReferenceTable::new(one, layout.index)).collect();
         Ok(())
     }
 
@@ -94,8 +94,12 @@ impl Store for ReferenceStore {
     }
 
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        let (data_bytes, index_bytes) =
-            self.shared.read().iter().map(Table::bytes).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (data_bytes, index_bytes) = self
+            .shared
+            .read()
+            .iter()
+            .map(ReferenceTable::bytes)
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         Ok(Footprint { data_bytes, index_bytes: Some(index_bytes), total_bytes: None })
     }
 

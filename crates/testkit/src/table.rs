@@ -8,7 +8,7 @@ use crate::owned::{Owned, Row};
 
 /// One collection. Everything that breaks its rules is there for the store that lies.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct ReferenceTable {
     key: usize,
     /// Fields that an index leads with.
     indexed: Vec<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Table {
     doubles: Vec<Row>,
 }
 
-impl Table {
+impl ReferenceTable {
     pub fn new(collection: &Collection, mode: IndexMode) -> Self {
         let leading = |index: &plimsoll_core::Index| index.fields.first().map(|field| usize::from(*field));
         let indexed = match mode {

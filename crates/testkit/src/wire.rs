@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, Call, Collection, Done, Field, Index, IndexMode, Layout, Op, OpKind, Outcome, RecordsCall,
-    StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
+    Address, Answer, Call, Collection, CompletionSink, Field, Index, IndexMode, Layout, Op, OpKind, Outcome,
+    RecordsCall, StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
 };
 
 /// How long an answer may take.
@@ -26,7 +26,7 @@ pub struct Wire {
 /// Keeps every answer, by its ticket.
 struct All(Vec<(u32, Outcome, Answer)>);
 
-impl Done for All {
+impl CompletionSink for All {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         self.0.push((ticket.0, outcome, answer.clone()));
     }

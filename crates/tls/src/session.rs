@@ -1,6 +1,6 @@
 //! TLS around a session of any protocol: from the first byte on, or when the server has said yes to it.
 
-use plimsoll_core::{Address, Done, Op, OpKind, StoreError, Ticket, WireSession, WireState};
+use plimsoll_core::{Address, CompletionSink, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
 use crate::connection::Tls;
@@ -139,7 +139,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
 
     /// Takes the server's answer to the question for TLS.
     #[cold]
-    fn take_answer(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn take_answer(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let State::Asked(written) = &mut self.state else { return bytes.len() };
         let written = std::mem::take(written);
         match self.upgrade.answered(bytes, &self.place) {
@@ -216,7 +216,7 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
         self.write(false, out, |inner, out| inner.flush(out));
     }
 
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let tls = match &mut self.state {
             State::Encrypted(tls) => tls,
             State::Clear => return self.inner.feed(bytes, out, done),

@@ -13,7 +13,7 @@ use crate::place::Given;
 use crate::processes::is_there;
 use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
 use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
-use crate::traced::{Seen, SeenCall};
+use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
 use crate::tracer::{Source, TraceSpec, members};
 
@@ -27,7 +27,7 @@ pub(crate) struct Bpf {
     threshold_ns: u64,
     /// Who had called at the reading before.
     known: BTreeSet<u32>,
-    slow: Arc<Mutex<Seen>>,
+    slow: Arc<Mutex<CallCounts>>,
     /// Ends the thread when it is dropped.
     stop: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
@@ -103,7 +103,7 @@ impl Bpf {
             follow(&maps.processes, members(spec))?;
         }
         attach_all(&mut attached, &tracefs, &programs)?;
-        let slow: Arc<Mutex<Seen>> = Arc::default();
+        let slow: Arc<Mutex<CallCounts>> = Arc::default();
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
         let reader = {
@@ -164,11 +164,11 @@ fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_
 }
 
 impl Source for Bpf {
-    fn read(&mut self) -> Result<Seen, TraceError> {
+    fn read(&mut self) -> Result<CallCounts, TraceError> {
         let failed = || TraceError::of("bpf(2), to read a map");
         // Those that are gone before counts are read call nothing after that.
         let gone: Vec<u32> = self.known.iter().copied().filter(|pid| !is_there(*pid)).collect();
-        let mut seen = Seen { gone, ..Seen::default() };
+        let mut seen = CallCounts { gone, ..CallCounts::default() };
         let mut keys = Vec::new();
         self.maps
             .times
@@ -316,7 +316,7 @@ impl Ring {
 
 /// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: whoever
 /// closes a file directly afterwards is faster than a look at its end.
-fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<Seen>) {
+fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<CallCounts>) {
     let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
     let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();
     loop {

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::error::TraceError;
 use crate::place::Given;
 use crate::sys::{self, Ask, Mapping, PerfAttr};
-use crate::traced::{Seen, SeenCall};
+use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::Tracefs;
 use crate::tracer::{Source, TraceSpec, members};
 
@@ -25,7 +25,7 @@ const SETTLED_NS: u64 = 1_000_000;
 
 /// A trace by records.
 pub(crate) struct Perf {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CallCounts>>,
     stop: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
 }
@@ -44,7 +44,7 @@ impl Perf {
         for cpu in online()? {
             rings.push(Ring::open(cpu, points.keys().copied())?);
         }
-        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let seen: Arc<Mutex<CallCounts>> = Arc::default();
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let mut pairs = Pairs {
             points,
@@ -71,7 +71,7 @@ impl Perf {
 }
 
 impl Source for Perf {
-    fn read(&mut self) -> Result<Seen, TraceError> {
+    fn read(&mut self) -> Result<CallCounts, TraceError> {
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).told())
     }
 }
@@ -206,7 +206,7 @@ struct Pairs {
     /// Records that are too young to be looked at.
     held: Vec<(u64, Record)>,
     threshold_ns: u64,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CallCounts>>,
 }
 
 impl Pairs {
@@ -232,7 +232,7 @@ impl Pairs {
         }
     }
 
-    fn one(&mut self, at_ns: u64, record: Record, seen: &mut Seen) {
+    fn one(&mut self, at_ns: u64, record: Record, seen: &mut CallCounts) {
         match record {
             Record::Fork { pid, parent } => {
                 if let Some(members) = self.members.as_mut().filter(|members| members.contains(&parent)) {

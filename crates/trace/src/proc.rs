@@ -19,7 +19,7 @@ use crate::error::TraceError;
 use crate::place::Given;
 use crate::processes::{all, threads_of};
 use crate::sys;
-use crate::traced::{Seen, SeenCall};
+use crate::traced::{CallCounts, SeenCall};
 use crate::tracer::{Source, TraceSpec, members};
 
 /// Time between two looks, in milliseconds.
@@ -33,7 +33,7 @@ const THREADS_MAX: usize = 4_096;
 
 /// A trace by looks.
 pub(crate) struct Proc {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CallCounts>>,
     stop: Option<OwnedFd>,
     looking: Option<JoinHandle<()>>,
 }
@@ -64,7 +64,7 @@ impl Proc {
                 _ => TraceError::of("reading /proc/PID/syscall")(error),
             })?;
         }
-        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let seen: Arc<Mutex<CallCounts>> = Arc::default();
         let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let (spec, shared) = (spec.clone(), Arc::clone(&seen));
         let look = move || {
@@ -89,7 +89,7 @@ impl Proc {
 }
 
 impl Source for Proc {
-    fn read(&mut self) -> Result<Seen, TraceError> {
+    fn read(&mut self) -> Result<CallCounts, TraceError> {
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).told())
     }
 }
@@ -120,7 +120,7 @@ fn find(threads: &mut BTreeMap<u32, Thread>, spec: &TraceSpec) {
 }
 
 /// Looks at all threads once.
-fn look(threads: &mut BTreeMap<u32, Thread>, threshold_ns: u64, seen: &mut Seen) {
+fn look(threads: &mut BTreeMap<u32, Thread>, threshold_ns: u64, seen: &mut CallCounts) {
     let mut text = [0; 256];
     seen.unfinished.clear();
     threads.retain(|tid, thread| {

@@ -134,7 +134,7 @@ const SLOW_MAX: usize = 65_536;
 
 /// What a way has counted so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CallCounts {
     /// By process and call: times, and how many failed.
     pub(crate) calls: BTreeMap<(u32, Call), (Times, u64)>,
     pub(crate) names: BTreeMap<u32, String>,
@@ -155,15 +155,15 @@ pub(crate) struct SeenCall {
     pub(crate) result: Option<i64>,
 }
 
-impl Seen {
+impl CallCounts {
     /// All that was seen here, for whoever reads it; slow calls and processes that have ended are told once.
-    pub(crate) fn told(&mut self) -> Seen {
-        let told = Seen { slow: std::mem::take(&mut self.slow), ..self.clone() };
+    pub(crate) fn told(&mut self) -> CallCounts {
+        let told = CallCounts { slow: std::mem::take(&mut self.slow), ..self.clone() };
         let pids: BTreeSet<u32> = self.calls.keys().map(|(pid, _)| *pid).collect();
         let gone: Vec<u32> = pids.into_iter().filter(|pid| !crate::processes::is_there(*pid)).collect();
         self.calls.retain(|(pid, _), _| !gone.contains(pid));
         self.names.retain(|pid, _| !gone.contains(pid));
-        Seen { gone, ..told }
+        CallCounts { gone, ..told }
     }
 
     /// Counts one call, and lists it, with the file at `path`, if it took `threshold_ns` or longer.

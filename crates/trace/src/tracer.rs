@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::error::TraceError;
 use crate::times::Times;
-use crate::traced::{Calls, Process, Seen, Traced, Way};
+use crate::traced::{CallCounts, Calls, Process, Traced, Way};
 use crate::{bpf, perf, proc, processes, sys};
 
 /// What is traced.
@@ -37,7 +37,7 @@ const ENDED_MAX: usize = 1_000;
 /// A way to trace, once it goes on.
 pub(crate) trait Source: Send {
     /// Everything since it began; slow calls since the reading before.
-    fn read(&mut self) -> Result<Seen, TraceError>;
+    fn read(&mut self) -> Result<CallCounts, TraceError>;
 }
 
 /// A trace that goes on, until this is dropped.
@@ -136,7 +136,7 @@ impl Tracer {
             self.order.push_back(pid);
         }
         self.forget();
-        let Seen { slow, unfinished, lost, .. } = seen;
+        let CallCounts { slow, unfinished, lost, .. } = seen;
         Ok(Traced { way: self.way, at_ns, elapsed, lost, processes, slow, unfinished })
     }
 

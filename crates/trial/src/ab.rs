@@ -7,17 +7,17 @@ use plimsoll_analysis::ab::{self, AbFold, AbSpec, Next, PAIR, SIDES, WARM_UP};
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_core::Workload;
-use plimsoll_plan::model::{Limit, PlannedPhase, Start, Step, Trial};
+use plimsoll_plan::model::{DriveLimit, PhaseStep, PlannedPhase, PlannedTrial, Start};
 use plimsoll_verify::Ledger;
 
 use crate::error::TrialError;
 use crate::open::{Open, fitted, leave, open_store, run_id_of};
 use crate::phase::RunContext;
 use crate::sink::Told;
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 
 /// A store that one side has, or both.
-struct Place {
+struct SideStore {
     open: Open,
     /// Trials that it has served.
     trials: u32,
@@ -26,7 +26,7 @@ struct Place {
 
 /// One side.
 struct Side {
-    trial: Trial,
+    trial: PlannedTrial,
     workload: Arc<dyn Workload>,
     /// Position of its store.
     place: usize,
@@ -42,9 +42,9 @@ enum Part {
 }
 
 /// Whether both sides can work on one store and its data: all that differs is how it is driven.
-fn share_a_store(a: &Trial, b: &Trial) -> bool {
-    let load = |trial: &Trial| {
-        let of = |phase: &PlannedPhase| matches!(phase.step, Step::Load { .. }).then(|| phase.step.clone());
+fn share_a_store(a: &PlannedTrial, b: &PlannedTrial) -> bool {
+    let load = |trial: &PlannedTrial| {
+        let of = |phase: &PlannedPhase| matches!(phase.step, PhaseStep::Load { .. }).then(|| phase.step.clone());
         trial.phases.iter().find_map(of)
     };
     let (store_a, store_b) = (&a.store, &b.store);
@@ -72,7 +72,7 @@ pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError
 }
 
 /// Both sides, with their stores in `places`.
-fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Result<Vec<Side>, TrialError> {
+fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<SideStore>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &context.plan.trials[..] else {
         return Err(TrialError::usage(format!(
             "a comparison in turn needs two sides, and the plan has {} trials",
@@ -86,7 +86,7 @@ fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<Place>) -> Res
             let run_id = side_run_id(&run_id_of(context.directory()), letter);
             let open = open_store(context, &trial.store, run_id)
                 .map_err(|error| of_side(error, spec, places.len(), "as it was opened"))?;
-            places.push(Place { open, trials: 0, ledger: None });
+            places.push(SideStore { open, trials: 0, ledger: None });
         }
         let Some(place) = places.last_mut() else { break };
         let (fitted, workload) = fitted(context, trial, &mut *place.open.store)?;
@@ -112,7 +112,7 @@ fn of_side(error: TrialError, spec: &AbSpec, side: usize, when: &str) -> TrialEr
 struct Turns<'a, 'b> {
     spec: &'a AbSpec,
     context: &'a mut RunContext<'b>,
-    places: &'a mut [Place],
+    places: &'a mut [SideStore],
     sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
@@ -128,7 +128,7 @@ impl Turns<'_, '_> {
         for side in 0..SIDES.len() {
             let Side { trial, place, .. } = &self.sides[side];
             let is_first_of_store = side == 0 || self.places.len() > 1;
-            let has_check = trial.phases.iter().any(|phase| phase.step == Step::Check);
+            let has_check = trial.phases.iter().any(|phase| phase.step == PhaseStep::Check);
             if !is_first_of_store || !has_check || self.context.is_stopped() {
                 continue;
             }
@@ -175,7 +175,7 @@ impl Turns<'_, '_> {
         labels.insert("store".to_owned(), letter.to_owned());
         labels.insert(PAIR.to_owned(), pair.clone());
         let phases = self.phases(trial, part);
-        let one = Trial { ordinal: self.driven, labels, phases, ..trial.clone() };
+        let one = PlannedTrial { ordinal: self.driven, labels, phases, ..trial.clone() };
         self.driven += 1;
         let place = &mut self.places[*place];
         // Of the turns that follow none settles the store again, unless each is to start fresh. What is checked is what the
@@ -185,7 +185,7 @@ impl Turns<'_, '_> {
         let goes_on = place.trials > 0 && trial.loads() && (checks || start != Start::Fresh);
         let wanted = if goes_on { Start::AsIs } else { start };
         let keeps = checks || trial::goes_on(&**workload) && wanted != Start::Fresh;
-        let found = Found { start: wanted, data: keeps && place.trials > 0 };
+        let found = TrialStart { start: wanted, data: keeps && place.trials > 0 };
         self.context.ledger = place.ledger.take();
         self.context.sinks.show(&Told::Next(match part {
             Part::Turn(Some(pair)) => format!("{letter}, pair {pair}"),
@@ -203,16 +203,16 @@ impl Turns<'_, '_> {
 
     /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
     /// the store holds them already it is left out.
-    fn phases(&self, trial: &Trial, part: Part) -> Vec<PlannedPhase> {
+    fn phases(&self, trial: &PlannedTrial, part: Part) -> Vec<PlannedPhase> {
         let of = |phase: &PlannedPhase| match (&phase.step, part) {
-            (Step::Load { .. }, _) | (Step::Check, Part::Check) => Some(phase.clone()),
-            (_, Part::Check) | (Step::Check, _) => None,
-            (Step::Drive(drive), _) => {
+            (PhaseStep::Load { .. }, _) | (PhaseStep::Check, Part::Check) => Some(phase.clone()),
+            (_, Part::Check) | (PhaseStep::Check, _) => None,
+            (PhaseStep::Drive(drive), _) => {
                 let mut drive = drive.clone();
-                drive.limit = Limit::DurationNs((self.spec.turn_s * 1e9) as u64);
+                drive.limit = DriveLimit::DurationNs((self.spec.turn_s * 1e9) as u64);
                 drive.warmup_is_found = false;
                 drive.warmup_ns = (self.spec.warmup_s * 1e9) as u64;
-                Some(PlannedPhase { step: Step::Drive(drive), ..phase.clone() })
+                Some(PlannedPhase { step: PhaseStep::Drive(drive), ..phase.clone() })
             }
             _ => Some(phase.clone()),
         };

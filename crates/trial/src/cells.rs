@@ -12,7 +12,7 @@ use std::time::Instant;
 use plimsoll_analysis::{number, promise};
 use plimsoll_core::Catalogue;
 use plimsoll_drive::Io;
-use plimsoll_plan::model::{Plan, StoreUse, Trial};
+use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{self, Cell, EventClass, Level, PhaseState, Run};
 use plimsoll_sample::ServerProcesses;
 
@@ -21,7 +21,7 @@ use crate::open::{Open, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::run::RunSpec;
 use crate::sink::{CellsSoFar, Sink, Sinks, Told};
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 
 /// Time between the last moment of a run that was killed and the first of its going on.
 const GAP_NS: u64 = 1_000_000_000;
@@ -129,12 +129,12 @@ fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
 }
 
 /// One trial; whether something was seen to be lost in it.
-fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &Trial) -> Result<bool, TrialError> {
+fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &PlannedTrial) -> Result<bool, TrialError> {
     let Open { store, .. } = reach(context, open, &trial.store)?;
     // Nothing is left of the trial before.
     context.ledger = None;
     let (fitted, workload) = fitted(context, trial, &mut **store)?;
-    let found = Found { start: context.plan.start, data: false };
+    let found = TrialStart { start: context.plan.start, data: false };
     trial::run(context, store, fitted.as_ref().unwrap_or(trial), workload, found)?;
     let fold = context.sinks.fold();
     Ok(fold.trial().is_some_and(|(trial, ..)| trial.ledgers.iter().any(promise::is_broken)))
@@ -143,7 +143,7 @@ fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &Trial) -> 
 /// What is to be done, what is being done, and what came of it.
 struct Board<'b> {
     spec: &'b Cells<'b>,
-    trials: &'b [Trial],
+    trials: &'b [PlannedTrial],
     run_sink: &'b dyn Sink,
     stop: &'b std::sync::atomic::AtomicBool,
     started: Instant,
@@ -152,9 +152,9 @@ struct Board<'b> {
 
 #[derive(Default)]
 struct State<'b> {
-    waiting: Vec<&'b Trial>,
+    waiting: Vec<&'b PlannedTrial>,
     /// By the number of the job; its name, and what is done there.
-    running: Vec<(usize, &'b Trial, String)>,
+    running: Vec<(usize, &'b PlannedTrial, String)>,
     /// Cells of which something was seen to be lost.
     broken: BTreeSet<usize>,
     /// Trials that this process has done.
@@ -180,7 +180,7 @@ impl<'b> Board<'b> {
             .filter(|trial| trial.ledgers.iter().any(promise::is_broken))
             .filter_map(|trial| board.cell_of(trial.header.ordinal))
             .collect();
-        let is_open = |trial: &Trial| {
+        let is_open = |trial: &PlannedTrial| {
             let is_decided = board.cell_of(trial.ordinal).is_some_and(|cell| broken.contains(&cell));
             !kept.contains(&trial.ordinal) && (spec.all_cuts || !is_decided)
         };
@@ -197,19 +197,19 @@ impl<'b> Board<'b> {
         self.spec.cells.iter().position(|cell| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial))
     }
 
-    fn name(&self, trial: &Trial) -> String {
+    fn name(&self, trial: &PlannedTrial) -> String {
         let cell = self.cell_of(trial.ordinal).and_then(|cell| self.spec.cells.get(cell));
         cell.map_or_else(String::new, |cell| cell.name.clone())
     }
 
     /// The next trial for a job that has the store `open`: of a cell that nobody is at, for that may be decided by it; of that
     /// store, or of one that nobody has.
-    fn take(&self, job: usize, open: Option<&StoreUse>) -> Option<&'b Trial> {
+    fn take(&self, job: usize, open: Option<&StoreUse>) -> Option<&'b PlannedTrial> {
         let mut state = self.state();
         if self.stop.load(std::sync::atomic::Ordering::SeqCst) {
             return None;
         }
-        let price = |trial: &Trial| {
+        let price = |trial: &PlannedTrial| {
             let others = || state.running.iter().map(|(_, other, _)| *other);
             let is_tried = others().any(|other| self.cell_of(other.ordinal) == self.cell_of(trial.ordinal));
             let store = match open {
@@ -237,7 +237,14 @@ impl<'b> Board<'b> {
 
     /// A trial is over: what is left of its cell may be no longer needed. Where its store could not even be opened, none of
     /// that store is tried any more.
-    fn done(&self, job: usize, trial: &Trial, came_to: Result<bool, TrialError>, has_store: bool, sinks: &Sinks<'_>) {
+    fn done(
+        &self,
+        job: usize,
+        trial: &PlannedTrial,
+        came_to: Result<bool, TrialError>,
+        has_store: bool,
+        sinks: &Sinks<'_>,
+    ) {
         let mut state = self.state();
         state.running.retain(|(other, ..)| *other != job);
         state.done += 1;

@@ -9,7 +9,7 @@ use plimsoll_core::{
     ValueBuf,
 };
 use plimsoll_drive::{DriveSpec, Limit};
-use plimsoll_plan::model::Step;
+use plimsoll_plan::model::PhaseStep;
 use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
@@ -211,9 +211,9 @@ fn key_by_key(
 
 /// How durable the trial's last writes were: that is a session the store can make.
 fn last_durability(trial: &TrialRun<'_, '_>) -> Durability {
-    let of = |step: &Step| match step {
-        Step::Load { durability, .. } => Some(*durability),
-        Step::Drive(drive) => Some(drive.durability),
+    let of = |step: &PhaseStep| match step {
+        PhaseStep::Load { durability, .. } => Some(*durability),
+        PhaseStep::Drive(drive) => Some(drive.durability),
         _ => None,
     };
     trial.trial.phases.iter().rev().find_map(|phase| of(&phase.step)).unwrap_or(Durability::Durable)

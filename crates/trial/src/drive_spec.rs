@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_core::{OpKind, StoreError, StoreSpec, StreamSpec, Workload};
 use plimsoll_drive::{DriveSpec, Group, Limit, Undisturbed};
-use plimsoll_plan::model::{self, Step};
+use plimsoll_plan::model::{self, PhaseStep};
 
 use crate::error::TrialError;
 
@@ -12,8 +12,8 @@ use crate::error::TrialError;
 pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
     DriveSpec {
         limit: match drive.limit {
-            model::Limit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
-            model::Limit::OpsPerClient(ops) => Limit::Ops(ops),
+            model::DriveLimit::DurationNs(ns) => Limit::Duration(Duration::from_nanos(ns)),
+            model::DriveLimit::OpsPerClient(ops) => Limit::Ops(ops),
         },
         undisturbed: undisturbed(drive),
         warmup: Duration::from_nanos(drive.warmup_ns),
@@ -42,7 +42,7 @@ fn group(scenario: &model::Scenario) -> Group {
 /// How much of a drive with a length has to be undisturbed, where that is asked.
 fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
     match (drive.limit, drive.undisturbed_within_ns) {
-        (model::Limit::DurationNs(ns), Some(within_ns)) => {
+        (model::DriveLimit::DurationNs(ns), Some(within_ns)) => {
             Some(Undisturbed { at_least: Duration::from_nanos(ns), at_most: Duration::from_nanos(within_ns) })
         }
         _ => None,
@@ -50,14 +50,14 @@ fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
 }
 
 /// Whether `workload` has what every phase of `trial` asks for, and the store speaks it; an error says which has not.
-pub fn can_ask(trial: &model::Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
+pub fn can_ask(trial: &model::PlannedTrial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     for phase in &trial.phases {
         let spec = match &phase.step {
-            Step::Load { batch, clients, .. } if !filled_by_statements(workload) => {
+            PhaseStep::Load { batch, clients, .. } if !filled_by_statements(workload) => {
                 StreamSpec::Load { batch: *batch, clients: *clients }
             }
-            Step::Ask { op, .. } => StreamSpec::One { kind: op.clone(), clients: 1 },
-            Step::Drive(drive) => mix(drive),
+            PhaseStep::Ask { op, .. } => StreamSpec::One { kind: op.clone(), clients: 1 },
+            PhaseStep::Drive(drive) => mix(drive),
             _ => continue,
         };
         workload.stream(&spec).map_err(|why| TrialError::usage(format!("phase {}: {why}", phase.name)))?;

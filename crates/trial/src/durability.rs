@@ -2,7 +2,7 @@
 //! that cannot do what the default is.
 
 use plimsoll_core::{Durability, Store, StoreErrorKind, Workload};
-use plimsoll_plan::model::{Step, Trial};
+use plimsoll_plan::model::{PhaseStep, PlannedTrial};
 use plimsoll_record::data::{About, EventClass, Level, PhaseEnd};
 
 use crate::drive_spec::nothing_to_load;
@@ -19,9 +19,9 @@ use crate::writes;
 pub fn found(
     context: &RunContext<'_>,
     store: &mut dyn Store,
-    trial: &Trial,
+    trial: &PlannedTrial,
     workload: &dyn Workload,
-) -> Result<Option<Trial>, TrialError> {
+) -> Result<Option<PlannedTrial>, TrialError> {
     let spec = context.catalogue.store(&trial.store.kind).map(|kind| kind.spec());
     let can = spec.is_none_or(|spec| spec.durabilities.contains(&Durability::Durable));
     if trial.store.is_ours() && trial.store.server.is_none() && can {
@@ -30,7 +30,7 @@ pub fn found(
     let mut found = trial.clone();
     let mut short = None;
     for phase in found.phases.iter_mut().filter(|phase| phase.durability_is_default) {
-        let (Step::Load { durability, .. } | Step::Drive(plimsoll_plan::model::Drive { durability, .. })) =
+        let (PhaseStep::Load { durability, .. } | PhaseStep::Drive(plimsoll_plan::model::Drive { durability, .. })) =
             &mut phase.step
         else {
             continue;
@@ -61,8 +61,10 @@ pub fn found(
 
 impl TrialRun<'_, '_> {
     /// What the settings that a phase takes as they are promise.
-    pub(crate) fn promise(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let (Step::Load { durability, .. } | Step::Drive(plimsoll_plan::model::Drive { durability, .. })) = step else {
+    pub(crate) fn promise(&mut self, step: &PhaseStep, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let (PhaseStep::Load { durability, .. } | PhaseStep::Drive(plimsoll_plan::model::Drive { durability, .. })) =
+            step
+        else {
             return Ok(());
         };
         if *durability == Durability::AsConfigured {

@@ -9,7 +9,7 @@ use plimsoll_core::{
     Answer, Durability, Extent, KindId, Outcome, ParamValue, Store, StoreErrorKind, Stream, Value, ValueBuf, Workload,
 };
 use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
-use plimsoll_plan::model::Trial;
+use plimsoll_plan::model::PlannedTrial;
 
 use crate::error::TrialError;
 use crate::phase::{self, Listener, RunContext};
@@ -26,9 +26,9 @@ const PROBES: u64 = 32;
 pub fn fitted(
     context: &RunContext<'_>,
     store: &mut dyn Store,
-    trial: &Trial,
+    trial: &PlannedTrial,
     workload: &Arc<dyn Workload>,
-) -> Result<Option<Trial>, TrialError> {
+) -> Result<Option<PlannedTrial>, TrialError> {
     let Some(extent) = workload.extent() else { return Ok(None) };
     context.sinks.show(&Told::Note(format!("reading the size of the data on {}", trial.store.label)));
     let durability = trial.drives().next().map_or(Durability::AsConfigured, |(_, drive)| drive.durability);

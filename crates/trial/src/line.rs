@@ -9,13 +9,15 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{LineResult, Rung, RungState, RungView};
 use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{Arrivals, Drive, Limit, LineSearch, Pace, PlannedPhase, Rate, Start, Step, Trial};
+use plimsoll_plan::model::{
+    Arrivals, Drive, DriveLimit, LineSearch, Pace, PhaseStep, PlannedPhase, PlannedTrial, Rate, Start,
+};
 use plimsoll_record::data::Goal;
 
 use crate::error::TrialError;
 use crate::phase::RunContext;
 use crate::sink::Told;
-use crate::trial::{self, Found};
+use crate::trial::{self, TrialStart};
 use crate::writes;
 
 /// The label of a rung's trial that says which it is, from 1.
@@ -49,7 +51,7 @@ pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
 pub fn search(
     context: &mut RunContext<'_>,
     store: &mut OpenStore,
-    trial: &Trial,
+    trial: &PlannedTrial,
     workload: &Arc<dyn Workload>,
     spec: &LineSpec,
     first: u32,
@@ -83,12 +85,12 @@ pub fn search(
         let number = rung.ordinal + 1;
         let name = format!("{}, load step {number}: {asked} ({})", trial.store.label, rung.purpose.name());
         context.sinks.show(&Told::Next(name));
-        let mut found = Found { start, data: keeps && driven > 0 };
+        let mut found = TrialStart { start, data: keeps && driven > 0 };
         let mut one = of_rung(trial, &rung, search.search().may_last_s(&rung), first + driven);
         if reads && found.data {
             // Nothing was written since the store was settled and read back.
             found.start = Start::AsIs;
-            one.phases.retain(|phase| phase.step != Step::Check);
+            one.phases.retain(|phase| phase.step != PhaseStep::Check);
         }
         context.rung = Some(rung.purpose);
         let done = trial::run(context, store, &one, Arc::clone(workload), found);
@@ -105,18 +107,18 @@ pub fn search(
 }
 
 /// The trial with its drive at the rung's rate, that counts for at most `most_s`.
-fn of_rung(trial: &Trial, rung: &Rung, most_s: f64, ordinal: u32) -> Trial {
+fn of_rung(trial: &PlannedTrial, rung: &Rung, most_s: f64, ordinal: u32) -> PlannedTrial {
     let number = (rung.ordinal + 1).to_string();
     let phases = trial.phases.iter().map(|phase| match &phase.step {
-        Step::Drive(drive) => {
-            let (name, step) = (format!("{RUNG}_{number}"), Step::Drive(at(drive, rung, most_s)));
+        PhaseStep::Drive(drive) => {
+            let (name, step) = (format!("{RUNG}_{number}"), PhaseStep::Drive(at(drive, rung, most_s)));
             PlannedPhase { name, step, ..phase.clone() }
         }
         _ => phase.clone(),
     });
     let mut labels = trial.labels.clone();
     labels.insert(RUNG.to_owned(), number.clone());
-    Trial { ordinal, labels, phases: phases.collect(), ..trial.clone() }
+    PlannedTrial { ordinal, labels, phases: phases.collect(), ..trial.clone() }
 }
 
 /// The drive at the rung's rate. What pauses of the machine take from its time is added to it, up to `most_s` in all.
@@ -131,7 +133,7 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
             Some(rate) => Pace::Open { rate: Rate::Constant(rate), arrivals },
             None => Pace::Closed,
         },
-        limit: Limit::DurationNs(ns(rung.seconds)),
+        limit: DriveLimit::DurationNs(ns(rung.seconds)),
         undisturbed_within_ns: Some(ns(most_s)),
         warmup_is_found: false,
         warmup_ns: ns(rung.warmup_s),
@@ -173,7 +175,7 @@ fn say_result(context: &RunContext<'_>, result: &LineResult) {
 mod tests {
     use plimsoll_analysis::line::Purpose;
     use plimsoll_drive::DriveSpec;
-    use plimsoll_plan::model::{Io, Wake};
+    use plimsoll_plan::model::{Io, WakeMode};
 
     use super::*;
     use crate::drive_spec;
@@ -185,7 +187,7 @@ mod tests {
             depth: 1,
             workers: 1,
             backlog_ns: 1,
-            wake: Wake::Precise,
+            wake: WakeMode::Precise,
             io: Io::Auto,
             pin: Vec::new(),
             mix: Vec::new(),
@@ -197,7 +199,7 @@ mod tests {
             reconnect: None,
             warmup_ns: 0,
             warmup_is_found: true,
-            limit: Limit::DurationNs(1),
+            limit: DriveLimit::DurationNs(1),
             undisturbed_within_ns: None,
             durability: plimsoll_core::Durability::Buffered,
             op_timeout_ns: 1,

@@ -6,7 +6,7 @@ use plimsoll_core::{
     Call, Catalogue, IndexMode, KvCall, ParamSpec, ParamType, ParamValue, SessionShape, StoreSpec, Workload,
 };
 use plimsoll_drive::{INSTANT_WORKERS, worker_addresses};
-use plimsoll_plan::model::{Drive, Plan, Step, Trial};
+use plimsoll_plan::model::{Drive, PhaseStep, Plan, PlannedTrial};
 use plimsoll_sample::room::{self, Room};
 use plimsoll_verify::Ledger;
 
@@ -67,12 +67,12 @@ pub struct Needs([Amount; 4]);
 
 impl Needs {
     /// What the trial takes besides what the others take.
-    fn add(&mut self, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) {
+    fn add(&mut self, trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) {
         for phase in &trial.phases {
             let (clients, depth, drive) = match &phase.step {
-                Step::Load { clients, batch, .. } => (*clients, load_depth(*batch, workload), None),
-                Step::Drive(drive) => (drive.clients, drive.depth, Some(drive)),
-                Step::Check => (16, 1, None),
+                PhaseStep::Load { clients, batch, .. } => (*clients, load_depth(*batch, workload), None),
+                PhaseStep::Drive(drive) => (drive.clients, drive.depth, Some(drive)),
+                PhaseStep::Check => (16, 1, None),
                 _ => continue,
             };
             let clients = (u64::from(clients), u64::from(depth));
@@ -162,7 +162,7 @@ pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, TrialError> {
 fn amounts(
     (clients, depth): (u64, u64),
     drive: Option<&Drive>,
-    trial: &Trial,
+    trial: &PlannedTrial,
     workload: &dyn Workload,
     store: &StoreSpec,
 ) -> [Amount; 4] {
@@ -225,7 +225,13 @@ fn amounts(
     [memory, addresses, threads, descriptors]
 }
 
-fn ledger_bytes(drive: Option<&Drive>, trial: &Trial, workload: &dyn Workload, store: &StoreSpec, workers: u64) -> u64 {
+fn ledger_bytes(
+    drive: Option<&Drive>,
+    trial: &PlannedTrial,
+    workload: &dyn Workload,
+    store: &StoreSpec,
+    workers: u64,
+) -> u64 {
     if !store.keeps_data || workload.truth().is_none() || !trial.loads() {
         return 0;
     }
@@ -248,7 +254,7 @@ pub fn bound_sessions(catalogue: &Catalogue, plan: &mut Plan) -> Result<(), Tria
             continue;
         };
         // One server serves all trials that use the same store.
-        let same = |trial: &&mut Trial| trial.store == store;
+        let same = |trial: &&mut PlannedTrial| trial.store == store;
         let most = plan.trials.iter().filter(|trial| trial.store == store).map(most_sessions).max().unwrap_or(0);
         let wanted = most + CONTROL_SESSIONS;
         let given = store.params.int(name).max(0) as u64;
@@ -284,10 +290,10 @@ fn must_take(param: &ParamSpec, store: &str, given: u64, wanted: u64, clients: u
     Ok(())
 }
 
-fn most_sessions(trial: &Trial) -> u64 {
+fn most_sessions(trial: &PlannedTrial) -> u64 {
     let clients = trial.phases.iter().map(|phase| match &phase.step {
-        Step::Load { clients, .. } => *clients,
-        Step::Drive(drive) => drive.clients,
+        PhaseStep::Load { clients, .. } => *clients,
+        PhaseStep::Drive(drive) => drive.clients,
         _ => 1,
     });
     u64::from(clients.max().unwrap_or(0))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{Plan, StoreUse, Trial};
+use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
@@ -200,9 +200,9 @@ pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), T
 /// A workload that cannot be made of what the plan says, or that does not fit.
 pub fn fitted(
     context: &RunContext<'_>,
-    trial: &Trial,
+    trial: &PlannedTrial,
     store: &mut dyn Store,
-) -> Result<(Option<Trial>, Arc<dyn Workload>), TrialError> {
+) -> Result<(Option<PlannedTrial>, Arc<dyn Workload>), TrialError> {
     let workload = make_workload(context.catalogue, trial)?;
     let as_is = trial.takes_as_is(context.plan.start);
     store.set_read_only(as_is && !context.plan.allow_writes);
@@ -218,7 +218,7 @@ pub fn fitted(
 ///
 /// # Errors
 /// A workload that cannot be made of what the plan says.
-pub fn make_workload(catalogue: &Catalogue, trial: &Trial) -> Result<Arc<dyn Workload>, TrialError> {
+pub fn make_workload(catalogue: &Catalogue, trial: &PlannedTrial) -> Result<Arc<dyn Workload>, TrialError> {
     let spec = catalogue
         .workload(&trial.workload.name)
         .ok_or_else(|| TrialError::usage(format!("there is no workload `{}`", trial.workload.name)))?;

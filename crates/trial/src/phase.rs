@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_core::{
-    Answer, Answered, Call, Catalogue, CutAt, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe,
-    RecordsCall, Series, SeriesKind, Slice, StoreErrorKind, Stream, Ticket, Workload,
+    Answer, Call, Catalogue, CutMoment, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe,
+    RecordsCall, Series, SeriesKind, ServerAnswers, Slice, StoreErrorKind, Stream, Ticket, Workload,
 };
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
@@ -25,7 +25,7 @@ use crate::error::TrialError;
 use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
-use crate::watch::{StoreCounters, Watch};
+use crate::watch::{ReadingRecorder, StoreCounters};
 
 /// Time between two looks at what workers have written down for the ledger.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -88,13 +88,13 @@ pub struct TrialRun<'a, 'b> {
     /// What reads the store's counters; `None` where it has none.
     pub(crate) probe: Option<Probe>,
     /// What is to be done.
-    pub(crate) trial: &'a model::Trial,
+    pub(crate) trial: &'a model::PlannedTrial,
     /// What is asked.
     pub(crate) workload: Arc<dyn Workload>,
     /// What was acknowledged; `None` when the workload has no truth.
     pub(crate) ledger: Option<Ledger>,
     /// What it found in the store.
-    pub(crate) found: crate::trial::Found,
+    pub(crate) found: crate::trial::TrialStart,
     /// The store is to be settled before the first operation that counts.
     pub(crate) to_settle: bool,
     /// Where the store runs, without credentials.
@@ -136,7 +136,7 @@ pub struct Driven {
     /// Who hears the answers, of what is not measured; with one client only.
     pub listen: Option<Listener>,
     /// When disks are to lose power, and whose.
-    pub power_cut: Option<(CutAt, PowerNode)>,
+    pub power_cut: Option<(CutMoment, PowerNode)>,
 }
 
 impl Driven {
@@ -258,7 +258,7 @@ impl TrialRun<'_, '_> {
                 let thread = std::thread::Builder::new().name("counters".to_owned());
                 thread
                     .spawn_scoped(scope, move || {
-                        let watch = Watch { sinks, label: &trial.store.label, slice };
+                        let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
                         let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
                         watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
                     })
@@ -363,10 +363,10 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
 }
 
 /// Tells what each of several servers answered in `slice`, by their names.
-fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, Answered)>) -> Result<(), RecordError> {
+fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, ServerAnswers)>) -> Result<(), RecordError> {
     let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
-    for (subject, Answered { times, .. }) in servers {
+    for (subject, ServerAnswers { times, .. }) in servers {
         let series = |name: &str, unit: &str, kind: SeriesKind| {
             let (source, name, unit) = (ANSWERS.to_owned(), name.to_owned(), unit.to_owned());
             sinks.series(Series { source, subject: subject.clone(), name, unit, kind })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{CutAt, PowerNode, StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_record::data::{About, DID_NOT_START, EventClass, Level, PhaseEnd, ResultName};
@@ -41,7 +41,7 @@ impl<'a> Power<'a> {
     /// `Usage` where the store's disk is none of ours.
     pub(crate) fn armed(
         store: &OpenStore,
-        (cut, node): (CutAt, PowerNode),
+        (cut, node): (CutMoment, PowerNode),
         length: Option<Duration>,
         user_stop: &'a AtomicBool,
     ) -> Result<Self, TrialError> {

@@ -1,8 +1,8 @@
 //! What can be known to go wrong before anything is started or filled.
 
 use plimsoll_core::fault::DELAY_MAX;
-use plimsoll_core::{Disk, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
-use plimsoll_plan::model::{Plan, PlannedPhase, Start, Step, Trial};
+use plimsoll_core::{DiskSpec, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
+use plimsoll_plan::model::{PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
@@ -37,7 +37,7 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
 ///
 /// # Errors
 /// Which it is, and what to write instead.
-pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
+pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     let starts_empty = trial.store.is_private() && store.keeps_data;
     if starts_empty && plan.start == Start::AsIs && !trial.loads() {
         let what = format!("nothing is loaded, and a new {} starts empty", trial.store.label);
@@ -72,14 +72,16 @@ pub fn trial(plan: &Plan, trial: &Trial, workload: &dyn Workload, store: &StoreS
 }
 
 /// Refuses power cuts where no disk of ours is.
-fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
+fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
     let is_cut = |phase: &PlannedPhase| match &phase.step {
-        Step::Drive(drive) => drive.power_cut.is_some(),
-        step => matches!(step, Step::Power { .. }),
+        PhaseStep::Drive(drive) => drive.power_cut.is_some(),
+        step => matches!(step, PhaseStep::Power { .. }),
     };
-    let disk = Disk::of(&trial.store.params).filter(|_| trial.store.is_private());
-    let ends_by_cut = |phase: &PlannedPhase| matches!(&phase.step, Step::Drive(drive) if drive.power_cut.is_some());
-    let is_power = |phase: Option<&PlannedPhase>| phase.is_some_and(|phase| matches!(phase.step, Step::Power { .. }));
+    let disk = DiskSpec::of(&trial.store.params).filter(|_| trial.store.is_private());
+    let ends_by_cut =
+        |phase: &PlannedPhase| matches!(&phase.step, PhaseStep::Drive(drive) if drive.power_cut.is_some());
+    let is_power =
+        |phase: Option<&PlannedPhase>| phase.is_some_and(|phase| matches!(phase.step, PhaseStep::Power { .. }));
     for (at, phase) in trial.phases.iter().enumerate().filter(|(_, phase)| ends_by_cut(phase)) {
         if !is_power(trial.phases.get(at + 1)) {
             let what = format!("phase {}: after its power cut the store has no power", phase.name);
@@ -88,13 +90,13 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
     }
     let mut was_cut = false;
     for phase in &trial.phases {
-        let is_cut = matches!(phase.step, Step::Power { .. });
+        let is_cut = matches!(phase.step, PhaseStep::Power { .. });
         if is_cut && was_cut {
             let what =
                 format!("phase {}: the result of the power cut before it would not have been checked", phase.name);
             return Err(TrialError::usage(what).next("put a phase with do = \"check\" between them"));
         }
-        was_cut = is_cut || (was_cut && !matches!(phase.step, Step::Check));
+        was_cut = is_cut || (was_cut && !matches!(phase.step, PhaseStep::Check));
     }
     if disk.is_some_and(|disk| disk.ignores_flushes) && !trial.phases.iter().any(ends_by_cut) {
         let what = format!(
@@ -125,7 +127,7 @@ fn power(trial: &Trial, store: &StoreSpec) -> Result<(), TrialError> {
 ///
 /// # Errors
 /// Which it is, and which there are.
-pub fn power_node(trial: &Trial, recipe: Option<&dyn Recipe>) -> Result<(), TrialError> {
+pub fn power_node(trial: &PlannedTrial, recipe: Option<&dyn Recipe>) -> Result<(), TrialError> {
     let nodes = recipe.map_or(1, |recipe| recipe.spec().nodes);
     let with_data = |number: &usize| recipe.is_some_and(|recipe| recipe.keeps_data(*number));
     for (phase, drive) in trial.drives() {

@@ -10,7 +10,7 @@ use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::fold::Fold;
 use plimsoll_core::Catalogue;
 use plimsoll_drive::{Clock, Io, Witness};
-use plimsoll_plan::model::{Plan, Start, Trial};
+use plimsoll_plan::model::{Plan, PlannedTrial, Start};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 
@@ -23,8 +23,8 @@ use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::sink::{Sink, Sinks, Told};
 use crate::sockets;
-use crate::trial::{self, Found};
-use crate::watch::Watch;
+use crate::trial::{self, TrialStart};
+use crate::watch::ReadingRecorder;
 
 /// What a run takes besides its plan.
 pub struct RunSpec<'a> {
@@ -108,7 +108,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let mut context = RunContext { witness, ..RunContext::new((plan, catalogue, spec), &sinks, &server, io) };
     let result = std::thread::scope(|scope| {
         let (stop, stopped) = channel::<()>();
-        let watch = Watch { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
+        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
         let sampling = std::thread::Builder::new()
             .name("sampler".to_owned())
             .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
@@ -159,7 +159,7 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
     let plan = context.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
     let mut rungs = 0;
-    let mut before: Option<&Trial> = None;
+    let mut before: Option<&PlannedTrial> = None;
     for trial in &plan.trials {
         if context.is_stopped() {
             break;
@@ -176,14 +176,14 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
         }
         let same = before.is_some_and(|before| before.has_same_data(planned) && before.loads() == planned.loads())
             && trial::goes_on(&*workload);
-        let found = Found { start: plan.start, data: same && plan.start != Start::Fresh };
+        let found = TrialStart { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(context, store, trial, workload, found)?;
         before = Some(planned);
     }
     Ok(())
 }
 
-fn trial_name(plan: &Plan, trial: &Trial) -> String {
+fn trial_name(plan: &Plan, trial: &PlannedTrial) -> String {
     let mut name = format!("{}/{} {}", trial.ordinal + 1, plan.trials.len(), trial.store.label);
     for (label, value) in trial.labels.iter().filter(|(label, _)| *label != "store") {
         name.push_str(&format!(", {label} {value}"));
@@ -246,7 +246,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
 
 /// How the plan says that sockets are driven, where all of its drives say the same.
 fn named_io(plan: &Plan) -> Option<Io> {
-    let mut named = plan.trials.iter().flat_map(Trial::drives).map(|(_, drive)| drive.io);
+    let mut named = plan.trials.iter().flat_map(PlannedTrial::drives).map(|(_, drive)| drive.io);
     let first = named.next().filter(|io| *io != Io::Auto)?;
     named.all(|other| other == first).then_some(first)
 }

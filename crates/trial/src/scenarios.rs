@@ -6,7 +6,7 @@ use plimsoll_core::{
     Answer, Extent, KindId, Layout, OpKind, Outcome, Step, Steps, StoreError, Stream, StreamSpec, Truth, ValueBuf,
     Values, Workload,
 };
-use plimsoll_plan::model::{Drive, Trial};
+use plimsoll_plan::model::{Drive, PlannedTrial};
 
 use crate::error::TrialError;
 
@@ -14,7 +14,7 @@ use crate::error::TrialError;
 ///
 /// # Errors
 /// An operation type of the workload itself is called as if it were a scenario's, or there are more of them than numbers.
-pub fn named(workload: Box<dyn Workload>, trial: &Trial) -> Result<Arc<dyn Workload>, TrialError> {
+pub fn named(workload: Box<dyn Workload>, trial: &PlannedTrial) -> Result<Arc<dyn Workload>, TrialError> {
     let mut names: Vec<&str> = Vec::new();
     for scenario in trial.drives().flat_map(|(_, drive)| &drive.scenarios) {
         if !names.contains(&scenario.name.as_str()) {

@@ -1,7 +1,7 @@
 //! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
 
 use plimsoll_core::CacheSize;
-use plimsoll_plan::model::{Start, Step};
+use plimsoll_plan::model::{PhaseStep, Start};
 use plimsoll_record::data::{About, PhaseEnd, PhaseResult, ResultName};
 
 use crate::error::TrialError;
@@ -12,9 +12,9 @@ impl TrialRun<'_, '_> {
     ///
     /// # Errors
     /// When nobody is there any more; that a size is not known otherwise is a remark.
-    pub(crate) fn size_first(&mut self, step: &Step, end: &mut PhaseEnd) -> Result<(), TrialError> {
+    pub(crate) fn size_first(&mut self, step: &PhaseStep, end: &mut PhaseEnd) -> Result<(), TrialError> {
         if self.found.data
-            || matches!(step, Step::Load { .. } | Step::Settle)
+            || matches!(step, PhaseStep::Load { .. } | PhaseStep::Settle)
             || std::mem::replace(&mut self.is_sized, true)
         {
             return Ok(());

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    Call, Cold, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload, waits,
+    Call, ColdStart, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload,
+    waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
-use plimsoll_plan::model::{self, Step};
+use plimsoll_plan::model::{self, PhaseStep};
 use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
@@ -35,10 +36,10 @@ impl TrialRun<'_, '_> {
         end: &mut PhaseEnd,
     ) -> Result<(), TrialError> {
         match &phase.step {
-            Step::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
-            Step::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
-            Step::Drive(drive) => self.drive(ordinal, drive, end),
-            Step::Settle => {
+            PhaseStep::Load { batch, clients, durability } => self.load(ordinal, *batch, *clients, *durability, end),
+            PhaseStep::Ask { op, count, op_timeout_ns } => self.ask(ordinal, op, *count, *op_timeout_ns, end),
+            PhaseStep::Drive(drive) => self.drive(ordinal, drive, end),
+            PhaseStep::Settle => {
                 let written = self.written_bytes();
                 let started = Instant::now();
                 self.store.settle()?;
@@ -46,16 +47,16 @@ impl TrialRun<'_, '_> {
                 self.push_written(end, written);
                 self.size_settled(end)
             }
-            Step::Cold => self.cold(end),
-            Step::Restart => {
+            PhaseStep::Cold => self.cold(end),
+            PhaseStep::Restart => {
                 let started = Instant::now();
                 self.store.restart()?;
                 self.server_is_new()?;
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 Ok(())
             }
-            Step::Power { survivors } => self.power(ordinal, *survivors, end),
-            Step::Check => check::run(self, ordinal, end),
+            PhaseStep::Power { survivors } => self.power(ordinal, *survivors, end),
+            PhaseStep::Check => check::run(self, ordinal, end),
         }
     }
 
@@ -211,7 +212,7 @@ impl TrialRun<'_, '_> {
         }
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
         self.push_totals(end, &result);
-        if let model::Limit::DurationNs(ns) = drive.limit {
+        if let model::DriveLimit::DurationNs(ns) = drive.limit {
             let planned_ns = result.planned_end_ns.map_or(ns, |end_ns| end_ns.saturating_sub(result.measured_from_ns));
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
@@ -295,14 +296,14 @@ impl TrialRun<'_, '_> {
     fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let started = Instant::now();
         match self.store.cold()? {
-            Cold::Done { file_bytes, resident_bytes } => {
+            ColdStart::Done { file_bytes, resident_bytes } => {
                 self.server_is_new()?;
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 end.push(ResultName::FileBytes, file_bytes as f64);
                 end.push(ResultName::ResidentBytes, resident_bytes as f64);
                 self.not_cold = still_warm(file_bytes, resident_bytes);
             }
-            Cold::NotPossible(why) => self.not_cold = Some(why),
+            ColdStart::NotPossible(why) => self.not_cold = Some(why),
         }
         end.remarks.extend(self.not_cold.iter().map(|why| (About::NotCold, why.clone())));
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::{ParamValue, Setting, Store, Workload};
 use plimsoll_lab::OpenStore;
-use plimsoll_plan::model::{self, Start, Step};
+use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
@@ -18,7 +18,7 @@ use crate::sink::{Sinks, Told};
 
 /// What a trial finds.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
+pub struct TrialStart {
     /// What the plan wants it to start from.
     pub start: Start,
     /// The store holds what this trial's load would make, left by the trial before.
@@ -32,9 +32,9 @@ pub struct Found {
 pub fn run(
     context: &mut RunContext<'_>,
     store: &mut OpenStore,
-    trial: &model::Trial,
+    trial: &model::PlannedTrial,
     workload: Arc<dyn Workload>,
-    mut found: Found,
+    mut found: TrialStart,
 ) -> Result<(), TrialError> {
     let keeps_data = store.spec().keeps_data;
     context.server.set(store.processes());
@@ -106,7 +106,7 @@ pub fn run(
 
 /// The settings of the sessions that `trial` drives; `None` where the store's description has them. Those in which a
 /// further durability of the trial differs have its name behind theirs.
-fn settings_in_force(store: &mut dyn Store, trial: &model::Trial) -> Result<Option<Vec<Setting>>, TrialError> {
+fn settings_in_force(store: &mut dyn Store, trial: &model::PlannedTrial) -> Result<Option<Vec<Setting>>, TrialError> {
     let mut all: Option<Vec<Setting>> = None;
     let mut seen = Vec::new();
     for (_, model::Drive { durability, .. }) in trial.drives() {
@@ -141,9 +141,9 @@ pub fn goes_on(workload: &dyn Workload) -> bool {
 fn ledger(
     context: &mut RunContext<'_>,
     keeps_data: bool,
-    trial: &model::Trial,
+    trial: &model::PlannedTrial,
     workload: &Arc<dyn Workload>,
-    found: &mut Found,
+    found: &mut TrialStart,
 ) -> Option<Ledger> {
     let before = context.ledger.take();
     let is_theirs = !trial.loads() && found.start == Start::AsIs;
@@ -158,7 +158,7 @@ fn ledger(
     before.or_else(|| Ledger::new(Arc::clone(workload)))
 }
 
-fn workload_params(trial: &model::Trial) -> std::collections::BTreeMap<String, String> {
+fn workload_params(trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
     let shown = |value: &plimsoll_core::ParamValue| match value {
         plimsoll_core::ParamValue::Bool(value) => value.to_string(),
         plimsoll_core::ParamValue::Int(value) => value.to_string(),
@@ -198,7 +198,7 @@ impl TrialRun<'_, '_> {
             if failed.is_some() && self.has_lost_power().unwrap_or(true) {
                 break;
             }
-            let is_check = matches!(phase.step, Step::Check) && !self.acted.has_fault;
+            let is_check = matches!(phase.step, PhaseStep::Check) && !self.acted.has_fault;
             let died = if is_check { self.revive(failed.is_some()).err() } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
@@ -234,16 +234,18 @@ impl TrialRun<'_, '_> {
 
     fn phase(&mut self, ordinal: u32, phase: &model::PlannedPhase) -> Result<(), TrialError> {
         match &phase.step {
-            Step::Load { .. } if self.found.data => return Ok(()),
-            Step::Load { .. } if nothing_to_load(&*self.workload) => {
+            PhaseStep::Load { .. } if self.found.data => return Ok(()),
+            PhaseStep::Load { .. } if nothing_to_load(&*self.workload) => {
                 return Ok(self.store.create(self.workload.layout())?);
             }
-            Step::Settle | Step::Cold | Step::Restart | Step::Power { .. } => self.to_settle = false,
-            Step::Ask { .. } | Step::Drive(_) if self.to_settle => self.settle_first()?,
+            PhaseStep::Settle | PhaseStep::Cold | PhaseStep::Restart | PhaseStep::Power { .. } => {
+                self.to_settle = false
+            }
+            PhaseStep::Ask { .. } | PhaseStep::Drive(_) if self.to_settle => self.settle_first()?,
             _ => {}
         }
         // A question to a store that was to be cold and is not would be a wrong figure.
-        if let (Some(why), Step::Ask { .. }) = (self.not_cold.take(), &phase.step) {
+        if let (Some(why), PhaseStep::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was skipped: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.context.sinks.show(&Told::Notice(text.clone()));
             let (sinks, store) = (self.context.sinks, &self.trial.store.label);
@@ -254,13 +256,13 @@ impl TrialRun<'_, '_> {
         self.promise(&phase.step, &mut end)?;
         let sinks = self.context.sinks;
         let header = self.header(ordinal, phase);
-        if matches!(phase.step, Step::Drive(_)) {
+        if matches!(phase.step, PhaseStep::Drive(_)) {
             self.driven_from_ns = header.start_ns;
         }
         sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
         let result = match &phase.step {
             // That brings it back by itself.
-            Step::Power { .. } => Ok(true),
+            PhaseStep::Power { .. } => Ok(true),
             _ => self.come_back(ordinal, &mut end),
         };
         let result = result.and_then(|is_there| if is_there { self.step(ordinal, phase, &mut end) } else { Ok(()) });
@@ -281,14 +283,14 @@ impl TrialRun<'_, '_> {
     /// What a recording says of a phase before it is done. What a rung is for is said of drives only.
     fn header(&self, ordinal: u32, phase: &model::PlannedPhase) -> PhaseHeader {
         let drive = match &phase.step {
-            Step::Drive(drive) => Some(drive),
+            PhaseStep::Drive(drive) => Some(drive),
             _ => None,
         };
         let (durability, clients) = match &phase.step {
-            Step::Load { clients, durability, .. } => (Some(*durability), *clients),
-            Step::Drive(drive) => (Some(drive.durability), drive.clients),
-            Step::Ask { .. } | Step::Check => (None, 1),
-            Step::Settle | Step::Cold | Step::Restart | Step::Power { .. } => (None, 0),
+            PhaseStep::Load { clients, durability, .. } => (Some(*durability), *clients),
+            PhaseStep::Drive(drive) => (Some(drive.durability), drive.clients),
+            PhaseStep::Ask { .. } | PhaseStep::Check => (None, 1),
+            PhaseStep::Settle | PhaseStep::Cold | PhaseStep::Restart | PhaseStep::Power { .. } => (None, 0),
         };
         PhaseHeader {
             trial: self.trial.ordinal,
@@ -335,9 +337,9 @@ fn start_words(start: Start, to_settle: bool) -> &'static str {
     }
 }
 
-fn duration(step: &Step) -> Option<Duration> {
+fn duration(step: &PhaseStep) -> Option<Duration> {
     match step {
-        Step::Drive(model::Drive { limit: model::Limit::DurationNs(ns), warmup_ns, .. }) => {
+        PhaseStep::Drive(model::Drive { limit: model::DriveLimit::DurationNs(ns), warmup_ns, .. }) => {
             Some(Duration::from_nanos(ns + warmup_ns))
         }
         _ => None,

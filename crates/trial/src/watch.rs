@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use plimsoll_core::{Found, Probe, Reading, Sampler};
+use plimsoll_core::{Probe, Reading, SampleValue, Sampler};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::Named;
@@ -13,7 +13,7 @@ use crate::sink::{Sinks, Told};
 
 /// Turns what is read into what is recorded.
 #[derive(Clone, Copy)]
-pub struct Watch<'a> {
+pub struct ReadingRecorder<'a> {
     /// Whoever is told.
     pub sinks: &'a Sinks<'a>,
     /// What the store is called that is read of; empty for the machine.
@@ -29,7 +29,7 @@ struct Round {
     readings: Vec<(Reading, u32)>,
 }
 
-impl Watch<'_> {
+impl ReadingRecorder<'_> {
     /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent.
     pub fn follow(&self, mut sources: Named<'_>, stopped: &Receiver<()>) {
         let clock = &self.sinks.clock;
@@ -85,7 +85,7 @@ impl Watch<'_> {
                 Some((_, position)) => *position,
                 None => self.sinks.series(reading.series(source, &self.subject(&reading.subject)))?,
             };
-            if let Found::Distribution(times) = &reading.found {
+            if let SampleValue::Distribution(times) = &reading.found {
                 sample.distributions.push((position, Distribution::from(&**times)));
             }
             let value = reading.since(earlier.map(|(one, _)| (one, elapsed_s)));
@@ -105,7 +105,7 @@ impl Watch<'_> {
 /// What a store counts of its own work, as a source. That it could not be asked is said once.
 pub struct StoreCounters<'a> {
     /// Whom to tell, and of which store.
-    pub watch: Watch<'a>,
+    pub watch: ReadingRecorder<'a>,
     /// What reads them.
     pub probe: &'a mut Probe,
     /// Position of the trial.
@@ -116,7 +116,7 @@ pub struct StoreCounters<'a> {
 
 impl Sampler for StoreCounters<'_> {
     fn sample(&mut self) -> Vec<Reading> {
-        let Watch { sinks, label, .. } = self.watch;
+        let ReadingRecorder { sinks, label, .. } = self.watch;
         let read = (self.probe)().inspect_err(|error| {
             if !std::mem::replace(&mut self.has_failed, true) {
                 let text = format!("the counters of {label} could not be read: {error}");

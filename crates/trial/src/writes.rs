@@ -3,7 +3,7 @@
 
 use plimsoll_core::shown::{clean, short};
 use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, command, sql};
-use plimsoll_plan::model::{Plan, Step, Trial};
+use plimsoll_plan::model::{PhaseStep, Plan, PlannedTrial};
 
 use crate::error::TrialError;
 
@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 4;
 /// The first of it, unless `plan` allows it.
 pub fn allowed(
     plan: &Plan,
-    trial: &Trial,
+    trial: &PlannedTrial,
     workload: &dyn Workload,
     store: &StoreSpec,
 ) -> Result<Vec<String>, TrialError> {
@@ -94,12 +94,12 @@ pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
 }
 
 /// The kinds of operation that `trial` asks for, and their steps.
-pub fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKind)> {
+pub fn asked<'w>(trial: &PlannedTrial, workload: &'w dyn Workload) -> Vec<(KindId, &'w OpKind)> {
     let mut names: Vec<&str> = Vec::new();
     for phase in &trial.phases {
         match &phase.step {
-            Step::Ask { op, .. } => names.push(op),
-            Step::Drive(drive) => {
+            PhaseStep::Ask { op, .. } => names.push(op),
+            PhaseStep::Drive(drive) => {
                 names.extend(drive.mix.iter().filter(|(_, share)| *share > 0).map(|(name, _)| name.as_str()));
             }
             _ => {}
@@ -113,7 +113,7 @@ pub fn asked<'w>(trial: &Trial, workload: &'w dyn Workload) -> Vec<(KindId, &'w 
 }
 
 /// What a kind of operation changes, and where.
-fn words(kind: &OpKind, trial: &Trial, workload: &dyn Workload) -> String {
+fn words(kind: &OpKind, trial: &PlannedTrial, workload: &dyn Workload) -> String {
     let name = &kind.name;
     match &kind.call {
         Call::Sql(text) | Call::SqlRow(text) => shown(text),

@@ -6,7 +6,7 @@ use plimsoll_core::Value;
 
 /// A value of its own memory. In order as [`Value::order`] says.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Field {
+pub(crate) enum FieldValue {
     #[default]
     Null,
     Bool(bool),
@@ -17,48 +17,48 @@ pub(crate) enum Field {
     Bytes(Box<[u8]>),
 }
 
-impl Field {
+impl FieldValue {
     pub fn of(value: Value<'_>) -> Self {
         match value {
-            Value::Null => Field::Null,
-            Value::Bool(value) => Field::Bool(value),
-            Value::Int(value) => Field::Int(value),
-            Value::Float(value) => Field::Float(value),
-            Value::Timestamp(value) => Field::Timestamp(value),
-            Value::Text(value) => Field::Text(value.into()),
-            Value::Bytes(value) => Field::Bytes(value.into()),
+            Value::Null => FieldValue::Null,
+            Value::Bool(value) => FieldValue::Bool(value),
+            Value::Int(value) => FieldValue::Int(value),
+            Value::Float(value) => FieldValue::Float(value),
+            Value::Timestamp(value) => FieldValue::Timestamp(value),
+            Value::Text(value) => FieldValue::Text(value.into()),
+            Value::Bytes(value) => FieldValue::Bytes(value.into()),
         }
     }
 
     pub fn value(&self) -> Value<'_> {
         match self {
-            Field::Null => Value::Null,
-            Field::Bool(value) => Value::Bool(*value),
-            Field::Int(value) => Value::Int(*value),
-            Field::Float(value) => Value::Float(*value),
-            Field::Timestamp(value) => Value::Timestamp(*value),
-            Field::Text(value) => Value::Text(value),
-            Field::Bytes(value) => Value::Bytes(value),
+            FieldValue::Null => Value::Null,
+            FieldValue::Bool(value) => Value::Bool(*value),
+            FieldValue::Int(value) => Value::Int(*value),
+            FieldValue::Float(value) => Value::Float(*value),
+            FieldValue::Timestamp(value) => Value::Timestamp(*value),
+            FieldValue::Text(value) => Value::Text(value),
+            FieldValue::Bytes(value) => Value::Bytes(value),
         }
     }
 }
 
-impl Ord for Field {
+impl Ord for FieldValue {
     fn cmp(&self, other: &Self) -> Ordering {
         self.value().order(other.value())
     }
 }
 
-impl PartialOrd for Field {
+impl PartialOrd for FieldValue {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Field {
+impl PartialEq for FieldValue {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Field {}
+impl Eq for FieldValue {}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::Outcome;
 
-use crate::field::Field;
-use crate::log::{ALIEN, CLOCK_SKEW_NS, Event, NEVER, NO_STAMP, Row, Watch};
+use crate::field::FieldValue;
+use crate::log::{ALIEN, CLOCK_SKEW_NS, LoggedOperation, NEVER, NO_STAMP, Row, Watch};
 use crate::records::Records;
 use crate::ring::{Header, Note, Ring, take_value, unpair};
 
@@ -32,13 +32,13 @@ pub(crate) struct Inbox {
     pub phase: u16,
     pub reads_back: bool,
     pub writes: VecDeque<Write>,
-    pub answers: VecDeque<Event>,
+    pub answers: VecDeque<LoggedOperation>,
     /// Records of the answers that have several, in the same order.
     pub rows: VecDeque<Row>,
     /// Lower and upper bounds of the answers to questions that have them, in the same order.
-    pub bounds: VecDeque<[Field; 2]>,
+    pub bounds: VecDeque<[FieldValue; 2]>,
     /// For each ticket the bounds asked for last.
-    asked: Vec<[Field; 2]>,
+    asked: Vec<[FieldValue; 2]>,
     /// For each ticket the writes that are open: their records and their states' numbers.
     pub open: Vec<Vec<(u32, u32)>>,
     /// When the store lost power: what came later is unknown.
@@ -68,7 +68,7 @@ impl Inbox {
             answers: VecDeque::new(),
             rows: VecDeque::new(),
             bounds: VecDeque::new(),
-            asked: vec![<[Field; 2]>::default(); if has_bounds { tickets } else { 0 }],
+            asked: vec![<[FieldValue; 2]>::default(); if has_bounds { tickets } else { 0 }],
             open: vec![Vec::new(); tickets],
             cut_ns: NEVER,
             last_ns: 0,
@@ -81,7 +81,7 @@ impl Inbox {
     }
 
     /// Takes over what the worker has noted since; `words` is room for that, `aliens` takes keys that are no record's.
-    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<Field>) {
+    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<FieldValue>) {
         // In this order: a question that is not open any more has its answer in the ring.
         let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
         self.floor_ns = open_ns.min(self.last_ns);
@@ -95,7 +95,7 @@ impl Inbox {
     }
 
     /// Reads a note; returns what follows it.
-    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<Field>) -> &'a [u64] {
+    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
         let Header { note, outcome, kind, ticket } = header;
         match (note, words) {
             (Note::Sent, [at_ns, who, stamp, rest @ ..]) => {
@@ -123,7 +123,7 @@ impl Inbox {
                 {
                     self.bounds.push_back(std::mem::take(bounds));
                 }
-                self.answer(Event {
+                self.answer(LoggedOperation {
                     cycle: *cycle,
                     sent_ns: *sent_ns,
                     finished_ns: if outcome == Outcome::Unknown { NEVER } else { *finished_ns },
@@ -151,7 +151,7 @@ impl Inbox {
         }
     }
 
-    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<Field>) -> &'a [u64] {
+    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
         for _ in 0..rows {
             let [who, rest @ ..] = words else { return &[] };
             let (id, digest) = unpair(*who);
@@ -170,7 +170,7 @@ impl Inbox {
         words
     }
 
-    fn answer(&mut self, event: Event) {
+    fn answer(&mut self, event: LoggedOperation) {
         while self.earliest.back().is_some_and(|(sent_ns, _)| *sent_ns >= event.sent_ns) {
             self.earliest.pop_back();
         }
@@ -189,7 +189,7 @@ impl Inbox {
     }
 
     /// The next answer, which goes from here.
-    pub fn next_answer(&mut self) -> Option<Event> {
+    pub fn next_answer(&mut self) -> Option<LoggedOperation> {
         let mut event = self.answers.pop_front()?;
         if event.finished_ns > self.cut_ns {
             (event.outcome, event.finished_ns) = (Outcome::Unknown, NEVER);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use plimsoll_core::{Outcome, Value, Workload};
 
-use crate::field::Field;
-use crate::log::{ALIEN, Event, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
+use crate::field::FieldValue;
+use crate::log::{ALIEN, Interval, LoggedOperation, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
 use crate::records::{Open, Records};
 use crate::state::Look;
@@ -39,9 +39,9 @@ impl From<Open> for Why {
 
 /// An answer that cannot be judged yet.
 struct Waiting {
-    event: Event,
+    event: LoggedOperation,
     rows: Vec<Row>,
-    bounds: [Field; 2],
+    bounds: [FieldValue; 2],
     /// The write that it waits for: its number and stamp.
     write: Option<(u32, i64)>,
 }
@@ -52,16 +52,16 @@ struct Shown {
     phase: u16,
     kind: u16,
     count: u64,
-    some: Vec<(Event, Row)>,
+    some: Vec<(LoggedOperation, Row)>,
 }
 
 /// An answer to be judged: its records, the bounds of a question that has them, and the time up to which everything has
 /// been told.
 #[derive(Clone, Copy)]
 pub(crate) struct Answered<'a> {
-    pub event: &'a Event,
+    pub event: &'a LoggedOperation,
     pub rows: &'a [Row],
-    pub bounds: &'a [Field; 2],
+    pub bounds: &'a [FieldValue; 2],
     pub told_ns: u64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Worth {
 
 /// What is wrong with where a record stands in an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum OrderFault {
     Duplicated,
     NotMatching,
     Disordered,
@@ -91,7 +91,7 @@ pub(crate) enum Place {
 pub(crate) struct Findings {
     /// Of each row.
     pub worths: Vec<Worth>,
-    pub misplaced: Vec<(Place, Row)>,
+    pub misplaced: Vec<(OrderFault, Row)>,
     /// Records that had to be there, and those of them that were not.
     pub expected: u64,
     pub missing: Vec<u32>,
@@ -99,13 +99,13 @@ pub(crate) struct Findings {
 
 /// Which records an answer has had.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct RecordMarks {
     /// Of each record, the number of the last question whose answer had it.
     last_question: Vec<u32>,
     questions: u32,
 }
 
-impl Given {
+impl RecordMarks {
     /// Begins with the answer to another question, where there are so many records.
     pub fn next_question(&mut self, records: usize) {
         self.last_question.resize(records.max(self.last_question.len()), 0);
@@ -135,8 +135,8 @@ pub(crate) struct Judge {
     waiting: Vec<Waiting>,
     waiting_rows: usize,
     /// Keys that are no record's, some of them.
-    pub aliens: Vec<Field>,
-    pub given: Given,
+    pub aliens: Vec<FieldValue>,
+    pub given: RecordMarks,
     /// The records in the order of their keys, once a range of them was asked for.
     pub order: Order,
 }
@@ -151,7 +151,7 @@ impl Judge {
             waiting: Vec::new(),
             waiting_rows: 0,
             aliens: Vec::new(),
-            given: Given::default(),
+            given: RecordMarks::default(),
             order: Order::default(),
         }
     }
@@ -290,7 +290,7 @@ impl Judge {
         self.given.next_question(record_count);
         for (row, worth) in rows.iter().zip(&mut findings.worths) {
             if self.given.is_again(row.id) {
-                findings.misplaced.push((Place::Duplicated, *row));
+                findings.misplaced.push((OrderFault::Duplicated, *row));
                 // The first of them is judged like those that are there once.
                 *worth = Worth::Right;
                 continue;
@@ -298,7 +298,7 @@ impl Judge {
             let mut states = records.states_of(row.id).filter(|(_, state)| state.stamp == row.stamp);
             let matches = states.next().is_none_or(|(number, state)| is_asked(records, number, state.stamp));
             match *worth {
-                Worth::Right if !matches => findings.misplaced.push((Place::NotMatching, *row)),
+                Worth::Right if !matches => findings.misplaced.push((OrderFault::NotMatching, *row)),
                 Worth::RightUnlessRefused(number) if !matches => return Err(Why::Open(number)),
                 _ => {}
             }
@@ -360,7 +360,7 @@ impl Judge {
         if is_told { Ok(Worth::WrongContent) } else { Err(Why::Untold) }
     }
 
-    fn count_several(&mut self, records: &mut Records, event: &Event, rows: &[Row], findings: Findings) {
+    fn count_several(&mut self, records: &mut Records, event: &LoggedOperation, rows: &[Row], findings: Findings) {
         let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
         let words = Words::new(&*self.workload);
         let Findings { worths, misplaced, expected, missing } = findings;
@@ -375,9 +375,9 @@ impl Judge {
         for (place, row) in misplaced {
             let behind = " behind a record that should follow it";
             let (count, sort, what) = match place {
-                Place::Duplicated => (&mut verdict.duplicated, "duplicated", AGAIN),
-                Place::NotMatching => (&mut verdict.not_matching, "not_matching", ", which does not match"),
-                Place::Disordered => (&mut verdict.disordered, "disordered", behind),
+                OrderFault::Duplicated => (&mut verdict.duplicated, "duplicated", AGAIN),
+                OrderFault::NotMatching => (&mut verdict.not_matching, "not_matching", ", which does not match"),
+                OrderFault::Disordered => (&mut verdict.disordered, "disordered", behind),
             };
             *count += 1;
             examples.add(sort, || words.has(event, row, what));
@@ -388,7 +388,7 @@ impl Judge {
     }
 
     /// Counts a row that is not simply right.
-    fn count(&mut self, records: &mut Records, event: &Event, row: Row, worth: Worth) {
+    fn count(&mut self, records: &mut Records, event: &LoggedOperation, row: Row, worth: Worth) {
         let (verdict, examples) = self.tallies.entry((event.phase, event.kind)).or_default();
         let words = Words::new(&*self.workload);
         match worth {
@@ -409,7 +409,7 @@ impl Judge {
             Worth::Alien => {
                 verdict.alien += 1;
                 let kept = usize::try_from(row.stamp).ok().and_then(|place| self.aliens.get(place));
-                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, Field::value)));
+                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, FieldValue::value)));
             }
             Worth::WrongContent => {
                 verdict.wrong_content += 1;
@@ -449,7 +449,7 @@ impl Judge {
 
 impl Findings {
     /// The record had to be there.
-    pub fn expect(&mut self, id: u32, given: &Given) {
+    pub fn expect(&mut self, id: u32, given: &RecordMarks) {
         self.expected += 1;
         if !given.is_given(id) {
             self.missing.push(id);

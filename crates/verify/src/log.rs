@@ -23,7 +23,7 @@ pub(crate) fn is_absent(stamp: i64) -> bool {
 
 /// An operation whose answer is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Event {
+pub(crate) struct LoggedOperation {
     pub cycle: u64,
     pub sent_ns: u64,
     /// [`NEVER`] when no outcome was seen.
@@ -61,7 +61,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    pub fn of(event: &Event) -> Self {
+    pub fn of(event: &LoggedOperation) -> Self {
         Self {
             from_ns: event.sent_ns.saturating_sub(CLOCK_SKEW_NS),
             to_ns: event.finished_ns.saturating_add(CLOCK_SKEW_NS),

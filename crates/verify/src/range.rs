@@ -9,8 +9,8 @@ use std::ops::Bound;
 
 use plimsoll_core::{Value, ValueBuf, Workload};
 
-use crate::judge::{Answered, Findings, Judge, Place, Why, Worth};
-use crate::log::{Event, Interval, Row};
+use crate::judge::{Answered, Findings, Judge, OrderFault, Why, Worth};
+use crate::log::{Interval, LoggedOperation, Row};
 use crate::records::Records;
 use crate::words::Words;
 
@@ -58,7 +58,13 @@ impl Judge {
     }
 
     /// Goes through the rows: each record once, none before the first, each behind the one before. Returns the last key.
-    fn in_order(&mut self, first: &[u8], event: &Event, rows: &[Row], findings: &mut Findings) -> Option<Box<[u8]>> {
+    fn in_order(
+        &mut self,
+        first: &[u8],
+        event: &LoggedOperation,
+        rows: &[Row],
+        findings: &mut Findings,
+    ) -> Option<Box<[u8]>> {
         let mut last: Option<Box<[u8]>> = None;
         for (row, worth) in rows.iter().zip(&findings.worths) {
             if *worth == Worth::Alien {
@@ -66,11 +72,11 @@ impl Judge {
             }
             let key = if row.id == event.id { first.into() } else { key(&*self.workload, row.id) };
             if self.given.is_again(row.id) {
-                findings.misplaced.push((Place::Duplicated, *row));
+                findings.misplaced.push((OrderFault::Duplicated, *row));
             } else if *key < *first {
-                findings.misplaced.push((Place::NotMatching, *row));
+                findings.misplaced.push((OrderFault::NotMatching, *row));
             } else if last.as_ref().is_some_and(|last| key < *last) {
-                findings.misplaced.push((Place::Disordered, *row));
+                findings.misplaced.push((OrderFault::Disordered, *row));
             }
             last = last.max(Some(key));
         }
@@ -82,7 +88,7 @@ impl Judge {
         &self,
         records: &Records,
         (first, end): (&[u8], Option<&[u8]>),
-        event: &Event,
+        event: &LoggedOperation,
         rows: &[Row],
         findings: &mut Findings,
     ) -> Result<(), Why> {

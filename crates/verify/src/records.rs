@@ -21,7 +21,7 @@ use plimsoll_core::{Outcome, Version, Workload};
 use crate::contents::Contents;
 use crate::log::{Effect, Interval, NEVER, Row, Watch, is_absent};
 use crate::past::Past;
-use crate::state::{Before, Look, Stage, State, is_ended, later};
+use crate::state::{Before, Look, State, WriteState, is_ended, later};
 
 /// It depends on what becomes of the open write with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Records {
             seen_ns: NEVER,
             stamp,
             next,
-            stage: Stage::Open,
+            stage: WriteState::Open,
             has_twin: twin.is_some() || is_absent(stamp),
             is_shown: false,
         };
@@ -183,11 +183,11 @@ impl Records {
         let state = &mut self.states[number as usize];
         match outcome {
             Outcome::Ok => {
-                (state.stage, state.done_ns) = (Stage::Acknowledged, at_ns);
+                (state.stage, state.done_ns) = (WriteState::Acknowledged, at_ns);
                 self.acknowledged += 1;
             }
             Outcome::Unknown => {
-                state.stage = Stage::Unknown;
+                state.stage = WriteState::Unknown;
                 state.done_ns = if state.has_twin { NEVER } else { state.seen_ns };
                 self.unknown += 1;
             }
@@ -242,7 +242,7 @@ impl Records {
             return;
         }
         state.seen_ns = at_ns;
-        if state.stage == Stage::Unknown && is_only {
+        if state.stage == WriteState::Unknown && is_only {
             state.done_ns = state.done_ns.min(at_ns);
             let head = &mut self.heads[id as usize];
             head.born_ns = head.born_ns.min(at_ns);
@@ -256,7 +256,7 @@ impl Records {
             return;
         }
         let deletes = self.states_of(id).filter(|(_, state)| {
-            is_absent(state.stamp) && state.stage == Stage::Acknowledged && state.done_ns <= sent_ns
+            is_absent(state.stamp) && state.stage == WriteState::Acknowledged && state.done_ns <= sent_ns
         });
         match deletes.max_by_key(|(_, state)| state.sent_ns) {
             Some((number, _)) => self.see(id, number, false, finished_ns),
@@ -322,7 +322,7 @@ impl Records {
     /// Whether the open write with this number and stamp is open still.
     pub fn is_open(&self, number: u32, stamp: i64) -> bool {
         let state = &self.states[number as usize];
-        state.stage == Stage::Open && state.stamp == stamp
+        state.stage == WriteState::Open && state.stamp == stamp
     }
 
     pub fn state(&self, number: u32) -> &State {
@@ -425,7 +425,7 @@ impl Records {
 
     fn release(&mut self, id: u32, number: u32) {
         // Nobody waits for a write that is gone.
-        self.states[number as usize].stage = Stage::Unknown;
+        self.states[number as usize].stage = WriteState::Unknown;
         self.free.push(number);
         self.contents.release(number, id);
     }
@@ -437,8 +437,8 @@ impl Records {
         for id in 0..self.heads.len() as u32 {
             let (mut acknowledged, mut unknown) = (0, 0);
             for (_, state) in self.states_of(id) {
-                acknowledged += u32::from(state.stage == Stage::Acknowledged);
-                unknown += u64::from(state.stage == Stage::Unknown);
+                acknowledged += u32::from(state.stage == WriteState::Acknowledged);
+                unknown += u64::from(state.stage == WriteState::Unknown);
             }
             self.acknowledged += u64::from(acknowledged);
             self.unknown += unknown;

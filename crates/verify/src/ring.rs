@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::{Outcome, Value};
 
-use crate::field::Field;
+use crate::field::FieldValue;
 
 /// A number that two threads look at often, with its cache line for itself.
 #[derive(Debug, Default)]
@@ -177,19 +177,19 @@ pub(crate) fn value_words(value: Value<'_>) -> usize {
 }
 
 /// The value that these words begin with, and those that follow it.
-pub(crate) fn take_value(words: &[u64]) -> (Field, &[u64]) {
-    let Some((first, rest)) = words.split_first() else { return (Field::Null, &[]) };
+pub(crate) fn take_value(words: &[u64]) -> (FieldValue, &[u64]) {
+    let Some((first, rest)) = words.split_first() else { return (FieldValue::Null, &[]) };
     let len = (first >> 8) as usize;
     let bytes = || -> Vec<u8> { rest.iter().flat_map(|word| word.to_le_bytes()).take(len).collect() };
     let plain = rest.first().copied().unwrap_or(0);
     let field = match first & 0xff {
-        BOOL => Field::Bool(plain != 0),
-        INT => Field::Int(plain as i64),
-        FLOAT => Field::Float(f64::from_bits(plain)),
-        TIMESTAMP => Field::Timestamp(plain as i64),
-        TEXT => Field::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
-        BYTES => Field::Bytes(bytes().into()),
-        _ => Field::Null,
+        BOOL => FieldValue::Bool(plain != 0),
+        INT => FieldValue::Int(plain as i64),
+        FLOAT => FieldValue::Float(f64::from_bits(plain)),
+        TIMESTAMP => FieldValue::Timestamp(plain as i64),
+        TEXT => FieldValue::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
+        BYTES => FieldValue::Bytes(bytes().into()),
+        _ => FieldValue::Null,
     };
     let taken = value_words(field.value()) - 1;
     (field, rest.get(taken..).unwrap_or_default())

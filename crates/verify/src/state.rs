@@ -4,7 +4,7 @@ use crate::log::{Effect, NEVER};
 
 /// What has become of a write so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum WriteState {
     /// Its answer may come yet.
     Open,
     Acknowledged,
@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub stamp: i64,
     /// The state of the same record before.
     pub next: u32,
-    pub stage: Stage,
+    pub stage: WriteState,
     /// Another write with the same stamp is known, or it is a delete: nobody can tell which of them is seen.
     pub has_twin: bool,
     /// Answers have shown it while it was open.
@@ -84,14 +84,14 @@ impl State {
             sent_ns: self.sent_ns,
             done_ns: self.done_ns,
             stamp: self.stamp,
-            is_acknowledged: self.stage == Stage::Acknowledged,
+            is_acknowledged: self.stage == WriteState::Acknowledged,
             is_seen: self.seen_ns < NEVER,
         }
     }
 
     /// It has been seen by `at_ns`, and so has happened by then unless it is acknowledged later.
     fn may_have_happened(&self, at_ns: u64) -> bool {
-        self.stage == Stage::Open && !self.has_twin && self.seen_ns < at_ns
+        self.stage == WriteState::Open && !self.has_twin && self.seen_ns < at_ns
     }
 
     /// What the state with this number is, by what ends its record's.
@@ -100,8 +100,8 @@ impl State {
         let ended = |done_ns, by| is_ended(number, done_ns, by);
         let seen_ns = if self.has_twin { NEVER } else { self.seen_ns };
         match (self.stage, before.maybe) {
-            (Stage::Open, maybe) if ended(seen_ns, before.last) || ended(seen_ns, maybe) => Look::Open(number),
-            (Stage::Open, _) => Look::AliveUnlessRefused(number),
+            (WriteState::Open, maybe) if ended(seen_ns, before.last) || ended(seen_ns, maybe) => Look::Open(number),
+            (WriteState::Open, _) => Look::AliveUnlessRefused(number),
             _ if ended(self.done_ns, before.last) => Look::Stale(number),
             (_, Some((_, by))) if ended(self.done_ns, before.maybe) => Look::Open(by),
             _ => Look::Alive,

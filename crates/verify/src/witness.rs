@@ -18,7 +18,7 @@ const LEFT_TO_WRITES: usize = 4;
 
 /// What a witness and the ledger share.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct WitnessCounters {
     /// Operations that could not be noted.
     pub overflows: AtomicU64,
     /// Witnesses that have not gone.
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
 pub(crate) struct Post {
     pub workload: Arc<dyn Workload>,
     pub watches: Arc<[Watch]>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<WitnessCounters>,
     /// Position of the value that names a record, in a row.
     pub key: usize,
     /// Rows are noted with their digests: versions do not vouch for contents.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::{Value, ValueBuf, Version, Workload};
 
-use crate::log::{ABSENT, ALIEN, Effect, Event, Row, is_absent};
+use crate::log::{ABSENT, ALIEN, Effect, LoggedOperation, Row, is_absent};
 
 /// Sentences kept of each sort.
 pub(crate) const EXAMPLES_PER_SORT: usize = 3;
@@ -50,7 +50,7 @@ impl<'a> Words<'a> {
         shown(key.values().get(0))
     }
 
-    fn operation(&self, event: &Event) -> String {
+    fn operation(&self, event: &LoggedOperation) -> String {
         let kind = self.workload.kinds().get(usize::from(event.kind)).map_or("?", |kind| kind.name.as_str());
         format!(
             "`{kind}` {} of client {} in phase {} at {}",
@@ -84,7 +84,7 @@ impl<'a> Words<'a> {
     }
 
     /// `stood` is the state that stood when the question was asked, as far as is known.
-    pub fn missing(&self, event: &Event, id: u32, stood: Option<&Effect>) -> String {
+    pub fn missing(&self, event: &LoggedOperation, id: u32, stood: Option<&Effect>) -> String {
         let stood = self.effect_or(stood, "nothing");
         format!("{} lacks {}, which was present all the time: {stood}", self.operation(event), self.key(id))
     }
@@ -94,21 +94,21 @@ impl<'a> Words<'a> {
     }
 
     /// `what` says what is wrong with the row.
-    pub fn has(&self, event: &Event, row: Row, what: &str) -> String {
+    pub fn has(&self, event: &LoggedOperation, row: Row, what: &str) -> String {
         format!("{} has {}{what}", self.operation(event), self.key(row.id))
     }
 
-    pub fn too_many(&self, event: &Event) -> String {
+    pub fn too_many(&self, event: &LoggedOperation) -> String {
         let (asked, got) = (event.asked, event.row_count);
         format!("{} asked for {asked} records and got {got}", self.operation(event))
     }
 
-    pub fn other_record(&self, event: &Event, row: Row) -> String {
+    pub fn other_record(&self, event: &LoggedOperation, row: Row) -> String {
         format!("{} asked for {} and got {}", self.operation(event), self.key(event.id), self.key(row.id))
     }
 
     /// `kept` is the key of a row that is no record's, if it was kept.
-    pub fn alien(&self, event: &Event, row: Row, kept: Value<'_>) -> String {
+    pub fn alien(&self, event: &LoggedOperation, row: Row, kept: Value<'_>) -> String {
         let key = match row.id {
             ALIEN => shown(kept),
             // The key of a record that there could have been.
@@ -118,7 +118,7 @@ impl<'a> Words<'a> {
     }
 
     /// `was` is the effect that the row shows, if it is remembered.
-    pub fn stale(&self, event: &Event, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
+    pub fn stale(&self, event: &LoggedOperation, row: Row, was: Option<&Effect>, stood: Option<&Effect>) -> String {
         let was = self.effect_or(was, &format!("{}, from long before", claimed(row)));
         let stood = self.effect_or(stood, "nothing");
         self.has(event, row, &format!(" in an old state: it shows {was}, which {stood} had replaced"))

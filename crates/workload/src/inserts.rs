@@ -5,13 +5,13 @@
 //! a program that knows nothing of transactions. The rows are the same whatever the batch.
 
 use plimsoll_core::{
-    Answer, Call, Dialect, Interface, KindId, Layout, OpKind, Outcome, ParamSpec, Params, Statement, Step, Steps,
+    Answer, Call, Dialect, Interface, KindId, Layout, LayoutStatement, OpKind, Outcome, ParamSpec, Params, Step, Steps,
     Stream, StreamSpec, Value, ValueBuf, ValueType, Values, Workload, WorkloadSpec,
 };
 
 use crate::oltp::{C_BYTES, write_c};
 use crate::scramble::below;
-use crate::script::Random;
+use crate::script::Xoroshiro;
 use crate::shares::{Lot, shares};
 
 const NAMES: &[&str] = &["insert", "transaction"];
@@ -57,7 +57,7 @@ impl Inserts {
     fn new(seed: u64, params: &Params) -> Self {
         let table = |dialect, id: &str| {
             let text = format!("CREATE TABLE inserts (id {id}, k INTEGER NOT NULL, c CHAR(120) NOT NULL)");
-            Statement::of(dialect, text)
+            LayoutStatement::of(dialect, text)
         };
         let statements = vec![
             table(Dialect::Postgres, "SERIAL PRIMARY KEY"),
@@ -165,7 +165,7 @@ impl Stream for InsertStream {
 }
 
 fn write_row(seed: u64, whose: u32, number: u64, params: &mut ValueBuf) {
-    let mut random = Random::of_operation(seed, whose, number);
+    let mut random = Xoroshiro::of_operation(seed, whose, number);
     params.push(Value::Int(below(random.next(), 1 << 31) as i64));
     params.push_text_with(|c| write_c(&mut random, c));
 }

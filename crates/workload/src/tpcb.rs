@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Call, Dialect, Extent, Interface, Layout, OpKind, ParamSpec, Params, Preset, Script, Statement, Stream, StreamSpec,
-    Workload, WorkloadError, WorkloadSpec,
+    Call, Dialect, Extent, Interface, Layout, LayoutStatement, OpKind, ParamSpec, Params, Preset, Script, Stream,
+    StreamSpec, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::numbers::from_1_to;
@@ -151,7 +151,7 @@ fn layout(scale: u64, fillfactor: i64) -> Layout {
         texts.extend(fill(TABLES[2], &accounts, scale * ACCOUNTS_PER_SCALE));
         let history = format!("tid int, bid int, aid int, delta int, mtime {time}, filler char(22)");
         texts.push(format!("CREATE TABLE {} ({history})", TABLES[3]));
-        statements.extend(texts.into_iter().map(|text| Statement::of(dialect, text)));
+        statements.extend(texts.into_iter().map(|text| LayoutStatement::of(dialect, text)));
         let finish: Vec<String> = match dialect {
             Dialect::Postgres => {
                 let vacuum = TABLES.iter().map(|table| format!("VACUUM ANALYZE {table}"));
@@ -161,7 +161,7 @@ fn layout(scale: u64, fillfactor: i64) -> Layout {
             Dialect::Mysql => vec![format!("ANALYZE TABLE {}", TABLES.join(", "))],
             Dialect::Sqlite => vec!["ANALYZE".to_owned()],
         };
-        after_load.extend(finish.into_iter().map(|text| Statement::of(dialect, text)));
+        after_load.extend(finish.into_iter().map(|text| LayoutStatement::of(dialect, text)));
     }
     Layout { statements, after_load, ..Layout::default() }
 }

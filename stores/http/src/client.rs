@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Durability, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ANSWER_BYTES_MAX, Answer, CompletionSink, Durability, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
 };
 
 use crate::cookies::Cookies;
@@ -88,7 +88,7 @@ impl Client {
         outcome: Outcome,
         code: &str,
         words: &str,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) {
         for ticket in tickets {
             let outcome = self.answer.fail(outcome, code, words);
@@ -133,7 +133,7 @@ impl Client {
 
     /// The server has answered an operation.
     #[inline]
-    pub(crate) fn answered(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn Done) {
+    pub(crate) fn answered(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn CompletionSink) {
         if !self.requests[usize::from(kind)].expects(arrived.status) {
             self.unexpected(ticket, kind, arrived, done);
         } else if let Err(what) = self.checked(kind, arrived) {
@@ -183,7 +183,7 @@ impl Client {
 
     /// An answer with a status that it should not have.
     #[cold]
-    fn unexpected(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn Done) {
+    fn unexpected(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn CompletionSink) {
         let request = &self.requests[usize::from(kind)];
         let outcome = if request.writes { Self::refused_write(arrived) } else { Outcome::Rejected };
         // Writing to a string cannot fail.
@@ -198,7 +198,7 @@ impl Client {
 
     /// An answer with the right status and without what it should hold. What was written has been.
     #[cold]
-    fn wrong(&mut self, ticket: Ticket, kind: u16, what: &str, done: &mut dyn Done) {
+    fn wrong(&mut self, ticket: Ticket, kind: u16, what: &str, done: &mut dyn CompletionSink) {
         let writes = self.requests[usize::from(kind)].writes;
         let outcome = if writes { Outcome::Unknown } else { Outcome::Rejected };
         self.answer.fail(outcome, "content", what);

@@ -18,7 +18,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, ValueBuf, Values, WireSession, WireState,
+    CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, ValueBuf, Values, WireSession,
+    WireState,
 };
 use plimsoll_endpoint::Asked;
 use plimsoll_tls::{Tls, Upgrade};
@@ -208,7 +209,7 @@ impl Http2Session {
 
     /// A stream has ended without an answer.
     #[cold]
-    fn drop_stream(&mut self, at: usize, outcome: Outcome, code: &str, what: &str, done: &mut dyn Done) {
+    fn drop_stream(&mut self, at: usize, outcome: Outcome, code: &str, what: &str, done: &mut dyn CompletionSink) {
         let words = format!("{} {what}", self.client.login.place);
         match self.streams[at].op {
             Some((ticket, _)) => self.client.give_up([ticket].into_iter(), outcome, code, &words, done),
@@ -237,7 +238,7 @@ impl Http2Session {
 
     /// Nothing is left of a connection that takes no more.
     #[cold]
-    fn end(&mut self, done: &mut dyn Done) {
+    fn end(&mut self, done: &mut dyn CompletionSink) {
         while let Some(at) = self.waiting.pop_front() {
             self.drop_stream(
                 at,
@@ -259,7 +260,7 @@ impl Asked for Http2Session {
     }
 
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         let tickets = self.streams.iter_mut().enumerate().filter_map(|(at, stream)| {
             let is_free = self.free.contains(&at);
             stream.op.take().filter(|_| !is_free).map(|(ticket, _)| ticket)
@@ -324,7 +325,7 @@ impl WireSession for Http2Session {
         self.ask(Some(op.kind), Some((ticket, op.kind)), op.params, out);
     }
 
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut at = 0;
         while !self.is_over() {
             let rest = &bytes[at..];

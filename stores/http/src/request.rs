@@ -1,7 +1,7 @@
 //! What is sent: a request put together from what was made when the session was opened.
 
 use base64::Engine as _;
-use plimsoll_core::{Call, HttpCall, OpKind, Piece, StoreError, Template, Values};
+use plimsoll_core::{Call, HttpCall, OpKind, StoreError, Template, TemplatePiece, Values};
 
 use crate::cookies::Cookies;
 use crate::endpoint::{Login, Version};
@@ -218,7 +218,7 @@ impl Writer<'_> {
                     .bad("it has a path of its own, and the URL a query")
                     .next("Write the query behind the path."));
             }
-            [Piece::Param] => all.push(self.param(Part::Target)),
+            [TemplatePiece::Param] => all.push(self.param(Part::Target)),
             _ => all.extend(self.template(target, Part::Encoded, &|c: char| c.is_ascii_graphic() && c != '#')?),
         }
         Ok(merged(all))
@@ -239,12 +239,12 @@ impl Writer<'_> {
         for piece in &template.0 {
             let from_environment;
             let text = match piece {
-                Piece::Param => {
+                TemplatePiece::Param => {
                     all.push(self.param(&part));
                     continue;
                 }
-                Piece::Text(text) => text,
-                Piece::Env(name) => {
+                TemplatePiece::Text(text) => text,
+                TemplatePiece::Env(name) => {
                     from_environment = std::env::var(name).map_err(|_| {
                         self.bad(&format!("the environment variable {name} is not set"))
                             .next("Set it where Plimsoll is started.")
@@ -366,7 +366,8 @@ mod tests {
         }
         let mut unset = kind("GET", "/", None);
         if let Call::Http(call) = &mut unset.call {
-            call.target = Template(vec![Piece::Text("/".into()), Piece::Env("PLIMSOLL_TEST_NEVER_SET".into())]);
+            call.target =
+                Template(vec![TemplatePiece::Text("/".into()), TemplatePiece::Env("PLIMSOLL_TEST_NEVER_SET".into())]);
         }
         let mut untold = kind("GET", "/{}", None);
         untold.params.clear();

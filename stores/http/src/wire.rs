@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Done, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession, WireState,
+    CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
 
@@ -75,7 +75,7 @@ impl HttpSession {
     /// The server closes the connection in good order. It does nothing that was asked behind the answer that says so
     /// (RFC 9112, 9.6), but nobody saw that.
     #[cold]
-    fn end(&mut self, done: &mut dyn Done) {
+    fn end(&mut self, done: &mut dyn CompletionSink) {
         if !self.queue.is_empty() {
             let what =
                 format!("{} closed the connection behind the answer to an earlier request", self.client.login.place);
@@ -85,7 +85,7 @@ impl HttpSession {
     }
 
     #[cold]
-    fn give_up(&mut self, code: &str, words: &str, done: &mut dyn Done) {
+    fn give_up(&mut self, code: &str, words: &str, done: &mut dyn CompletionSink) {
         let tickets = self.queue.drain(..).map(|(ticket, _)| ticket);
         self.client.give_up(tickets, Outcome::Unknown, code, words, done);
     }
@@ -135,7 +135,7 @@ impl HttpSession {
         head: Head<'_>,
         bytes: &[u8],
         rest: &[u8],
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<usize, StoreError> {
         if head.status < 200 {
             // An answer before the answer. No protocol to switch to was asked for.
@@ -194,7 +194,7 @@ impl HttpSession {
 
     /// An answer is complete; `body` is all of it where it arrived in one piece.
     #[inline]
-    fn finish(&mut self, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    fn finish(&mut self, body: &[u8], done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         self.awaited = Awaited::Head;
         let body = if body.is_empty() { &self.body } else { body };
         let arrived = Arrived { status: self.status, retry_after: self.retry_after, head: &self.head, body };
@@ -229,7 +229,7 @@ impl HttpSession {
 
     /// Takes what stands at the beginning of `bytes`, which are some; 0 when more is needed.
     #[inline]
-    fn step(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn step(&mut self, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError> {
         match self.awaited {
             Awaited::Head => {
                 let head = response::head(bytes).map_err(|malformed| self.no_http(bytes, malformed))?;
@@ -287,7 +287,7 @@ impl Asked for HttpSession {
     }
 
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.give_up("connection", &error.to_string(), done);
         self.state = WireState::Failed(error);
     }
@@ -327,7 +327,7 @@ impl WireSession for HttpSession {
         self.queue.push_back((ticket, op.kind));
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut at = 0;
         while at < bytes.len() && !self.is_over() {
             match self.step(&bytes[at..], done) {

@@ -1,6 +1,6 @@
 //! Requests: messages of RFC 4511, 4.2 to 4.12.
 
-use plimsoll_core::{Call, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, StoreError, ValueType, Values};
+use plimsoll_core::{Call, LdapCall, LdapChange, LdapChangeKind, LdapScope, OpKind, StoreError, ValueType, Values};
 
 use crate::ber::{BOOLEAN, ENUMERATED, INTEGER, OCTETS, SEQUENCE, SET};
 use crate::dn::{self, is_attribute};
@@ -152,9 +152,9 @@ fn operation(call: &LdapCall, base: &str) -> Result<(Node, u8), Mistake> {
         LdapCall::Modify { dn, changes } => {
             let changes = changes.iter().map(|LdapChange { how, attribute: of, value: text }| {
                 let how = match how {
-                    LdapHow::Add => 0,
-                    LdapHow::Delete => 1,
-                    LdapHow::Replace => 2,
+                    LdapChangeKind::Add => 0,
+                    LdapChangeKind::Delete => 1,
+                    LdapChangeKind::Replace => 2,
                 };
                 let values = text.iter().map(|text| value(text)).collect();
                 let of = Node::Group(SEQUENCE, vec![attribute(of)?, Node::Group(SET, values)]);
@@ -247,7 +247,7 @@ mod tests {
             written(&kind(LdapCall::Delete { dn: "uid={}".into() }, &[ValueType::Text]), &[Value::Text("a,b")]);
         let expected = b"\x30\x84\0\0\0\x16\x02\x01\x05\x4a\x84\0\0\0\x0duid=a\\2cb,o=x";
         assert_eq!(shown(&deleted), shown(expected));
-        let change = LdapChange { how: LdapHow::Replace, attribute: "sn".into(), value: Some("{}".into()) };
+        let change = LdapChange { how: LdapChangeKind::Replace, attribute: "sn".into(), value: Some("{}".into()) };
         let modified = kind(LdapCall::Modify { dn: String::new(), changes: vec![change] }, &[ValueType::Int]);
         assert!(
             written(&modified, &[Value::Int(-7)])

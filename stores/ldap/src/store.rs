@@ -4,9 +4,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, Nodes, OpKind, Outcome,
-    Probe, Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf, Waits,
-    WireClient, WireSession, is_run_id,
+    CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, Nodes, OpKind,
+    Outcome, Probe, Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf,
+    Waits, WireClient, WireSession, is_run_id,
 };
 use plimsoll_endpoint::Link;
 
@@ -212,8 +212,11 @@ impl LdapStore {
     /// Switches the private server's syncs.
     fn set_sync(&mut self, durability: Durability) -> Result<(), StoreError> {
         let value = if is_synced(durability) { "FALSE" } else { "TRUE" };
-        let change =
-            LdapChange { how: LdapHow::Replace, attribute: "olcDbNoSync".to_owned(), value: Some(value.to_owned()) };
+        let change = LdapChange {
+            how: LdapChangeKind::Replace,
+            attribute: "olcDbNoSync".to_owned(),
+            value: Some(value.to_owned()),
+        };
         let call = LdapCall::Modify { dn: OWN_DATABASE.to_owned(), changes: vec![change] };
         self.control.get()?.must(&call, "set olcDbNoSync")
     }

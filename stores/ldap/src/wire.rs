@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value, WireSession,
-    WireState,
+    ANSWER_BYTES_MAX, Answer, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
 
@@ -97,7 +97,7 @@ impl LdapSession {
 
     /// Takes what stands at the beginning of `bytes`, which are some; 0 when more is needed.
     #[inline]
-    fn step(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn step(&mut self, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError> {
         if self.skip_bytes > 0 {
             let taken = self.skip_bytes.min(bytes.len());
             self.skip_bytes -= taken;
@@ -178,7 +178,7 @@ impl LdapSession {
         &mut self,
         message: &Message,
         result: LdapResult<'_>,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<(), StoreError> {
         if message.id == 0 {
             return Err(self.notice(result));
@@ -200,7 +200,7 @@ impl LdapSession {
 
     /// An operation has its answer.
     #[inline]
-    fn finish(&mut self, id: u8, ticket: Ticket, kind: u16, result: LdapResult<'_>, done: &mut dyn Done) {
+    fn finish(&mut self, id: u8, ticket: Ticket, kind: u16, result: LdapResult<'_>, done: &mut dyn CompletionSink) {
         let slot = &mut self.slots[usize::from(id) - 1];
         slot.asked = None;
         self.free.push(id);
@@ -358,7 +358,7 @@ impl Asked for LdapSession {
     }
 
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
         for slot in &mut self.slots {
             if let Some((ticket, _)) = slot.asked.take() {
@@ -407,7 +407,7 @@ impl WireSession for LdapSession {
         self.requests[usize::from(op.kind)].template.write(id, op.params, out);
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut at = 0;
         while at < bytes.len() && !matches!(self.state, WireState::Failed(_)) {
             match self.step(&bytes[at..], done) {

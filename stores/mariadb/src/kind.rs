@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use plimsoll_core::production::Logged;
+use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
     Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, Removal,
     SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target,
@@ -157,7 +157,7 @@ impl StoreKind for Mariadb {
         Ok(Some(Box::new(MyProduction(connection))))
     }
 
-    fn read_log(&self, log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+    fn read_log(&self, log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
         log::read(log, tell)
     }
 

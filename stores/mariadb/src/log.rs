@@ -2,10 +2,10 @@
 
 use std::io::BufRead;
 
-use plimsoll_core::production::{Logged, log_line};
+use plimsoll_core::production::{LogReceiver, log_line};
 
 /// Tells each statement of `log`; values stand in them.
-pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     // `None` between statements.
     let mut statement: Option<String> = None;
     let mut line = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Res
 }
 
 /// Tells the statement that has ended here.
-fn end(statement: &mut Option<String>, tell: &mut Logged<'_>) {
+fn end(statement: &mut Option<String>, tell: &mut LogReceiver<'_>) {
     if let Some(text) = statement.take().filter(|text| !text.trim().is_empty()) {
         tell(&text, &[]);
     }

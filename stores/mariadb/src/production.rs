@@ -1,6 +1,6 @@
 //! Statements of a running server by its statement digests, and values out of its tables.
 
-use plimsoll_core::production::{Asked, AskedStatements, Column, MARK};
+use plimsoll_core::production::{MARK, StatementCount, StatementCounts, TableColumn};
 use plimsoll_core::{Production, StoreError, StoreErrorKind};
 use plimsoll_endpoint::text;
 
@@ -17,7 +17,7 @@ impl Production for MyProduction {
         &["information_schema", "performance_schema", "mysql", "sys"]
     }
 
-    fn asked(&mut self) -> Result<AskedStatements, StoreError> {
+    fn asked(&mut self) -> Result<StatementCounts, StoreError> {
         let next = "name one in the URL: --from mariadb://user@host/database";
         if self.0.value("SELECT DATABASE()")?.is_empty() {
             return Err(StoreError::usage("the URL names no database").next(next));
@@ -30,20 +30,20 @@ impl Production for MyProduction {
         }
         const DIGESTS: &str = "performance_schema.events_statements_summary_by_digest WHERE SCHEMA_NAME = DATABASE()";
         let answer = self.0.simple(&format!("SELECT DIGEST_TEXT, COUNT_STAR FROM {DIGESTS}"))?;
-        let asked = |row| Asked { text: as_written(text(row, 0)), calls: text(row, 1).parse().unwrap_or(0) };
+        let asked = |row| StatementCount { text: as_written(text(row, 0)), calls: text(row, 1).parse().unwrap_or(0) };
         let statements = answer.row_iter().map(asked).collect();
         let since = format!("SELECT TIMESTAMPDIFF(SECOND, MIN(FIRST_SEEN), NOW()) FROM {DIGESTS}");
         let seconds = self.0.value(&since)?.parse().ok();
-        Ok(AskedStatements { statements, counted_by: "events_statements_summary_by_digest".to_owned(), seconds })
+        Ok(StatementCounts { statements, counted_by: "events_statements_summary_by_digest".to_owned(), seconds })
     }
 
-    fn columns(&mut self, table: &str) -> Result<Vec<Column>, StoreError> {
+    fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, StoreError> {
         let answer = self.0.simple(&format!(
             "SELECT COLUMN_NAME, DATA_TYPE LIKE '%char' OR DATA_TYPE LIKE '%text' OR DATA_TYPE IN ('enum', 'set') \
              FROM information_schema.COLUMNS WHERE {}",
             named(table)
         ))?;
-        let column = |row| Column { name: text(row, 0).to_owned(), is_text: text(row, 1) == "1" };
+        let column = |row| TableColumn { name: text(row, 0).to_owned(), is_text: text(row, 1) == "1" };
         Ok(answer.row_iter().map(column).collect())
     }
 

@@ -3,7 +3,7 @@
 //! A collection is an InnoDB table whose columns are its fields in order. Texts are in `utf8mb4` with a binary
 //! collation that does not pad, so that they are told apart and ordered as their bytes are, as in every other store.
 
-use plimsoll_core::tables::{self, Compiled, Shape, Tables};
+use plimsoll_core::tables::{self, Shape, SqlOperation, Tables};
 use plimsoll_core::{Dialect, Layout, OpKind, StoreError, ValueType};
 
 /// Most bytes of an index's entry (InnoDB, row format DYNAMIC, pages of 16 KiB).
@@ -139,11 +139,11 @@ pub struct Text {
 ///
 /// # Errors
 /// `Usage`, when it asks for what is not there.
-pub fn compile(kind: &OpKind, layout: &Layout) -> Result<Compiled<Text>, StoreError> {
+pub fn compile(kind: &OpKind, layout: &Layout) -> Result<SqlOperation<Text>, StoreError> {
     let compiled = tables::compile::<Flavor>(kind, layout)?;
     let of = |text: String| with_question_marks(&text);
     Ok(match (compiled.shape, compiled.texts.first()) {
-        (Shape::Repeated(width), Some(insert)) => Compiled { texts: inserts(insert, width), ..compiled.map(of) },
+        (Shape::Repeated(width), Some(insert)) => SqlOperation { texts: inserts(insert, width), ..compiled.map(of) },
         _ => compiled.map(of),
     })
 }

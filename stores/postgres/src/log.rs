@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, Error, Read};
 
-use plimsoll_core::production::{Logged, log_line};
+use plimsoll_core::production::{LogReceiver, log_line};
 
 /// Tells each statement of `log` with the values of its parameters.
-pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let mut first = Vec::new();
     log_line(log, &mut first)?;
     let start = String::from_utf8_lossy(&first).into_owned();
@@ -16,7 +16,7 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Res
     if is_csv { read_csv(first.chain(log), tell) } else { read_lines(&mut first.chain(log), tell) }
 }
 
-fn read_csv(log: impl Read, tell: &mut Logged<'_>) -> std::io::Result<()> {
+fn read_csv(log: impl Read, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(log);
     let mut record = csv::ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(Error::other)? {
@@ -26,7 +26,7 @@ fn read_csv(log: impl Read, tell: &mut Logged<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn read_json(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+fn read_json(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let mut line = Vec::new();
     while log_line(log, &mut line)? {
         // The last line of a log that is being written may be a part.
@@ -40,7 +40,7 @@ fn read_json(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()
 }
 
 /// Messages behind a prefix of anybody's making: further lines of one begin with a tab.
-fn read_lines(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+fn read_lines(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let (mut of_message, mut of_detail, mut is_detail) = (String::new(), String::new(), false);
     let mut line = Vec::new();
     while log_line(log, &mut line)? {
@@ -65,7 +65,7 @@ fn read_lines(log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<(
 }
 
 /// Tells the statement of a message, if it has one.
-fn message(message: &str, detail: &str, tell: &mut Logged<'_>) {
+fn message(message: &str, detail: &str, tell: &mut LogReceiver<'_>) {
     let timed = message.strip_prefix("duration: ").and_then(|rest| rest.split_once(" ms  "));
     let message = timed.map_or(message, |(_, message)| message);
     // What was parsed and bound is executed too.

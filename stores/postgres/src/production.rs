@@ -1,6 +1,6 @@
 //! Statements of a running server by pg_stat_statements, and values out of its tables.
 
-use plimsoll_core::production::{Asked, AskedStatements, Column, MARK};
+use plimsoll_core::production::{MARK, StatementCount, StatementCounts, TableColumn};
 use plimsoll_core::{Production, StoreError, StoreErrorKind};
 use plimsoll_endpoint::text;
 
@@ -20,7 +20,7 @@ impl Production for PgProduction {
         &["pg_*", "information_schema"]
     }
 
-    fn asked(&mut self) -> Result<AskedStatements, StoreError> {
+    fn asked(&mut self) -> Result<StatementCounts, StoreError> {
         const WHERE: &str = "SELECT nspname FROM pg_extension JOIN pg_namespace ON extnamespace = pg_namespace.oid \
                              WHERE extname = 'pg_stat_statements'";
         let home = self.0.value(WHERE)?;
@@ -36,8 +36,8 @@ impl Production for PgProduction {
             "SELECT query, calls FROM {view} \
              WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
         ))?;
-        let asked = |row| Asked { text: text(row, 0).to_owned(), calls: text(row, 1).parse().unwrap_or(0) };
-        let statements: Vec<Asked> = answer.row_iter().map(asked).collect();
+        let asked = |row| StatementCount { text: text(row, 0).to_owned(), calls: text(row, 1).parse().unwrap_or(0) };
+        let statements: Vec<StatementCount> = answer.row_iter().map(asked).collect();
         let hidden = statements.iter().filter(|asked| asked.text == "<insufficient privilege>").count();
         if hidden > 0 {
             return Err(StoreError::new(
@@ -49,10 +49,10 @@ impl Production for PgProduction {
         // Since version 14.
         let since = format!("SELECT extract(epoch FROM now() - stats_reset) FROM {view}_info");
         let seconds = self.0.value(&since).ok().and_then(|seconds| seconds.parse().ok());
-        Ok(AskedStatements { statements, counted_by: "pg_stat_statements".to_owned(), seconds })
+        Ok(StatementCounts { statements, counted_by: "pg_stat_statements".to_owned(), seconds })
     }
 
-    fn columns(&mut self, table: &str) -> Result<Vec<Column>, StoreError> {
+    fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, StoreError> {
         let answer = self.0.simple(&format!(
             "SELECT attname, typcategory = 'S' FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid \
              WHERE attrelid = to_regclass({}) AND attnum > 0 AND NOT attisdropped",
@@ -63,7 +63,7 @@ impl Production for PgProduction {
             Err(error) if error.kind == StoreErrorKind::Store => return Ok(Vec::new()),
             answer => answer?,
         };
-        let column = |row| Column { name: text(row, 0).to_owned(), is_text: text(row, 1) == "t" };
+        let column = |row| TableColumn { name: text(row, 0).to_owned(), is_text: text(row, 1) == "t" };
         Ok(answer.row_iter().map(column).collect())
     }
 

@@ -3,11 +3,11 @@
 use std::io::BufRead;
 use std::sync::Arc;
 
-use plimsoll_core::production::Logged;
+use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
-    Dialect, Disk, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe,
-    Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target, Waits,
-    with_limits,
+    Dialect, DiskSpec, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production,
+    Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target,
+    Waits, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -172,7 +172,7 @@ impl StoreKind for Postgres {
         Ok(Some(Box::new(PgProduction(connection))))
     }
 
-    fn read_log(&self, log: &mut dyn BufRead, tell: &mut Logged<'_>) -> std::io::Result<()> {
+    fn read_log(&self, log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
         log::read(log, tell)
     }
 
@@ -307,7 +307,7 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     }
     let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
     // A disk that can lose power is synced as a whole before anything is driven on it.
-    let synced_later = Disk::of(params).is_some();
+    let synced_later = DiskSpec::of(params).is_some();
     Ok(PostgresRecipe { settings, synced_later, checksums, nodes, synchronous, instances, proxied, pooled })
 }
 

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, Branches, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    ValueBuf, WireSession, WireState, Wish,
+    ANSWER_BYTES_MAX, Address, Answer, Branches, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind,
+    Ticket, Value, ValueBuf, WireSession, WireState, Wish,
 };
 use plimsoll_endpoint::tls::{TlsClient, session};
 
@@ -194,7 +194,7 @@ impl ClusterSession {
 
     /// Asks those who know where they are: what nodes sent back.
     #[cold]
-    fn send_elsewhere(&mut self, from: usize, done: &mut dyn Done) {
+    fn send_elsewhere(&mut self, from: usize, done: &mut dyn CompletionSink) {
         for (index, redirection) in std::mem::take(&mut self.flights.elsewhere) {
             let Redirection { for_good, slot, ref node } = redirection;
             let counter = if for_good { &self.members.redirections.moved } else { &self.members.redirections.asked };
@@ -217,7 +217,7 @@ impl ClusterSession {
         self.ask_map();
     }
 
-    fn refuse(&mut self, index: u32, words: &str, done: &mut dyn Done) {
+    fn refuse(&mut self, index: u32, words: &str, done: &mut dyn CompletionSink) {
         let mut answer = Answer::default();
         let outcome = answer.fail(Outcome::Rejected, "NODES", words);
         done.push(self.flights.land(index), outcome, &answer);
@@ -341,7 +341,7 @@ impl WireSession for ClusterSession {
         self.route(index);
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
         bytes.len()
     }
 
@@ -374,7 +374,7 @@ impl Branches for ClusterSession {
         self.wish_sending(branch);
     }
 
-    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError> {
         let Some(node) = self.nodes.get_mut(branch) else { return Ok(bytes.len()) };
         let mut relay = Relay { flights: &mut self.flights, map: None, map_failed: false, ops: 0, done };
         let used = node.session.feed(bytes, &mut node.out, &mut relay);
@@ -400,7 +400,7 @@ impl Branches for ClusterSession {
         Ok(used)
     }
 
-    fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn Done) {
+    fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn CompletionSink) {
         use StoreErrorKind as K;
         let Some(node) = self.nodes.get_mut(branch) else { return };
         (node.is_connected, node.is_ready, node.has_failed, node.sends) = (false, false, true, false);

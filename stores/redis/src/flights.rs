@@ -1,6 +1,6 @@
 //! Operations on a cluster that have not been answered, and what answers make of them.
 
-use plimsoll_core::{Answer, Done, Op, Outcome, Ticket, Value, ValueBuf};
+use plimsoll_core::{Answer, CompletionSink, Op, Outcome, Ticket, Value, ValueBuf};
 
 use crate::slots::{self, Redirection};
 
@@ -73,10 +73,10 @@ pub(crate) struct Relay<'a> {
     pub map: Option<Vec<u8>>,
     pub map_failed: bool,
     pub ops: u32,
-    pub done: &'a mut dyn Done,
+    pub done: &'a mut dyn CompletionSink,
 }
 
-impl Done for Relay<'_> {
+impl CompletionSink for Relay<'_> {
     #[inline]
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         if ticket == MAP {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::Recipe as _;
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Durability, Footprint, Layout, Probe, Reading, Removal, Servers, Sessions, Setting,
-    Statement, Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
+    Address, CacheSize, Cycle, Durability, Footprint, Layout, LayoutStatement, Probe, Reading, Removal, Servers,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
 };
 use plimsoll_endpoint::Reads;
 use plimsoll_endpoint::tls::session;
@@ -308,7 +308,7 @@ impl RedisStore {
     }
 
     /// Runs the commands that fill the server before the user's own are asked.
-    fn run_setup(&mut self, statements: &[Statement]) -> Result<(), StoreError> {
+    fn run_setup(&mut self, statements: &[LayoutStatement]) -> Result<(), StoreError> {
         if self.cluster.is_some() && !statements.is_empty() {
             return Err(command::not_in_cluster());
         }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, Done, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ANSWER_BYTES_MAX, Address, Answer, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
     WireSession, WireState,
 };
 
@@ -66,7 +66,7 @@ impl RedisSession {
 
     /// Ends the connection for good: everything in flight is unknown.
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.answer.fail(Outcome::Unknown, "connection", &error.to_string());
         while let Some((ticket, kind)) = self.queue.pop_front() {
             if self.kinds.get(usize::from(kind)).is_none_or(|kind| kind.what != What::Asking) {
@@ -87,7 +87,7 @@ impl RedisSession {
     }
 
     #[inline]
-    fn take(&mut self, reply: Reply<'_>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take(&mut self, reply: Reply<'_>, done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         if !matches!(self.state, WireState::Ready) {
             return self.take_opening(reply);
         }
@@ -142,7 +142,7 @@ impl RedisSession {
     }
 
     /// Takes an answer that is made of others: each of them that is not is a row. An error among them is the operation's.
-    fn take_all(&mut self, bytes: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_all(&mut self, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         let Some((ticket, kind)) = self.queue.pop_front() else { return Ok(()) };
         let keep = self.kinds[usize::from(kind)].keep;
         let mut at = 0;
@@ -197,7 +197,7 @@ impl RedisSession {
 
     /// An error answers its operation, which has not been done: Redis refuses before it changes anything.
     #[cold]
-    fn reject(&mut self, ticket: Ticket, words: &[u8], done: &mut dyn Done) {
+    fn reject(&mut self, ticket: Ticket, words: &[u8], done: &mut dyn CompletionSink) {
         let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
         let (code, words) = (String::from_utf8_lossy(code), String::from_utf8_lossy(words));
         let outcome = self.answer.fail(Outcome::Rejected, &code, &words);
@@ -316,7 +316,7 @@ impl WireSession for RedisSession {
         self.queue.push_back((ticket, op.kind));
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut at = 0;
         if self.skip_bytes > 0 {
             at = self.skip_bytes.min(bytes.len());

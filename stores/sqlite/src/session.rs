@@ -1,6 +1,6 @@
 //! Records and statements over one connection.
 
-use plimsoll_core::tables::{Compiled, Shape};
+use plimsoll_core::tables::{Shape, SqlOperation};
 use plimsoll_core::{
     Answer, BlockingSession, Call, Layout, Op, OpKind, Outcome, RecordsCall, StoreError, Value, ValueType, Values,
 };
@@ -22,7 +22,7 @@ pub(crate) struct SqlSession {
 /// A kind of operation, with everything looked up that can be before the first one.
 struct Prepared {
     /// Statements of the operation. An insert of several records runs its only statement for each.
-    sql: Compiled,
+    sql: SqlOperation,
     /// Of a collection's fields. Of other answers SQLite says what a value is.
     types: Vec<ValueType>,
     keep: bool,

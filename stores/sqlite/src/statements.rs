@@ -5,7 +5,7 @@
 //! by the key: with 100,000 rows of 200 bytes and keys in random order the load then takes 2.5 times as long, as
 //! whole rows and not only small index entries go to random pages; a read by key takes a fifth less.
 
-use plimsoll_core::tables::{self, Compiled, Tables};
+use plimsoll_core::tables::{self, SqlOperation, Tables};
 use plimsoll_core::{Dialect, KvCall, Layout, OpKind, StoreError, ValueType, parameters};
 
 use crate::kv;
@@ -43,7 +43,7 @@ impl Tables for Sqlite {
 ///
 /// # Errors
 /// `Usage`, when it asks for what is not there.
-pub(crate) fn compile(layout: &Layout, kind: &OpKind) -> Result<Compiled, StoreError> {
+pub(crate) fn compile(layout: &Layout, kind: &OpKind) -> Result<SqlOperation, StoreError> {
     Ok(tables::compile::<Sqlite>(kind, layout)?.map(|text| numbered(&text)))
 }
 

@@ -4,7 +4,7 @@ use plimsoll_record::data::{Run, Trial};
 
 use crate::compare;
 use crate::stat::median;
-use crate::view::{Cell, Chart, ConfigDifference, Line};
+use crate::view::{Chart, ConfigDifference, Line, MetricValue};
 use crate::{name, number};
 
 use super::evidence::{self, centre, estimate, rejects};
@@ -189,7 +189,7 @@ fn metric(spec: &AbSpec, series: &Series, pairs: &[Pair], decides: bool) -> AbMe
         let turns = || pairs.iter().map(|pair| &pair.turns[side]);
         let values: Vec<f64> = turns().filter_map(|turn| turn.value(metric, series.undisturbed).ok()).collect();
         let (n, late) = (turns().map(|turn| turn.ops).sum(), turns().any(|turn| turn.is_moved(metric)));
-        Cell::median(&values, metric.unit(), series.missing.as_ref(), n, late)
+        MetricValue::median(&values, metric.unit(), series.missing.as_ref(), n, late)
     };
     AbMetricView {
         name: metric.name().to_string(),

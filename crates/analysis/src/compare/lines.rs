@@ -6,7 +6,7 @@ use crate::line::lines;
 use crate::number;
 use crate::view::{LineState, LineView};
 
-use super::{Cell, Group, Matched, Metric, NoiseFloor};
+use super::{Group, Matched, Metric, MetricValue, NoiseFloor};
 
 /// Name of the number, and of what stands for its phase.
 const LINE: &str = "line";
@@ -66,7 +66,7 @@ fn seen(line: &LineView) -> Option<[f64; 3]> {
     known.filter(|[rate, low, _]| result.state != LineState::NoLine && *rate > 0.0 && *low > 0.0)
 }
 
-fn cell(line: &LineView) -> Cell {
+fn cell(line: &LineView) -> MetricValue {
     let text = match seen(line) {
         Some([rate, low, high]) => {
             let state = if line.result.state == LineState::Decided { "decided" } else { "undecided" };
@@ -75,7 +75,7 @@ fn cell(line: &LineView) -> Cell {
         }
         None => line.result.sentence.trim_end_matches('.').to_string(),
     };
-    Cell { value: seen(line).map(|[rate, ..]| rate), text, late: false, n: line.result.n, repeats: 1 }
+    MetricValue { value: seen(line).map(|[rate, ..]| rate), text, late: false, n: line.result.n, repeats: 1 }
 }
 
 fn metric(a: &LineView, b: &LineView, floor: NoiseFloor) -> Metric {

@@ -10,7 +10,7 @@ use crate::name::{self, REPEAT};
 use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
 
 use super::judge::{Observed, Within, change, resampled};
-use super::{Cell, Group, Matched, Metric, NoiseFloor};
+use super::{Group, Matched, Metric, MetricValue, NoiseFloor};
 
 /// All repeats of one point of the sweep.
 struct Point<'a> {
@@ -255,7 +255,7 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
 
 fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: NoiseFloor) -> Metric {
     let change = change(a, b, floor.percent(name));
-    let cell = |one: &Observed| Cell::median(&one.repeats, unit, one.missing.as_ref(), one.n, one.late);
+    let cell = |one: &Observed| MetricValue::median(&one.repeats, unit, one.missing.as_ref(), one.n, one.late);
     Metric {
         name: name.to_string(),
         op: op.to_string(),

@@ -22,7 +22,7 @@ use indexmap::IndexSet;
 use plimsoll_record::data::{Run, Trial};
 
 use crate::phase::UNDISTURBED;
-use crate::view::{Cell, Comparison, ConfigDifference, EndState, Group, Metric, NoiseFloor, RuleResult, Side};
+use crate::view::{Comparison, ConfigDifference, EndState, Group, Metric, MetricValue, NoiseFloor, RuleResult, Side};
 
 /// Version of the comparison's JSON.
 pub const FORMAT: u32 = 1;

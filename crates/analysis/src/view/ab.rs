@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Cell, Chart, ConfigDifference, VerdictState};
+use super::{Chart, ConfigDifference, MetricValue, VerdictState};
 
 /// A comparison as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,9 +60,9 @@ pub struct AbMetricView {
     /// Of a percentile: whether operations that a pause of the machine touched are left out of it.
     pub undisturbed: bool,
     /// Median of A's turns.
-    pub a: Cell,
+    pub a: MetricValue,
     /// Median of B's turns.
-    pub b: Cell,
+    pub b: MetricValue,
     /// Pairs that have it on both sides.
     pub pairs: u64,
     /// B against A in per cent.

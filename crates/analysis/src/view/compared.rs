@@ -103,9 +103,9 @@ pub struct Metric {
     /// Unit.
     pub unit: String,
     /// In A.
-    pub a: Cell,
+    pub a: MetricValue,
     /// In B.
-    pub b: Cell,
+    pub b: MetricValue,
     /// B against A in per cent; `None` where A is zero or one is missing.
     pub change_percent: Option<f64>,
     /// 95 % interval of the change; `None` where too little was observed for one.
@@ -121,7 +121,7 @@ pub struct Metric {
 
 /// A number of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cell {
+pub struct MetricValue {
     /// In the metric's unit.
     pub value: Option<f64>,
     /// As text, or why there is none.
@@ -134,14 +134,14 @@ pub struct Cell {
     pub repeats: u64,
 }
 
-impl Cell {
+impl MetricValue {
     /// The median of repeats' `values`, with `n` observations behind them, and whether a late generator may have moved it;
     /// `missing` says why there is none.
-    pub(crate) fn median(values: &[f64], unit: &str, missing: Option<&String>, n: u64, late: bool) -> Cell {
+    pub(crate) fn median(values: &[f64], unit: &str, missing: Option<&String>, n: u64, late: bool) -> MetricValue {
         let value = stat::median(values);
         let none = || missing.map_or("–", String::as_str).to_string();
         let text = value.map_or_else(none, |value| number::marked(number::with_unit(value, unit), late));
-        Cell { value, text, late, n, repeats: values.len() as u64 }
+        MetricValue { value, text, late, n, repeats: values.len() as u64 }
     }
 }
 

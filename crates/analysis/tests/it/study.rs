@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use hdrhistogram::Histogram;
 use plimsoll_core::sampler::WITNESS;
 use plimsoll_core::{
-    Access, Call, Durability, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram,
-    ValueType, Watched,
+    Access, Call, Disturbance, Durability, Footprint, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
+    SliceHistogram, ValueType,
 };
 use plimsoll_record::data::{
     About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, Figure, Goal, GoalKind, LedgerCheck, Level, Outline,
-    Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, Published, ResultName, Run, RunHeader, RunState,
-    Sample, Series, SeriesKind, Trial, TrialHeader,
+    Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, PublishedValue, ResultName, Run, RunHeader,
+    RunState, Sample, Series, SeriesKind, Trial, TrialHeader,
 };
 
 use plimsoll_record::Distribution;
@@ -579,7 +579,7 @@ pub fn paused(mut run: Run) -> Run {
         lateness.record_n(60_000, 399).unwrap();
         lateness.record(20_000_000).unwrap();
         let start_ns = slice.start_ns + SECOND_NS / 4;
-        slice.watched = Some(Watched {
+        slice.watched = Some(Disturbance {
             disturbed_ns: 40_000_000,
             pauses: vec![Pause { start_ns, end_ns: start_ns + 20_000_000, cpu: 1 }],
             lateness: None,
@@ -686,6 +686,6 @@ fn samples(trials: &[Trial], end_ns: u64, dice: &mut Dice) -> Vec<Sample> {
         .collect()
 }
 
-fn published_at(value: f64, of: &str) -> Published {
-    Published { value, of: of.to_string(), at: BTreeMap::new() }
+fn published_at(value: f64, of: &str) -> PublishedValue {
+    PublishedValue { value, of: of.to_string(), at: BTreeMap::new() }
 }

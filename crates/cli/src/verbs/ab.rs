@@ -8,7 +8,7 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_core::Catalogue;
 use plimsoll_core::shown::clean;
 use plimsoll_plan::Dimension;
-use plimsoll_plan::model::{Pace, Plan, Trial};
+use plimsoll_plan::model::{Pace, Plan, PlannedTrial};
 use plimsoll_trial::TrialError;
 
 use crate::args::{AbArgs, DriveArgs};
@@ -162,7 +162,7 @@ fn spec(
     let mut metrics = args.metric.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     metrics.extend(fail_if.iter().map(|rule| rule.metric));
     if metrics.is_empty() {
-        let mut drives = a.trials.iter().chain(&b.trials).flat_map(Trial::drives);
+        let mut drives = a.trials.iter().chain(&b.trials).flat_map(PlannedTrial::drives);
         let open = drives.any(|(_, drive)| drive.pace != Pace::Closed);
         metrics.push(if open { AbMetric::P99 } else { AbMetric::Rate });
     }

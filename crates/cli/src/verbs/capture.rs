@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use plimsoll_capture::{Asked, Captured, Wanted, Written};
+use plimsoll_capture::{Captured, StatementLog, Wanted, Written};
 use plimsoll_core::{Catalogue, OpenOptions, Params, Production, StoreKind, Target, Waits, shown, waits};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
@@ -33,8 +33,8 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
     let mut production = opened(kind, args, &url)?;
     let dialect = kind.spec().dialect.ok_or_else(|| untold(kind))?;
     let asked = match &args.log {
-        None => Asked::counted(dialect, &mut *production)?,
-        Some(log) => of_log(kind, log, Asked::new(dialect, args.values as usize))?,
+        None => StatementLog::counted(dialect, &mut *production)?,
+        Some(log) => of_log(kind, log, StatementLog::new(dialect, args.values as usize))?,
     };
     let wanted = Wanted { statements: args.top as usize, values: args.values as usize, writes: args.allow_writes };
     let mut progress = |statement: &str| {
@@ -84,7 +84,7 @@ fn opened(kind: &dyn StoreKind, args: &CaptureArgs, url: &str) -> Result<Box<dyn
     kind.production(options)?.ok_or_else(|| untold(kind))
 }
 
-fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: Asked) -> Result<Asked, TrialError> {
+fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: StatementLog) -> Result<StatementLog, TrialError> {
     let failed = |error: &std::io::Error| TrialError::io(log.display(), error);
     let mut file = BufReader::new(File::open(log).map_err(|error| failed(&error))?);
     kind.read_log(&mut file, &mut |text, values| asked.log(text, values)).map_err(|error| failed(&error))?;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::shown::clean;
-use plimsoll_disk::group::{self, Group};
-use plimsoll_disk::judge::{Judgement, Probe, Verdict, judge, probe};
+use plimsoll_disk::group::{self, WriterGroup};
+use plimsoll_disk::judge::{FlushVerdict, Judgement, Probe, judge, probe};
 use plimsoll_disk::latency::{Outcome, Site, Target, measure};
-use plimsoll_disk::place::{Place, hypervisor};
+use plimsoll_disk::place::{StorageLocation, hypervisor};
 use plimsoll_disk::portable::{self, Step};
 use plimsoll_disk::scratch::Scratch;
 use plimsoll_disk::ways::{Flushing, Point, SIZES, Writing, every, telling};
@@ -36,10 +36,10 @@ const SHARE: f64 = 0.5;
 struct Answer {
     path: String,
     judgement: Judgement,
-    place: Place,
+    place: StorageLocation,
     probe: Option<Probe>,
     points: Vec<Row>,
-    group: Vec<Group>,
+    group: Vec<WriterGroup>,
     portable: Vec<Step>,
     filler_bytes: u64,
     interrupted: bool,
@@ -73,7 +73,7 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
     let stop = interrupt::of_run();
     // Held until the end: dropping removes it.
     let scratch = if is_device { None } else { Some(Scratch::new(&args.path)?) };
-    let place = Place::of(&args.path)?;
+    let place = StorageLocation::of(&args.path)?;
     let target = match &scratch {
         Some(scratch) => Target::Directory(scratch.path().to_owned()),
         None => Target::Device(args.path.clone()),
@@ -82,7 +82,7 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
     let answer = measured(args, (site, place), (&points, filler_bytes), takes, &stop)?;
     drop(scratch);
     let code = match answer.judgement.verdict {
-        Verdict::CannotBeReal => exit::GOAL_MISSED,
+        FlushVerdict::CannotBeReal => exit::GOAL_MISSED,
         _ if answer.interrupted => exit::INTERRUPTED,
         _ => exit::OK,
     };
@@ -140,7 +140,7 @@ fn named_or<T>(given: &[String], named: fn(&str) -> Option<T>, default: Vec<T>) 
 
 /// Returns the refusal to write to the device at `path`, with all that is known of it without a write.
 fn refused(path: &Path) -> Result<TrialError, TrialError> {
-    let place = Place::of(path)?;
+    let place = StorageLocation::of(path)?;
     let seen = judge(&place, hypervisor().as_deref(), None);
     let what = format!("{} is a block device: measuring overwrites what is on it", clean(&path.display().to_string()));
     Ok(TrialError::usage(what)
@@ -150,7 +150,7 @@ fn refused(path: &Path) -> Result<TrialError, TrialError> {
 
 fn measured(
     args: &SyncArgs,
-    (site, place): (Site, Place),
+    (site, place): (Site, StorageLocation),
     (points, filler_bytes): (&[Point], u64),
     takes: Duration,
     stop: &AtomicBool,

@@ -87,7 +87,7 @@ impl Listener {
                 running.fetch_add(1, Ordering::Relaxed);
                 let (running, broken) = (&running, &broken);
                 let spawned = std::thread::Builder::new().name("writer".to_owned()).spawn_scoped(scope, move || {
-                    let ended = Writer::new(self, stream, from, stop).and_then(|mut writer| writer.attend(told));
+                    let ended = BlockWriter::new(self, stream, from, stop).and_then(|mut writer| writer.attend(told));
                     match ended {
                         Err(Ended::Refused(why)) => told(&format!("{from}: refused: {why}")),
                         Err(Ended::Broken(error)) => {
@@ -145,7 +145,7 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// A connection of a writer.
-struct Writer<'a> {
+struct BlockWriter<'a> {
     listener: &'a Listener,
     lines: BufReader<TcpStream>,
     from: SocketAddr,
@@ -154,7 +154,7 @@ struct Writer<'a> {
     line: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> BlockWriter<'a> {
     fn new(listener: &'a Listener, stream: TcpStream, from: SocketAddr, stop: &'a AtomicBool) -> Result<Self, Ended> {
         set_up(&stream).map_err(|error| Ended::Refused(error.to_string()))?;
         Ok(Self { listener, lines: BufReader::new(stream), from, stop, line: Vec::new() })

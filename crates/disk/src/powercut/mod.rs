@@ -21,7 +21,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use listener::{Listener, listen};
-pub use verify::{Found, Lost, verify};
+pub use verify::{Lost, RunFindings, verify};
 pub use writer::{Sent, report};
 
 use crate::writer::fill;

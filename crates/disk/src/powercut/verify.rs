@@ -18,7 +18,7 @@ const FILE_BYTES: u64 = 2 << 30;
 
 /// What was found of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct RunFindings {
     /// The run.
     pub run: Run,
     /// The last block that was acknowledged: so were all before it.
@@ -49,7 +49,7 @@ pub struct Lost {
     pub damaged: bool,
 }
 
-impl Found {
+impl RunFindings {
     /// Whether every acknowledged block is there.
     pub fn is_whole(&self) -> bool {
         self.missing == 0 && self.damaged == 0
@@ -66,7 +66,7 @@ struct Kept {
 
 /// Looks in `parent` for what `file`, the listener's, says was acknowledged: all runs of it that did not end in good order.
 /// What is found whole is removed.
-pub fn verify(parent: &Path, file: &Path) -> Result<Vec<Found>, StoreError> {
+pub fn verify(parent: &Path, file: &Path) -> Result<Vec<RunFindings>, StoreError> {
     let about = at(parent.display(), fs::metadata(parent))?;
     if !about.is_dir() {
         return Err(StoreError::usage(format!("{} is not a directory", parent.display())));
@@ -114,11 +114,11 @@ fn add(all: &mut Vec<Kept>, line: &str) -> Option<()> {
     words.next().is_none().then_some(())
 }
 
-fn look(parent: &Path, kept: Kept) -> Result<Found, StoreError> {
+fn look(parent: &Path, kept: Kept) -> Result<RunFindings, StoreError> {
     let Kept { run, acks, ended } = kept;
     let acknowledged = acks.last().map_or(0, |(number, _)| *number);
     let directory = parent.join(&run.directory);
-    let mut found = Found {
+    let mut found = RunFindings {
         run,
         acknowledged,
         ended,
@@ -149,7 +149,7 @@ fn look(parent: &Path, kept: Kept) -> Result<Found, StoreError> {
 }
 
 /// Holds the last acknowledged block of each place, oldest first, against the file.
-fn compare(found: &mut Found, file: Option<&File>) -> io::Result<()> {
+fn compare(found: &mut RunFindings, file: Option<&File>) -> io::Result<()> {
     let (run, last) = (found.run.clone(), found.acknowledged);
     let mut block = vec![0; run.block_bytes as usize];
     for number in last.saturating_sub(run.blocks - 1).max(1)..=last {

@@ -18,7 +18,7 @@ use super::{BLOCKS, HELLO, PREFIX, Run, WINDOW};
 use crate::error::{at, failed};
 use crate::scratch::Scratch;
 use crate::ways::Flushing;
-use crate::writer::{Block, Flusher, open};
+use crate::writer::{Flusher, WriteBlock, open};
 
 /// How long connecting, the first answer and the last one may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ pub fn report(
     let in_order = std::thread::scope(|scope| {
         scope.spawn(|| wire.listen(&mut answers));
         let deadline = Instant::now() + takes;
-        let mut block = Block::new(block_bytes);
+        let mut block = WriteBlock::new(block_bytes);
         let went = loop {
             if Instant::now() >= deadline || stop.load(Ordering::Relaxed) || wire.is_gone() {
                 break Ok(!wire.is_gone());

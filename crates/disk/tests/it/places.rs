@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_disk::group;
-use plimsoll_disk::judge::{Judgement, Probe, Verdict, judge, probe};
+use plimsoll_disk::judge::{FlushVerdict, Judgement, Probe, judge, probe};
 use plimsoll_disk::latency::{Outcome, Site, Target, measure};
-use plimsoll_disk::place::{DiskKind, Place};
+use plimsoll_disk::place::{DiskKind, StorageLocation};
 use plimsoll_disk::portable;
 use plimsoll_disk::scratch::Scratch;
-use plimsoll_disk::times::Times;
+use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing, every};
 
 use crate::mounts::{Device, Mounted};
@@ -20,12 +20,12 @@ use crate::{names, on_disk};
 static GO_ON: AtomicBool = AtomicBool::new(false);
 const SHORT: Duration = Duration::from_millis(60);
 
-fn site(scratch: &Scratch, place: &Place) -> Site {
+fn site(scratch: &Scratch, place: &StorageLocation) -> Site {
     Site { target: Target::Directory(scratch.path().to_owned()), in_memory: place.is_memory() }
 }
 
-fn judged(path: &Path) -> (Place, Probe, Judgement) {
-    let (scratch, place) = (Scratch::new(path).unwrap(), Place::of(path).unwrap());
+fn judged(path: &Path) -> (StorageLocation, Probe, Judgement) {
+    let (scratch, place) = (Scratch::new(path).unwrap(), StorageLocation::of(path).unwrap());
     let seen = probe(&site(&scratch, &place), &place, &GO_ON).unwrap().unwrap();
     let judged = judge(&place, None, Some(&seen));
     (place, seen, judged)
@@ -33,7 +33,7 @@ fn judged(path: &Path) -> (Place, Probe, Judgement) {
 
 /// Every way at two sizes.
 fn all_ways(path: &Path) -> Vec<(Point, Result<Outcome, StoreError>)> {
-    let (scratch, place) = (Scratch::new(path).unwrap(), Place::of(path).unwrap());
+    let (scratch, place) = (Scratch::new(path).unwrap(), StorageLocation::of(path).unwrap());
     let points = every(&[4096, 64 << 10], &Writing::ALL, &Flushing::ALL);
     let one = |point| measure(&site(&scratch, &place), point, SHORT, &GO_ON).map(Option::unwrap);
     points.into_iter().map(|point| (point, one(point))).collect()
@@ -73,20 +73,20 @@ fn the_flushes_of_a_loop_device_are_counted_by_it_and_by_the_disk_below() {
     assert!(seen.times.n > 10 && counted.flushes as f64 >= 0.9 * seen.times.n as f64, "{seen:?}");
     let below = disk.below.as_ref().unwrap();
     assert!(!below.disks.is_empty() && seen.counted.len() > 1, "the disk below is watched, too: {seen:?}");
-    assert_ne!(judged.verdict, Verdict::CannotBeReal, "{judged:?}");
+    assert_ne!(judged.verdict, FlushVerdict::CannotBeReal, "{judged:?}");
 }
 
 #[test]
 fn without_barriers_no_flush_reaches_the_device_and_that_is_seen_twice() {
     let mounted = Mounted::ext4("nobarrier");
     let (mut place, seen, by_option) = judged(mounted.path());
-    assert_eq!(by_option.verdict, Verdict::CannotBeReal);
+    assert_eq!(by_option.verdict, FlushVerdict::CannotBeReal);
     assert!(by_option.because.contains("mounted with `nobarrier`"), "{by_option:?}");
     assert!(seen.times.n > 10 && seen.counted[0].flushes == 0, "{seen:?}");
     // As if the option could not be seen: the counters alone tell it.
     place.options.clear();
     let by_count = judge(&place, None, Some(&seen));
-    assert_eq!(by_count.verdict, Verdict::CannotBeReal);
+    assert_eq!(by_count.verdict, FlushVerdict::CannotBeReal);
     assert!(by_count.because.starts_with("none of"), "{by_count:?}");
 }
 
@@ -94,7 +94,7 @@ fn without_barriers_no_flush_reaches_the_device_and_that_is_seen_twice() {
 fn on_tmpfs_flushes_cannot_be_real_and_there_is_no_o_direct() {
     let mounted = Mounted::tmpfs("size=256m");
     let (_, _, judged) = judged(mounted.path());
-    assert_eq!(judged.verdict, Verdict::CannotBeReal);
+    assert_eq!(judged.verdict, FlushVerdict::CannotBeReal);
     assert!(judged.because.contains("tmpfs keeps files in memory"), "{judged:?}");
     for (point, outcome) in all_ways(mounted.path()) {
         match outcome.unwrap() {
@@ -110,7 +110,7 @@ fn this_machines_disk_is_found_and_its_answer_is_never_more_certain_than_it_is()
     let (place, _, judged) = judged(directory.path());
     assert!(!place.disks.is_empty(), "{place:?}");
     if place.disks.iter().any(|disk| matches!(disk.kind, DiskKind::Virtual(_))) {
-        assert_ne!(judged.verdict, Verdict::Reach, "only the host knows: {judged:?}");
+        assert_ne!(judged.verdict, FlushVerdict::Reach, "only the host knows: {judged:?}");
     }
     assert_eq!(names(directory.path()), Vec::<String>::new());
 }
@@ -119,7 +119,7 @@ fn this_machines_disk_is_found_and_its_answer_is_never_more_certain_than_it_is()
 fn more_threads_share_flushes_of_the_device() {
     let mounted = Mounted::ext4("rw");
     let scratch = Scratch::new(mounted.path()).unwrap();
-    let counters = Place::of(mounted.path()).unwrap().counters();
+    let counters = StorageLocation::of(mounted.path()).unwrap().counters();
     let takes = Duration::from_millis(500);
     let of =
         |threads, shared| group::measure(scratch.path(), (threads, shared), takes, &counters, &GO_ON).unwrap().unwrap();
@@ -136,13 +136,13 @@ fn more_threads_share_flushes_of_the_device() {
 #[test]
 fn each_step_of_the_portable_list_is_bounded_in_bytes() {
     let mounted = Mounted::ext4("rw");
-    let (scratch, place) = (Scratch::new(mounted.path()).unwrap(), Place::of(mounted.path()).unwrap());
+    let (scratch, place) = (Scratch::new(mounted.path()).unwrap(), StorageLocation::of(mounted.path()).unwrap());
     let filler = 2 << 20;
     let mut told = Vec::new();
     let steps = portable::measure(&site(&scratch, &place), filler, SHORT, &GO_ON, |adds| told.push(adds)).unwrap();
     assert_eq!((steps.len(), told.len()), (portable::STEPS, portable::STEPS));
     for (at, step) in steps.iter().enumerate() {
-        let Times { n, .. } = step.times.clone().unwrap();
+        let FlushTimes { n, .. } = step.times.clone().unwrap();
         let each = (1 << 20) + if at >= 4 { filler } else { 0 };
         assert_eq!(step.written_bytes, n * each, "{step:?}");
         assert!(n <= 40, "{step:?}");
@@ -153,7 +153,7 @@ fn each_step_of_the_portable_list_is_bounded_in_bytes() {
 fn a_full_disk_is_said_and_nothing_is_left() {
     let mounted = Mounted::tmpfs("size=8m");
     {
-        let (scratch, place) = (Scratch::new(mounted.path()).unwrap(), Place::of(mounted.path()).unwrap());
+        let (scratch, place) = (Scratch::new(mounted.path()).unwrap(), StorageLocation::of(mounted.path()).unwrap());
         let point =
             Point { size_bytes: 4096, writing: Writing::Overwrite, flushing: Flushing::Fdatasync, loaded: false };
         let error = measure(&site(&scratch, &place), point, SHORT, &GO_ON).unwrap_err();
@@ -200,7 +200,7 @@ fn what_a_killed_run_left_is_removed_and_nothing_else() {
 fn a_device_is_overwritten_at_its_beginning_alone_and_never_while_it_is_mounted() {
     use std::os::unix::fs::FileExt;
     let device = Device::new(64 << 20);
-    let place = Place::of(device.path()).unwrap();
+    let place = StorageLocation::of(device.path()).unwrap();
     assert!(place.file_system.is_none() && place.disks.len() == 1, "{place:?}");
     let site = Site { target: Target::Device(device.path().to_owned()), in_memory: false };
     let point = |writing, flushing| Point { size_bytes: 4096, writing, flushing, loaded: false };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::StoreErrorKind;
-use plimsoll_disk::powercut::{Found, Lost, listen, report, verify};
+use plimsoll_disk::powercut::{Lost, RunFindings, listen, report, verify};
 use plimsoll_disk::ways::Flushing;
 
 use crate::mounts::Mounted;
@@ -79,7 +79,7 @@ impl Cut {
         File::options().read(true).write(true).open(self.directory().join("blocks")).unwrap()
     }
 
-    fn found(&self) -> Found {
+    fn found(&self) -> RunFindings {
         let mut found = verify(&self.disk(), &self.file()).unwrap();
         assert_eq!(found.len(), 1);
         found.pop().unwrap()
@@ -144,7 +144,7 @@ fn the_listeners_file_may_end_within_a_line_and_must_otherwise_make_sense() {
 }
 
 /// A real file system whose power is cut while blocks are flushed in one way; then what is found on its device.
-fn after_a_power_cut(flushing: Flushing) -> Found {
+fn after_a_power_cut(flushing: Flushing) -> RunFindings {
     let (mounted, here) = (Mounted::ext4("rw"), on_disk());
     let file = here.path().join("acknowledged");
     let mut cut = false;

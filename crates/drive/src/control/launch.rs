@@ -16,8 +16,8 @@ use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::control::Drive;
 use crate::grid::Grid;
 use crate::group::{Placed, worker_of};
-use crate::link::Link;
-use crate::place::Place;
+use crate::link::SessionLink;
+use crate::place::ResolvedAddress;
 use crate::spec::{DriveError, DriveSpec, Limit};
 use crate::wire::Wire;
 use crate::witness::Witness;
@@ -180,15 +180,15 @@ fn works(
         }
         Sessions::Async(sessions) => asynchronous(clock, spec, sessions, placed, kinds, cores),
         Sessions::Wire(clients) => {
-            let mut links: Vec<Vec<Link>> = (0..workers).map(|_| Vec::new()).collect();
+            let mut links: Vec<Vec<SessionLink>> = (0..workers).map(|_| Vec::new()).collect();
             let mut places = Vec::new();
             let mut cores = cores;
             for (client, mut wire) in clients.into_iter().enumerate() {
-                let known = places.iter().find(|(address, _): &&(_, Place)| *address == wire.address);
+                let known = places.iter().find(|(address, _): &&(_, ResolvedAddress)| *address == wire.address);
                 let place = match known {
                     Some((_, place)) => place.clone(),
                     None => {
-                        let place = Place::resolve(&wire.address).map_err(DriveError::Store)?;
+                        let place = ResolvedAddress::resolve(&wire.address).map_err(DriveError::Store)?;
                         places.push((wire.address.clone(), place.clone()));
                         place
                     }
@@ -199,7 +199,7 @@ fn works(
                 if wire.session.branches().is_none() {
                     cores[worker].asks(slot * depth..(slot + 1) * depth, &wire.address);
                 }
-                let link = Link::new(wire, place);
+                let link = SessionLink::new(wire, place);
                 if link.is_branched && spec.reconnect.is_some() {
                     let what = "sessions with several connections cannot be reopened: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));

@@ -10,7 +10,7 @@
 //!   lives until the kernel has ended every request; if it does not in time, the pool's memory is given up for good.
 //! - Waiting for a connection, for room and for the timer touches no memory at all.
 //!
-//! A [`Connection`] is used again for another socket when everything that was asked about its last one is answered,
+//! A [`UringConnection`] is used again for another socket when everything that was asked about its last one is answered,
 //! so that no completion is taken for another one's.
 
 mod request;
@@ -28,7 +28,7 @@ use rustix::time::Timespec;
 
 use super::pool::{GROUP, Pool};
 use super::{ALARMS, Event, Reactor, alarms, send_last, set_timer, take_tick, timer};
-use request::{Ask, Completion, Connection, Stage};
+use request::{Completion, Stage, UringConnection, UringRequest};
 
 /// Requests that can stand in the queue before they have to be submitted.
 const QUEUE: u32 = 256;
@@ -46,7 +46,7 @@ pub(crate) struct Uring {
     pool: ManuallyDrop<Pool>,
     timer: OwnedFd,
     alarms: [OwnedFd; ALARMS],
-    connections: Vec<Connection>,
+    connections: Vec<UringConnection>,
     /// Connections that can be used again.
     free: Vec<u32>,
     /// Each slot's connection.
@@ -100,9 +100,9 @@ impl Uring {
             asked: 0,
             enter_flags,
         };
-        uring.ask_timer(Ask::Tick, NONE)?;
+        uring.ask_timer(UringRequest::Tick, NONE)?;
         for alarm in 0..ALARMS as u32 {
-            uring.ask_timer(Ask::Alarm, alarm)?;
+            uring.ask_timer(UringRequest::Alarm, alarm)?;
         }
         // What a kernel, a sandbox or a container forbids, it forbids here at the latest.
         uring.enter(0, None)?;
@@ -164,7 +164,7 @@ impl Uring {
             let next = self.ring.completion().next();
             let Some(completion) = next.as_ref().map(Completion::of) else { return };
             match completion.ask {
-                Ask::Send => self.came_short(completion),
+                UringRequest::Send => self.came_short(completion),
                 _ => self.came.push_back(completion),
             }
         }
@@ -180,16 +180,16 @@ impl Uring {
         match completion.result {
             count @ 0.. => connection.sent += count as usize,
             _ if matches!(completion.errno(), Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => {}
-            _ => return self.came.push_back(Completion { ask: Ask::Unsent, ..completion }),
+            _ => return self.came.push_back(Completion { ask: UringRequest::Unsent, ..completion }),
         }
         connection.wants_room = true;
-        if let Err(errno) = self.ask_poll(completion.connection, Ask::Room, PollFlags::OUT) {
+        if let Err(errno) = self.ask_poll(completion.connection, UringRequest::Room, PollFlags::OUT) {
             let result = -errno.raw_os_error();
-            self.came.push_back(Completion { ask: Ask::Unsent, result, ..completion });
+            self.came.push_back(Completion { ask: UringRequest::Unsent, result, ..completion });
         }
     }
 
-    fn ask_poll(&mut self, connection: u32, ask: Ask, flags: PollFlags) -> Result<(), Errno> {
+    fn ask_poll(&mut self, connection: u32, ask: UringRequest, flags: PollFlags) -> Result<(), Errno> {
         let Some(socket) = &self.connections[connection as usize].socket else { return Ok(()) };
         let fd = Fd(socket.as_raw_fd());
         let entry = opcode::PollAdd::new(fd, u32::from(flags.bits())).build().user_data(ask.data(connection));
@@ -200,8 +200,8 @@ impl Uring {
     }
 
     /// Asks to be told of a timer once each time it goes off.
-    fn ask_timer(&mut self, ask: Ask, number: u32) -> Result<(), Errno> {
-        let timer = if ask == Ask::Tick { &self.timer } else { &self.alarms[number as usize] };
+    fn ask_timer(&mut self, ask: UringRequest, number: u32) -> Result<(), Errno> {
+        let timer = if ask == UringRequest::Tick { &self.timer } else { &self.alarms[number as usize] };
         // Without LEVEL an alarm need not be read.
         let poll = opcode::PollAdd::new(Fd(timer.as_raw_fd()), u32::from(PollFlags::IN.bits())).multi(true);
         // SAFETY: it points to nothing.
@@ -213,8 +213,9 @@ impl Uring {
     /// Asks to receive, until further notice.
     fn ask_receive(&mut self, connection: u32) -> Result<(), Errno> {
         let Some(socket) = &self.connections[connection as usize].socket else { return Ok(()) };
-        let entry =
-            opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build().user_data(Ask::Receive.data(connection));
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP)
+            .build()
+            .user_data(UringRequest::Receive.data(connection));
         // SAFETY: it writes to the pool, which outlives all requests.
         unsafe { self.push(&entry)? };
         self.count(connection);
@@ -232,7 +233,7 @@ impl Uring {
             .flags(flags.bits() as i32)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
-            .user_data(Ask::Send.data(connection));
+            .user_data(UringRequest::Send.data(connection));
         // SAFETY: the bytes are read while the request is submitted and not later, and `sending` is left alone until
         // then: `sent_in` says that a send stands in the queue, and a connection is not dropped before the reactor is.
         unsafe { self.push(&entry)? };
@@ -258,14 +259,18 @@ impl Uring {
         let Completion { connection, ask, result, flags } = completion;
         let ended = completion.ends_a_request();
         self.asked -= u64::from(ended);
-        if matches!(ask, Ask::Tick | Ask::Alarm) {
-            if ask == Ask::Tick {
+        if matches!(ask, UringRequest::Tick | UringRequest::Alarm) {
+            if ask == UringRequest::Tick {
                 take_tick(&self.timer);
             }
             if ended {
                 let _ = self.ask_timer(ask, connection);
             }
-            return Some(if ask == Ask::Tick { Event::Tick } else { Event::Alarm { alarm: connection as usize } });
+            return Some(if ask == UringRequest::Tick {
+                Event::Tick
+            } else {
+                Event::Alarm { alarm: connection as usize }
+            });
         }
         let this = &mut self.connections[connection as usize];
         this.asked -= u32::from(ended);
@@ -281,7 +286,7 @@ impl Uring {
             return None;
         }
         match ask {
-            Ask::Receive if result > 0 => {
+            UringRequest::Receive if result > 0 => {
                 let piece = piece?;
                 self.shown = Some((piece, result as usize));
                 if ended && let Err(errno) = self.ask_receive(connection) {
@@ -289,16 +294,16 @@ impl Uring {
                 }
                 Some(Event::Arrived { slot })
             }
-            Ask::Receive if result == 0 => Some(Event::Closed { slot }),
-            Ask::Receive => match completion.errno() {
+            UringRequest::Receive if result == 0 => Some(Event::Closed { slot }),
+            UringRequest::Receive => match completion.errno() {
                 // All of the pool was in use: what arrived waits in the socket until this is asked again.
                 Errno::NOBUFS | Errno::AGAIN | Errno::INTR => {
                     self.ask_receive(connection).err().map(|errno| Event::Broken { slot, errno })
                 }
                 errno => Some(Event::Broken { slot, errno }),
             },
-            Ask::Connect => Some(Event::Connected { slot, result: self.connected(connection) }),
-            Ask::Room => {
+            UringRequest::Connect => Some(Event::Connected { slot, result: self.connected(connection) }),
+            UringRequest::Room => {
                 self.connections[connection as usize].wants_room = false;
                 if stage != Stage::Open {
                     return None;
@@ -308,8 +313,8 @@ impl Uring {
                     Err(errno) => Event::Unsent { slot, errno },
                 })
             }
-            Ask::Unsent => Some(Event::Unsent { slot, errno: completion.errno() }),
-            Ask::Send | Ask::Cancel | Ask::Tick | Ask::Alarm => None,
+            UringRequest::Unsent => Some(Event::Unsent { slot, errno: completion.errno() }),
+            UringRequest::Send | UringRequest::Cancel | UringRequest::Tick | UringRequest::Alarm => None,
         }
     }
 
@@ -347,7 +352,7 @@ impl Reactor for Uring {
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
         let connection = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(Connection {
+            self.connections.push(UringConnection {
                 slot,
                 socket: None,
                 stage: Stage::Closing,
@@ -364,7 +369,7 @@ impl Reactor for Uring {
         (this.slot, this.socket, this.stage) = (slot, Some(socket), Stage::Connecting);
         (this.sent, this.sent_in, this.wants_room) = (0, 0, false);
         self.slots[slot] = connection;
-        self.ask_poll(connection, Ask::Connect, PollFlags::OUT)
+        self.ask_poll(connection, UringRequest::Connect, PollFlags::OUT)
     }
 
     #[inline]
@@ -432,8 +437,9 @@ impl Reactor for Uring {
         let Some(socket) = &this.socket else { return };
         let all = CancelBuilder::fd(Fd(socket.as_raw_fd())).all();
         // SAFETY: it points to nothing.
-        let cancelling =
-            unsafe { self.push(&opcode::AsyncCancel2::new(all).build().user_data(Ask::Cancel.data(connection))) };
+        let cancelling = unsafe {
+            self.push(&opcode::AsyncCancel2::new(all).build().user_data(UringRequest::Cancel.data(connection)))
+        };
         if cancelling.is_ok() {
             self.count(connection);
         }
@@ -458,7 +464,7 @@ impl Drop for Uring {
     /// Ends all requests and waits for their end; only then is the memory for receiving let go.
     fn drop(&mut self) {
         // SAFETY: it points to nothing.
-        let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(Ask::Cancel.data(NONE));
+        let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build().user_data(UringRequest::Cancel.data(NONE));
         if unsafe { self.push(&cancel) }.is_ok() {
             self.asked += 1;
         }

@@ -9,8 +9,8 @@ use plimsoll_core::{StoreError, WireState, Wish};
 use rustix::io::Errno;
 
 use super::{Completions, Loss, WireWorker};
-use crate::link::{BACKOFF_NS, Connection, Link, Stage};
-use crate::place::Place;
+use crate::link::{BACKOFF_NS, ServerConnection, SessionLink, Stage};
+use crate::place::ResolvedAddress;
 use crate::reactor::{Event, Reactor};
 
 /// All branches of a worker. Most workers have none.
@@ -29,14 +29,14 @@ struct Branch {
     /// Which of its connections it is.
     number: usize,
     /// None while none is wished.
-    connection: Option<Connection>,
+    connection: Option<ServerConnection>,
     /// The number of its server.
     server: usize,
 }
 
 impl BranchTable {
     /// Room for what `links` may wish for.
-    pub fn of(links: &mut [Link]) -> BranchTable {
+    pub fn of(links: &mut [SessionLink]) -> BranchTable {
         let (mut all, mut starts) = (Vec::new(), Vec::with_capacity(links.len()));
         for (link, session) in links.iter_mut().enumerate() {
             starts.push(all.len());
@@ -68,10 +68,10 @@ impl<R: Reactor> WireWorker<R> {
                 Wish::Close { .. } => self.close_branch(index, now_ns),
                 Wish::Connect { address, .. } => {
                     self.close_branch(index, now_ns);
-                    match Place::resolve(&address) {
+                    match ResolvedAddress::resolve(&address) {
                         Ok(place) => {
                             self.branches.all[index].server = self.core.server(&address);
-                            self.branches.all[index].connection = Some(Connection::new(place));
+                            self.branches.all[index].connection = Some(ServerConnection::new(place));
                             self.connect_branch(index, now_ns);
                         }
                         Err(error) => self.lose_branch(index, now_ns, &error),
@@ -158,7 +158,7 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     #[cold]
-    fn lose_branch_by(&mut self, index: usize, now_ns: u64, why: impl FnOnce(&Place) -> StoreError) {
+    fn lose_branch_by(&mut self, index: usize, now_ns: u64, why: impl FnOnce(&ResolvedAddress) -> StoreError) {
         let Some(connection) = &self.branches.all[index].connection else { return };
         let error = why(&connection.place);
         self.lose_branch(index, now_ns, &error);

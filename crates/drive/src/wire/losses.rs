@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::WireWorker;
 use crate::link::{HungUp, Stage};
-use crate::place::Place;
+use crate::place::ResolvedAddress;
 use crate::reactor::Reactor;
 use crate::spec::StopReason;
 use crate::worker::Busy;
@@ -30,7 +30,7 @@ impl<R: Reactor> WireWorker<R> {
         }
         if let Some(address) = self.links[slot].session.next_address() {
             // Where a name leads nowhere, the address before is tried again.
-            if let Ok(place) = Place::resolve(&address) {
+            if let Ok(place) = ResolvedAddress::resolve(&address) {
                 self.links[slot].connection.place = place;
                 self.core.asks(self.lanes.of(slot), &address);
             }

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use plimsoll_core::pace::{Stage, Think};
+use plimsoll_core::pace::{Stage, ThinkTime};
 
 use crate::grid::Grid;
 use crate::poisson::Random;
@@ -19,7 +19,7 @@ const THINK: u64 = 0x7468_696e_6b00_0000;
 
 /// Clients that rest, and for how long.
 pub(crate) struct Rests {
-    think: Option<Think>,
+    think: Option<ThinkTime>,
     seed: u64,
     /// Sessions at work over time, from the end of the warm-up on.
     stages: Arc<[Stage]>,
@@ -30,7 +30,7 @@ pub(crate) struct Rests {
 
 impl Rests {
     /// Those of a worker with so many lanes; `None` where clients go on at once. Takes its memory here.
-    pub fn new(spec: &DriveSpec, think: Option<Think>, seed: u64, lanes: usize) -> Option<Box<Self>> {
+    pub fn new(spec: &DriveSpec, think: Option<ThinkTime>, seed: u64, lanes: usize) -> Option<Box<Self>> {
         let rests = think.is_some() || !spec.stages.is_empty();
         rests.then(|| {
             Box::new(Self {
@@ -52,14 +52,14 @@ impl Rests {
         self.at_work(grid, client / self.depth, now_ns.saturating_add(think_ns))
     }
 
-    fn think_ns(&self, think: Think, client: u32, cycle: u64) -> u64 {
+    fn think_ns(&self, think: ThinkTime, client: u32, cycle: u64) -> u64 {
         let mut random = Random::of([self.seed ^ THINK, u64::from(client), cycle]);
         match think {
-            Think::Constant(ns) => ns,
-            Think::Uniform(least_ns, most_ns) => {
+            ThinkTime::Constant(ns) => ns,
+            ThinkTime::Uniform(least_ns, most_ns) => {
                 least_ns + (random.uniform() * most_ns.saturating_sub(least_ns) as f64) as u64
             }
-            Think::Exponential(mean_ns) => (random.exponential() * mean_ns as f64) as u64,
+            ThinkTime::Exponential(mean_ns) => (random.exponential() * mean_ns as f64) as u64,
         }
     }
 

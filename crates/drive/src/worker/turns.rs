@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use plimsoll_core::pace::Wake;
+use plimsoll_core::pace::WakeMode;
 
 use super::WorkerCore;
 use crate::schedule::{Cursor, NEVER_NS};
@@ -45,7 +45,7 @@ impl WorkerCore {
             ahead.due_ns = ahead.arrivals.at(ahead.next);
         }
         let due_ns = ahead.due_ns;
-        let wake_ns = if self.settings.wake == Wake::Coarse { self.coarse(due_ns) } else { due_ns };
+        let wake_ns = if self.settings.wake == WakeMode::Coarse { self.coarse(due_ns) } else { due_ns };
         self.grid.end_ns.is_none_or(|end_ns| wake_ns < end_ns).then_some(wake_ns).filter(|at_ns| *at_ns != NEVER_NS)
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{
     Answer, BlockingSession, Measure, Observer, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
-use plimsoll_drive::{DriveError, DriveSpec, Group, Limit, Pace, StopReason, Wake};
+use plimsoll_drive::{DriveError, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -378,7 +378,7 @@ fn a_worker_runs_on_the_processor_it_is_bound_to_and_on_no_other() {
 
 #[test]
 fn spinning_sends_nothing_before_its_time_and_keeps_the_schedule() {
-    for wake in [Wake::Spin, Wake::Coarse] {
+    for wake in [WakeMode::Spin, WakeMode::Coarse] {
         let pace = Pace::even(500.0);
         let spec = DriveSpec { pace, wake, keep_each: true, ..for_ms(400) };
         let (driven, _) = drive(&spec, sessions(2, |_, _| Outcome::Ok), endless());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::StoreErrorKind;
-use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Stage, Wake};
+use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Stage, WakeMode};
 
 use crate::seen::{drive, drive_with, endless};
 use crate::toy::{Act, Server};
@@ -73,7 +73,7 @@ fn an_open_loop_that_mostly_sleeps_takes_epoll_by_itself_and_others_take_io_urin
         (open(500.0), &epoll),
         (open(15_000.0), &uring),
         (DriveSpec { workers: 2, ..open(15_000.0) }, &epoll),
-        (DriveSpec { wake: Wake::Coarse, ..open(500.0) }, &uring),
+        (DriveSpec { wake: WakeMode::Coarse, ..open(500.0) }, &uring),
         (DriveSpec { io: Io::IoUring, ..open(500.0) }, &uring),
         (DriveSpec { pace: spike, ..DriveSpec::default() }, &uring),
     ] {

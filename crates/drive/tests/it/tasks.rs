@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, AsyncSession, Done, Op, OpKind, Outcome, Pending, Sessions, StoreError, StoreErrorKind, Ticket,
-    WireClient, WireSession, WireState,
+    Address, Answer, AsyncSession, CompletionSink, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError,
+    StoreErrorKind, Ticket, WireClient, WireSession, WireState,
 };
 use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -47,7 +47,7 @@ struct Over {
 
 struct Came<'a>(&'a mut Answer, Option<Outcome>);
 
-impl Done for Came<'_> {
+impl CompletionSink for Came<'_> {
     fn push(&mut self, _: Ticket, outcome: Outcome, answer: &Answer) {
         self.0.clone_from(answer);
         self.1 = Some(outcome);
@@ -113,13 +113,13 @@ impl Over {
 }
 
 impl AsyncSession for Over {
-    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
+    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> SessionFuture<'a, Result<(), StoreError>> {
         Box::pin(self.connect(kinds))
     }
 
     fn limit_answers(&mut self, _: usize) {}
 
-    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome> {
+    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> SessionFuture<'a, Outcome> {
         self.out.clear();
         self.session.start(Ticket(0), op, &mut self.out);
         Box::pin(async move {
@@ -151,13 +151,13 @@ impl AsyncSession for Over {
 struct Plain(fn(i64) -> Option<bool>);
 
 impl AsyncSession for Plain {
-    fn open<'a>(&'a mut self, _: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
+    fn open<'a>(&'a mut self, _: &'a [OpKind]) -> SessionFuture<'a, Result<(), StoreError>> {
         Box::pin(async { Ok(()) })
     }
 
     fn limit_answers(&mut self, _: usize) {}
 
-    fn execute<'a>(&'a mut self, op: &Op<'_>, _: &'a mut Answer) -> Pending<'a, Outcome> {
+    fn execute<'a>(&'a mut self, op: &Op<'_>, _: &'a mut Answer) -> SessionFuture<'a, Outcome> {
         let plimsoll_core::Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
         match (self.0)(number) {
             Some(true) => Box::pin(async { Outcome::Ok }),

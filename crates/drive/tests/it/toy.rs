@@ -17,8 +17,8 @@ use std::time::Duration;
 use crate::tasks::shaped;
 
 use plimsoll_core::{
-    Address, Answer, Done, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Ticket, Value, WireClient,
-    WireSession, WireState,
+    Address, Answer, CompletionSink, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Ticket, Value,
+    WireClient, WireSession, WireState,
 };
 
 /// In place of a number: the server ends the connection and says so.
@@ -77,7 +77,7 @@ impl WireSession for ToySession {
         }
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut used = 0;
         while self.state == WireState::Opening && bytes.len() - used >= 5 {
             self.state = match &bytes[used..used + 5] {

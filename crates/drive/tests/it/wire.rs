@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, Think};
+use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, ThinkTime};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_with, endless};
@@ -160,7 +160,7 @@ fn an_open_loop_keeps_its_schedule_over_workers(io: Io) {
 fn groups_of_sessions_keep_paces_of_their_own(io: Io) {
     let server = Server::unix(|_, _, _| Act::Answer);
     let group = |sessions, workers, pace| Group { sessions, workers, pace, think: None };
-    let quick = Group { think: Some(Think::Constant(5_000_000)), ..group(3, 2, Pace::Closed) };
+    let quick = Group { think: Some(ThinkTime::Constant(5_000_000)), ..group(3, 2, Pace::Closed) };
     let groups = vec![quick, group(2, 1, Pace::even(100.0)), group(1, 1, Pace::poisson(200.0))];
     let spec = DriveSpec { groups, seed: 7, keep_each: true, ..for_ms(io, 1_000) };
     let (driven, log) = drive(&spec, server.clients(6), endless());

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, Pending, Sessions, StoreError, ValueType,
+    Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError, ValueType,
 };
 
 /// Protocol of one connection, to any server of the cluster.
@@ -84,7 +84,7 @@ impl<P: Protocol> Rotating<P> {
 }
 
 impl<P: Protocol> AsyncSession for Rotating<P> {
-    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> Pending<'a, Result<(), StoreError>> {
+    fn open<'a>(&'a mut self, kinds: &'a [OpKind]) -> SessionFuture<'a, Result<(), StoreError>> {
         Box::pin(self.connect(kinds))
     }
 
@@ -92,7 +92,7 @@ impl<P: Protocol> AsyncSession for Rotating<P> {
         self.protocol.limit_answers(bytes_max);
     }
 
-    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> Pending<'a, Outcome> {
+    fn execute<'a>(&'a mut self, op: &Op<'_>, answer: &'a mut Answer) -> SessionFuture<'a, Outcome> {
         self.protocol.take(op);
         let kind = usize::from(op.kind);
         Box::pin(async move {

@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::files::Tree;
 use crate::files::layer::Change;
-use crate::files::node::Node;
+use crate::files::node::FileNode;
 use crate::files::unsynced::Unsynced;
 use crate::log::now_ns;
 use crate::power::Fate;
@@ -20,7 +20,7 @@ use crate::shared::Device;
 
 impl Tree {
     /// Has what is in these bytes of a file kept, which are about to be written.
-    fn keep(&mut self, node: &Arc<Node>, offset: u64, length: u64) -> Result<(), Errno> {
+    fn keep(&mut self, node: &Arc<FileNode>, offset: u64, length: u64) -> Result<(), Errno> {
         let kept = self.unsynced_of(node).and_then(|()| {
             let Self { unsynced, after, power, slots, seq, .. } = self;
             let layer = if power.is_frozen() { after } else { unsynced };
@@ -39,7 +39,7 @@ impl Tree {
     }
 
     /// Begins to keep what is in a file, where that is not so, and it is not durably gone.
-    fn unsynced_of(&mut self, node: &Arc<Node>) -> io::Result<()> {
+    fn unsynced_of(&mut self, node: &Arc<FileNode>) -> io::Result<()> {
         if node.is_gone.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Tree {
         }
         let is_last = self.power.count_write(length);
         let is_full = takes_room && self.power.is_full();
-        match self.power.fate(On::Write) {
+        match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) if !is_last => Err(errno),
             Fate::Done if is_full && !is_last => Err(Errno::NOSPC),
             Fate::Done => Ok((!is_full, is_last)),
@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// Has it kept that a file was shorter, or longer and with what; the change is noted after it.
-    fn resize(&mut self, node: &Arc<Node>, now_bytes: u64, size_bytes: u64) -> Result<(), Errno> {
+    fn resize(&mut self, node: &Arc<FileNode>, now_bytes: u64, size_bytes: u64) -> Result<(), Errno> {
         // That of the change which is noted next.
         let seq = self.seq + 1;
         let kept = self.unsynced_of(node).and_then(|()| {

@@ -17,13 +17,13 @@ use fuser::{
     LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use plimsoll_core::fault::On;
+use plimsoll_core::fault::RequestKind;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, RenameFlags, SeekFrom, Stat, StatVfs, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::files::{Maker, New, Tree};
 use crate::fuse::SOURCE;
-use crate::shared::{Answer, Shared, locked};
+use crate::shared::{DueReply, SharedDevice, locked};
 
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -41,14 +41,14 @@ thread_local! {
 }
 
 struct Files {
-    shared: Arc<Shared<Tree>>,
+    shared: Arc<SharedDevice<Tree>>,
     /// Underneath: the number of the directory which the kernel knows as 1.
     root: u64,
     listings: Mutex<(u64, HashMap<u64, Listing>)>,
 }
 
 /// Mounts the files; they are served from now on, until somebody unmounts them.
-pub(crate) fn mount(shared: &Arc<Shared<Tree>>, at: &Path) -> io::Result<()> {
+pub(crate) fn mount(shared: &Arc<SharedDevice<Tree>>, at: &Path) -> io::Result<()> {
     let root = shared.with(|tree| tree.root());
     let mut config = Config::default();
     config.mount_options = vec![
@@ -134,12 +134,13 @@ impl Files {
     }
 
     fn sync(&self, ino: INodeNo, is_data_only: bool, reply: ReplyEmpty) {
-        let (synced, delay) = self.with(|tree| (tree.sync(self.ino(ino), is_data_only), tree.delay(On::Flush)));
+        let (synced, delay) =
+            self.with(|tree| (tree.sync(self.ino(ino), is_data_only), tree.delay(RequestKind::Flush)));
         let synced = synced.and_then(|node| match node.map(|node| node.sync(is_data_only)) {
             Some(Err(errno)) => self.with(|tree| tree.need(Err(errno.into()))),
             _ => Ok(()),
         });
-        self.shared.answer(delay, Answer::Flush(reply, synced));
+        self.shared.answer(delay, DueReply::Flush(reply, synced));
     }
 }
 
@@ -300,7 +301,7 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         let ino = self.ino(ino);
-        let (node, delay) = self.with(|tree| (tree.read(ino), tree.delay(On::Read)));
+        let (node, delay) = self.with(|tree| (tree.read(ino), tree.delay(RequestKind::Read)));
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -314,7 +315,7 @@ impl Filesystem for Files {
             if read.is_ok() && delay.is_none() {
                 return reply.data(bytes);
             }
-            self.shared.answer(delay, Answer::Read(reply, read.map(|_| bytes.to_vec())));
+            self.shared.answer(delay, DueReply::Read(reply, read.map(|_| bytes.to_vec())));
         });
     }
 
@@ -330,8 +331,9 @@ impl Filesystem for Files {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (written, delay) = self.with(|tree| (tree.write(self.ino(ino), offset, data), tree.delay(On::Write)));
-        self.shared.answer(delay, Answer::Write(reply, written.map(|()| data.len() as u32)));
+        let (written, delay) =
+            self.with(|tree| (tree.write(self.ino(ino), offset, data), tree.delay(RequestKind::Write)));
+        self.shared.answer(delay, DueReply::Write(reply, written.map(|()| data.len() as u32)));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -388,8 +390,8 @@ impl Filesystem for Files {
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let (done, delay) =
-            self.with(|tree| (tree.allocate(self.ino(ino), offset, length, mode), tree.delay(On::Write)));
-        self.shared.answer(delay, Answer::Other(reply, done));
+            self.with(|tree| (tree.allocate(self.ino(ino), offset, length, mode), tree.delay(RequestKind::Write)));
+        self.shared.answer(delay, DueReply::Other(reply, done));
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {

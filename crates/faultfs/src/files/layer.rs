@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Gid, Mode, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use crate::counters::AtRisk;
-use crate::files::node::Node;
+use crate::files::node::FileNode;
 use crate::files::slots::Slots;
 use crate::files::survival::{Choice, Unit};
 use crate::files::unsynced::Unsynced;
@@ -24,8 +24,8 @@ const CHANGES_MAX: usize = 100_000;
 
 /// A name in a directory.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) directory: Arc<Node>,
+pub(crate) struct DirectoryEntry {
+    pub(crate) directory: Arc<FileNode>,
     pub(crate) name: OsString,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) enum Change {
     /// There is a new name of it.
-    Named(Place),
+    Named(DirectoryEntry),
     /// It has no such name any more, but one of ours.
-    Removed(Place, Hidden),
+    Removed(DirectoryEntry, Hidden),
     /// It has another name, which something else had that has one of ours now.
-    Renamed { from: Place, to: Place, displaced: Option<(Arc<Node>, Hidden)> },
+    Renamed { from: DirectoryEntry, to: DirectoryEntry, displaced: Option<(Arc<FileNode>, Hidden)> },
     /// It has another name, and what had that has its.
-    Exchanged { other: Arc<Node>, places: [Place; 2] },
+    Exchanged { other: Arc<FileNode>, places: [DirectoryEntry; 2] },
     /// Its mode, user and group were these.
     Attributes(u32, u32, u32),
     /// It has another size. That is undone with what is in it.
@@ -52,7 +52,7 @@ pub(crate) type Hidden = u64;
 #[derive(Debug)]
 struct Record {
     seq: u64,
-    node: Arc<Node>,
+    node: Arc<FileNode>,
     change: Change,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Layer {
 
 impl Record {
     /// What it concerns.
-    fn nodes(&self) -> Vec<&Arc<Node>> {
+    fn nodes(&self) -> Vec<&Arc<FileNode>> {
         let mut nodes = vec![&self.node];
         match &self.change {
             Change::Named(place) | Change::Removed(place, _) => nodes.push(&place.directory),
@@ -104,13 +104,13 @@ impl Record {
 }
 
 /// Two names change places.
-pub(crate) fn exchange(one: &Place, other: &Place) -> Result<(), Errno> {
+pub(crate) fn exchange(one: &DirectoryEntry, other: &DirectoryEntry) -> Result<(), Errno> {
     let (from, to) = (one.directory.fd(), other.directory.fd());
     rustix::fs::renameat_with(from, &one.name, to, &other.name, RenameFlags::EXCHANGE)
 }
 
 /// Gives a file or directory these attributes.
-pub(crate) fn set_attributes(node: &Node, mode: u32, uid: u32, gid: u32) -> Result<(), Errno> {
+pub(crate) fn set_attributes(node: &FileNode, mode: u32, uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::fs::chownat(node.fd(), "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
     // A symbolic link has no mode of its own. Last, for a change of the owner takes bits from it.
@@ -121,7 +121,7 @@ pub(crate) fn set_attributes(node: &Node, mode: u32, uid: u32, gid: u32) -> Resu
 }
 
 /// Gives back the name that something had.
-fn back(node: &Node, number: Hidden, place: &Place, hidden: &OwnedFd) -> Result<(), Errno> {
+fn back(node: &FileNode, number: Hidden, place: &DirectoryEntry, hidden: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::renameat(hidden, number.to_string(), place.directory.fd(), &place.name)?;
     node.hidden.fetch_sub(1, Ordering::Relaxed);
     Ok(())
@@ -129,7 +129,7 @@ fn back(node: &Node, number: Hidden, place: &Place, hidden: &OwnedFd) -> Result<
 
 impl Layer {
     /// Notes a change that was made. It is the last of all so far.
-    pub(crate) fn note(&mut self, seq: u64, node: Arc<Node>, change: Change) {
+    pub(crate) fn note(&mut self, seq: u64, node: Arc<FileNode>, change: Change) {
         let record = Record { seq, node, change };
         let is_of_data = !matches!(record.change, Change::Attributes(..));
         for node in record.nodes() {
@@ -210,7 +210,7 @@ impl Layer {
     }
 
     /// A file that was removed, durably now.
-    fn remove(&mut self, node: &Node, number: Hidden, slots: &mut Slots, hidden: &OwnedFd) -> io::Result<()> {
+    fn remove(&mut self, node: &FileNode, number: Hidden, slots: &mut Slots, hidden: &OwnedFd) -> io::Result<()> {
         let flags = if node.is_dir() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(hidden, number.to_string(), flags)?;
         node.hidden.fetch_sub(1, Ordering::Relaxed);

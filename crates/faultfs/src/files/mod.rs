@@ -27,15 +27,15 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, SECTOR_BYTES, UnsyncedFile};
-use crate::files::layer::{Change, Layer, Place, exchange, set_attributes};
-use crate::files::node::{Node, Nodes, stat_at};
+use crate::files::layer::{Change, DirectoryEntry, Layer, exchange, set_attributes};
+use crate::files::node::{FileNode, Nodes, stat_at};
 use crate::files::slots::Slots;
 use crate::files::survival::{Choice, choose};
 use crate::files::unsynced::Unsynced;
 use crate::log::now_ns;
 use crate::power::{Fate, Power};
 use crate::shared::Device;
-use plimsoll_core::fault::{On, Survivors};
+use plimsoll_core::fault::{RequestKind, Survivors};
 
 pub(crate) use fuse::mount;
 
@@ -98,7 +98,7 @@ impl Tree {
     }
 
     /// How late the next such request is to be answered.
-    pub(crate) fn delay(&mut self, on: On) -> Option<Duration> {
+    pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         self.power.delay(on)
     }
 
@@ -141,7 +141,7 @@ impl Tree {
     }
 
     /// Notes a change that was made to what is not durably gone.
-    fn note(&mut self, node: &Arc<Node>, change: Change) -> Result<(), Errno> {
+    fn note(&mut self, node: &Arc<FileNode>, change: Change) -> Result<(), Errno> {
         if node.is_gone.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Tree {
         self.nodes.root.ino
     }
 
-    pub(crate) fn node(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+    pub(crate) fn node(&self, ino: u64) -> Result<Arc<FileNode>, Errno> {
         self.live()?;
         self.nodes.get(ino)
     }
@@ -216,7 +216,7 @@ impl Tree {
             let file = Unsynced::new(Arc::clone(&node), 0, now_ns());
             self.layer().files.insert(node.ino, file);
         }
-        let place = Place { directory, name: name.to_owned() };
+        let place = DirectoryEntry { directory, name: name.to_owned() };
         self.note(&node, Change::Named(place))?;
         node.stat()
     }
@@ -231,7 +231,7 @@ impl Tree {
         let (node, directory) = (self.node(ino)?, self.node(directory)?);
         self.has_room()?;
         rustix::fs::linkat(node.fd(), "", directory.fd(), name, AtFlags::EMPTY_PATH)?;
-        self.note(&node, Change::Named(Place { directory, name: name.to_owned() }))?;
+        self.note(&node, Change::Named(DirectoryEntry { directory, name: name.to_owned() }))?;
         node.stat()
     }
 
@@ -245,13 +245,13 @@ impl Tree {
             (true, true) if !node.is_empty()? => return Err(Errno::NOTEMPTY),
             _ => {}
         }
-        let place = Place { directory, name: name.to_owned() };
+        let place = DirectoryEntry { directory, name: name.to_owned() };
         let number = self.hide(&node, &place)?;
         self.note(&node, Change::Removed(place, number))
     }
 
     /// Gives what is in a place a name of ours instead.
-    fn hide(&mut self, node: &Node, place: &Place) -> Result<u64, Errno> {
+    fn hide(&mut self, node: &FileNode, place: &DirectoryEntry) -> Result<u64, Errno> {
         self.hidden_count += 1;
         let number = self.hidden_count;
         rustix::fs::renameat(place.directory.fd(), &place.name, &self.hidden, number.to_string())?;
@@ -262,7 +262,7 @@ impl Tree {
     /// Gives something another name, in place of what has that.
     pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
         let place = |tree: &Self, (directory, name): (u64, &OsStr)| {
-            Ok::<_, Errno>(Place { directory: tree.node(directory)?, name: name.to_owned() })
+            Ok::<_, Errno>(DirectoryEntry { directory: tree.node(directory)?, name: name.to_owned() })
         };
         let (from, to) = (place(self, from)?, place(self, to)?);
         let node = self.nodes.at(&from.directory, &from.name)?;
@@ -315,11 +315,11 @@ impl Tree {
     }
 
     /// What becomes of a read, and the file that is read.
-    pub(crate) fn read(&mut self, ino: u64) -> Result<Arc<Node>, Errno> {
+    pub(crate) fn read(&mut self, ino: u64) -> Result<Arc<FileNode>, Errno> {
         let node = self.node(ino)?;
         if self.cut().is_none() {
             self.power.counters.reads += 1;
-            if let Fate::Failed(errno) = self.power.fate(On::Read) {
+            if let Fate::Failed(errno) = self.power.fate(RequestKind::Read) {
                 return Err(errno);
             }
         }
@@ -332,7 +332,7 @@ impl Tree {
     }
 
     /// Makes a file or a directory durable. Gives it where what is underneath is to be written to its disk, too.
-    pub(crate) fn sync(&mut self, ino: u64, is_data_only: bool) -> Result<Option<Arc<Node>>, Errno> {
+    pub(crate) fn sync(&mut self, ino: u64, is_data_only: bool) -> Result<Option<Arc<FileNode>>, Errno> {
         let node = self.node(ino)?;
         if self.power.is_frozen() {
             return if self.power.halts() { Err(Errno::IO) } else { Ok(None) };
@@ -341,7 +341,7 @@ impl Tree {
             let frozen = self.power_off();
             return if self.power.halts() { Err(Errno::IO) } else { frozen.map(|()| None) };
         }
-        match self.power.fate(On::Flush) {
+        match self.power.fate(RequestKind::Flush) {
             Fate::Failed(errno) => return Err(errno),
             Fate::Dropped => return Ok(None),
             Fate::Done => {}

@@ -7,13 +7,13 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, Per
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::{CutAt, Survivors};
+use plimsoll_core::fault::{CutMoment, Survivors};
 use rustix::fs::RenameFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::files::survival::{Unit, choose};
 use crate::files::{Maker, New, Tree};
-use crate::random::Random;
+use crate::random::SplitMix;
 use crate::shared::Device;
 use crate::{DeviceSpec, FaultDevice};
 
@@ -25,7 +25,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 type Id = usize;
 /// A directory, and a name in it.
-type Place = (Id, &'static str);
+type DirectoryEntry = (Id, &'static str);
 const ROOT: Id = 0;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,10 +37,10 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Name(Place, Id),
-    Remove(Place, Id),
-    Rename { from: Place, to: Place, displaced: Option<Id> },
-    Exchange(Place, Place, Id, Id),
+    Name(DirectoryEntry, Id),
+    Remove(DirectoryEntry, Id),
+    Rename { from: DirectoryEntry, to: DirectoryEntry, displaced: Option<Id> },
+    Exchange(DirectoryEntry, DirectoryEntry, Id, Id),
     Mode(Id, u32),
     Size(Id, usize, bool),
 }
@@ -60,17 +60,17 @@ impl Op {
     }
 }
 
-type Names = BTreeMap<Place, Id>;
+type Names = BTreeMap<DirectoryEntry, Id>;
 
 /// What would be there if the power went now, and nothing survived.
 #[derive(Clone, Default)]
-struct Disk {
+struct DiskDevice {
     names: Names,
     modes: BTreeMap<Id, u32>,
     contents: BTreeMap<Id, Vec<u8>>,
 }
 
-impl Disk {
+impl DiskDevice {
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Name(place, id) => _ = self.names.insert(*place, *id),
@@ -99,8 +99,8 @@ struct Unsynced {
 
 #[derive(Clone, Default)]
 struct Model {
-    durable: Disk,
-    live: Disk,
+    durable: DiskDevice,
+    live: DiskDevice,
     kinds: Vec<Option<Kind>>,
     pending: Vec<(u64, Op)>,
     unsynced: BTreeMap<Id, Unsynced>,
@@ -132,7 +132,7 @@ impl Model {
         !self.live.names.keys().any(|(directory, _)| *directory == id)
     }
 
-    fn make(&mut self, place: Place, kind: Kind) -> bool {
+    fn make(&mut self, place: DirectoryEntry, kind: Kind) -> bool {
         if self.live.names.contains_key(&place) {
             return false;
         }
@@ -148,7 +148,7 @@ impl Model {
         true
     }
 
-    fn remove(&mut self, place: Place, is_dir: bool) -> bool {
+    fn remove(&mut self, place: DirectoryEntry, is_dir: bool) -> bool {
         let Some(&id) = self.live.names.get(&place) else { return false };
         if is_dir != (self.kind(id) == Kind::Directory) || is_dir && !self.is_empty(id) {
             return false;
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    fn rename(&mut self, from: Place, to: Place) -> bool {
+    fn rename(&mut self, from: DirectoryEntry, to: DirectoryEntry) -> bool {
         let Some(&id) = self.live.names.get(&from) else { return false };
         let target = self.live.names.get(&to).copied();
         let is_dir = |id| self.kind(id) == Kind::Directory;
@@ -184,7 +184,7 @@ impl Model {
         true
     }
 
-    fn exchange(&mut self, one: Place, other: Place) -> bool {
+    fn exchange(&mut self, one: DirectoryEntry, other: DirectoryEntry) -> bool {
         let (Some(&a), Some(&b)) = (self.live.names.get(&one), self.live.names.get(&other)) else { return false };
         if self.kind(a) == Kind::Directory && self.is_below(other.0, a)
             || self.kind(b) == Kind::Directory && self.is_below(one.0, b)
@@ -480,7 +480,7 @@ impl Target for Bare {
     }
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
-        self.tree.arm(CutAt::Now, freezes);
+        self.tree.arm(CutMoment::Now, freezes);
         self.tree.cut().unwrap().at_risk
     }
 
@@ -493,7 +493,7 @@ impl Target for Bare {
     }
 }
 
-fn survivors(random: &mut Random) -> Survivors {
+fn survivors(random: &mut SplitMix) -> Survivors {
     let tear = random.next().is_multiple_of(2);
     match random.next() % 5 {
         0 => Survivors::None,
@@ -505,7 +505,7 @@ fn survivors(random: &mut Random) -> Survivors {
 
 /// One sequence; how many bytes and changes were at risk at its cuts.
 fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut at_risk = 0;
     for step in 0..STEPS {
         let what = format!("seed {seed} step {step}");
@@ -678,7 +678,7 @@ impl Target for Mounted {
 
     fn cut(&mut self, freezes: bool) -> AtRisk {
         let control = self.0.control();
-        if freezes { control.freeze(CutAt::Now) } else { control.arm(CutAt::Now) }.unwrap();
+        if freezes { control.freeze(CutMoment::Now) } else { control.arm(CutMoment::Now) }.unwrap();
         control.cut().unwrap().unwrap().at_risk
     }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// One file or directory of those underneath.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct FileNode {
     /// That of the file system underneath.
     pub(crate) ino: u64,
     pub(crate) kind: FileType,
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) is_gone: AtomicBool,
 }
 
-impl Node {
+impl FileNode {
     fn of(fd: OwnedFd, stat: &Stat) -> Self {
         Self {
             ino: stat.st_ino,
@@ -116,19 +116,19 @@ impl Node {
 /// All that are known, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    pub(crate) root: Arc<Node>,
+    pub(crate) root: Arc<FileNode>,
     /// With how often the kernel has looked each up.
-    known: HashMap<u64, (Arc<Node>, u64)>,
+    known: HashMap<u64, (Arc<FileNode>, u64)>,
     device: u64,
 }
 
 impl Nodes {
     pub(crate) fn new(root: OwnedFd) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&root)?;
-        Ok(Self { root: Arc::new(Node::of(root, &stat)), known: HashMap::new(), device: stat.st_dev })
+        Ok(Self { root: Arc::new(FileNode::of(root, &stat)), known: HashMap::new(), device: stat.st_dev })
     }
 
-    pub(crate) fn get(&self, ino: u64) -> Result<Arc<Node>, Errno> {
+    pub(crate) fn get(&self, ino: u64) -> Result<Arc<FileNode>, Errno> {
         if ino == self.root.ino {
             return Ok(Arc::clone(&self.root));
         }
@@ -136,7 +136,7 @@ impl Nodes {
     }
 
     /// What has a name in a directory.
-    pub(crate) fn at(&mut self, directory: &Node, name: &OsStr) -> Result<Arc<Node>, Errno> {
+    pub(crate) fn at(&mut self, directory: &FileNode, name: &OsStr) -> Result<Arc<FileNode>, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&fd)?;
@@ -147,7 +147,7 @@ impl Nodes {
         if stat.st_ino == self.root.ino {
             return Ok(Arc::clone(&self.root));
         }
-        let (node, _) = self.known.entry(stat.st_ino).or_insert_with(|| (Arc::new(Node::of(fd, &stat)), 0));
+        let (node, _) = self.known.entry(stat.st_ino).or_insert_with(|| (Arc::new(FileNode::of(fd, &stat)), 0));
         Ok(Arc::clone(node))
     }
 
@@ -180,6 +180,6 @@ impl Nodes {
 }
 
 /// The attributes of a name, whatever it is of.
-pub(crate) fn stat_at(directory: &Node, name: &OsStr) -> Result<Stat, Errno> {
+pub(crate) fn stat_at(directory: &FileNode, name: &OsStr) -> Result<Stat, Errno> {
     rustix::fs::statat(directory.fd(), name, AtFlags::SYMLINK_NOFOLLOW)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::random::Random;
+use crate::random::SplitMix;
 use crate::survivors::surviving;
 use plimsoll_core::fault::Survivors;
 
@@ -42,7 +42,7 @@ pub(crate) fn choose(units: &[(u64, Unit)], survivors: Survivors) -> Choice {
         Survivors::All => (changes.len(), survivors),
         Survivors::Random { seed, share, .. } => {
             // The mean of u to the power of a is 1 / (1 + a), for u even between 0 and 1.
-            let lot = Random::new(!seed).share().powf(1.0 / share - 1.0);
+            let lot = SplitMix::new(!seed).share().powf(1.0 / share - 1.0);
             (((changes.len() + 1) as f64 * lot) as usize, survivors)
         }
         Survivors::Prefix { writes, tear } => {

@@ -13,7 +13,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use crate::counters::SECTOR_BYTES;
-use crate::files::node::Node;
+use crate::files::node::FileNode;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
 
 /// As many pages are read at once before they are written.
@@ -40,7 +40,7 @@ struct Sized {
 
 #[derive(Debug)]
 pub(crate) struct Unsynced {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<FileNode>,
     durable_bytes: u64,
     sizes: Vec<Sized>,
     pages: BTreeMap<u64, Written>,
@@ -53,7 +53,7 @@ pub(crate) struct Unsynced {
 
 impl Unsynced {
     /// Of a file that is durable with this size.
-    pub(crate) fn new(node: Arc<Node>, durable_bytes: u64, since_ns: u64) -> Self {
+    pub(crate) fn new(node: Arc<FileNode>, durable_bytes: u64, since_ns: u64) -> Self {
         Self { node, durable_bytes, sizes: Vec::new(), pages: BTreeMap::new(), writes: 0, bytes: 0, since_ns }
     }
 

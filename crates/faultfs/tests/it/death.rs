@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_faultfs::{CutAt, DeviceSpec, FaultDevice, FaultError, FileSystem, Survivors, sweep_orphans};
+use plimsoll_faultfs::{CutMoment, DeviceSpec, FaultDevice, FaultError, FileSystem, Survivors, sweep_orphans};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Fixture, assert_nothing_left, loops_on, write};
@@ -53,7 +53,7 @@ fn a_writer_gets_an_error_when_the_daemon_is_killed_and_close_removes_everything
         wait_for("writing", || fixture.device.control().counters().unwrap().flushes > 5);
         kill(fixture.device.daemon_process().unwrap(), Signal::KILL);
         assert_ends(writer);
-        let error = fixture.device.control().arm(CutAt::Now).unwrap_err();
+        let error = fixture.device.control().arm(CutMoment::Now).unwrap_err();
         assert!(matches!(error, FaultError::Gone { .. }), "{error}");
         fixture.close();
     }
@@ -64,7 +64,7 @@ fn a_writer_gets_an_error_at_a_cut_and_does_not_hang() {
     let mut fixture = Fixture::new(FileSystem::Ext4);
     for flush in [1, 2, 5, 20] {
         let writer = writer(fixture.device.mount_point());
-        fixture.device.control().arm(CutAt::Flush(flush)).unwrap();
+        fixture.device.control().arm(CutMoment::Flush(flush)).unwrap();
         let cut = fixture.device.control().wait_for_cut(BOUND).unwrap().unwrap();
         assert_eq!(cut.flushes_seen, flush);
         assert_ends(writer);

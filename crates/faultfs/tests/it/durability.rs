@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::time::Duration;
 
-use plimsoll_faultfs::{CutAt, Fault, FileSystem, Survivors};
+use plimsoll_faultfs::{CutMoment, Fault, FileSystem, Survivors};
 
 use crate::{Fixture, write};
 
@@ -14,7 +14,7 @@ fn what_is_synced_stays(file_system: FileSystem) {
     let contents = vec![7; 100_000];
     write(&fixture.path("synced"), &contents, true);
     write(&fixture.path("written"), &contents, false);
-    fixture.device.control().arm(CutAt::Now).unwrap();
+    fixture.device.control().arm(CutMoment::Now).unwrap();
     let cut = fixture.device.control().wait_for_cut(Duration::from_secs(1)).unwrap().unwrap();
     assert_eq!(fixture.device.power_cycle(&Survivors::None).unwrap(), cut.at_risk);
     assert!(fs::read(fixture.path("synced")).unwrap() == contents);
@@ -55,7 +55,7 @@ fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
     let mut fixture = Fixture::new(FileSystem::Ext4);
     write(&fixture.path("before"), &[1; 50_000], true);
     let control = fixture.device.control();
-    control.freeze(CutAt::Flush(1)).unwrap();
+    control.freeze(CutMoment::Flush(1)).unwrap();
     assert_eq!(control.cut().unwrap(), None);
     // Its flush comes with the cut, and is said to be done.
     write(&fixture.path("at-risk"), &[2; 50_000], true);
@@ -72,7 +72,7 @@ fn a_frozen_device_goes_on_and_forgets_what_came_after_the_cut() {
     assert!(!fixture.path("at-risk").exists() && !fixture.path("after-0").exists());
     // It works again as a device does.
     write(&fixture.path("again"), b"again", true);
-    control.freeze(CutAt::Now).unwrap();
+    control.freeze(CutMoment::Now).unwrap();
     write(&fixture.path("lost"), b"lost", true);
     fixture.device.power_cycle(&Survivors::All).unwrap();
     assert!(fixture.path("again").exists() && !fixture.path("lost").exists());
@@ -84,7 +84,7 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
     let mut both = [FileSystem::Ext4, FileSystem::Ext4].map(Fixture::new);
     let [first, second] = [0, 1].map(|at| both[at].device.control());
     both.iter().for_each(|fixture| write(&fixture.path("before"), b"before", true));
-    [&first, &second].iter().for_each(|control| control.halt(CutAt::Flush(1)).unwrap());
+    [&first, &second].iter().for_each(|control| control.halt(CutMoment::Flush(1)).unwrap());
     first.tell(&second).unwrap();
     second.tell(&first).unwrap();
     write(&both[1].path("late"), b"late", false);
@@ -128,7 +128,7 @@ fn what_was_acknowledged_before_a_cut_at_any_flush_or_write_is_there_however_it_
     let mut fixture = Fixture::new(FileSystem::Ext4);
     let (mut acknowledged_total, mut at_risk_cuts) = (0, 0);
     for count in 1..=40_u64 {
-        for at in [CutAt::Flush(count), CutAt::Write(count)] {
+        for at in [CutMoment::Flush(count), CutMoment::Write(count)] {
             let path = fixture.path("ledger");
             let _ = fs::remove_file(&path);
             File::open(fixture.device.mount_point()).unwrap().sync_all().unwrap();

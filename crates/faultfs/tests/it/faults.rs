@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plimsoll_faultfs::{
-    CutAt, DeviceSpec, Fault, FaultDevice, FaultError, FileSystem, How, On, SECTOR_BYTES, Survivors,
+    CutMoment, DeviceSpec, ErrorMode, Fault, FaultDevice, FaultError, FileSystem, RequestKind, SECTOR_BYTES, Survivors,
 };
 
 use crate::{Fixture, write};
@@ -52,7 +52,7 @@ fn a_write_that_was_torn_is_old_in_some_sectors_and_new_in_others() {
     let file = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
     file.write_all_at(Aligned::new(2, LENGTH).bytes(LENGTH), 0).unwrap();
     drop(file);
-    fixture.device.control().arm(CutAt::Now).unwrap();
+    fixture.device.control().arm(CutMoment::Now).unwrap();
     let torn = Survivors::Random { seed: 1, share: 0.5, tear: true };
     let at_risk = fixture.device.power_cycle(&torn).unwrap();
     assert!(at_risk.bytes >= LENGTH as u64, "{at_risk:?}");
@@ -72,7 +72,7 @@ fn after_one_failed_write_fsync_fails_once_then_says_ok_and_the_old_data_is_back
     let path = fixture.path("file");
     write(&path, &[1; 4096], true);
     let file = File::options().write(true).open(&path).unwrap();
-    fixture.device.control().set(Fault::Eio { on: On::Write, how: How::Once }).unwrap();
+    fixture.device.control().set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Once }).unwrap();
     file.write_all_at(&[2; 4096], 0).unwrap();
     // Only the data, so that it is not the journal which gets the error.
     let error = file.sync_data().unwrap_err();
@@ -89,7 +89,7 @@ fn a_write_that_is_dropped_in_silence_shows_when_it_is_read_again() {
     let path = fixture.path("file");
     write(&path, &[1; 4096], true);
     let file = File::options().write(true).open(&path).unwrap();
-    fixture.device.control().set(Fault::Eio { on: On::Write, how: How::Silent(1) }).unwrap();
+    fixture.device.control().set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Silent(1) }).unwrap();
     file.write_all_at(&[2; 4096], 0).unwrap();
     file.sync_data().unwrap();
     file.sync_data().unwrap();
@@ -102,7 +102,7 @@ fn a_flush_that_fails_fails_the_fsync() {
     let fixture = Fixture::new(FileSystem::Ext4);
     let file = File::create(fixture.path("file")).unwrap();
     (&file).write_all(b"contents").unwrap();
-    fixture.device.control().set(Fault::Eio { on: On::Flush, how: How::Once }).unwrap();
+    fixture.device.control().set(Fault::Eio { on: RequestKind::Flush, how: ErrorMode::Once }).unwrap();
     assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(libc::EIO));
     drop(file);
     fixture.close();
@@ -143,7 +143,7 @@ fn flushes_that_are_late_make_fsync_late_and_hold_up_no_read_and_a_cut_ends_the_
     let mut fixture = Fixture::new(FileSystem::Ext4);
     let control = fixture.device.control();
     write(&fixture.path("other"), &[1; 1 << 20], true);
-    let late = |median| Fault::Delay { on: On::Flush, median, jitter: Duration::ZERO, seed: 1 };
+    let late = |median| Fault::Delay { on: RequestKind::Flush, median, jitter: Duration::ZERO, seed: 1 };
     control.set(late(DELAY)).unwrap();
     let file = File::create(fixture.path("file")).unwrap();
     (&file).write_all(&[1; 4096]).unwrap();
@@ -173,7 +173,7 @@ fn flushes_that_are_late_make_fsync_late_and_hold_up_no_read_and_a_cut_ends_the_
         while control.counters().unwrap().flushes == flushes {
             std::thread::yield_now();
         }
-        control.arm(CutAt::Now).unwrap();
+        control.arm(CutMoment::Now).unwrap();
         assert_eq!(syncing.join().unwrap().unwrap_err().raw_os_error(), Some(libc::EIO));
     });
     assert!(file.as_raw_fd() >= 0);
@@ -197,7 +197,7 @@ fn discards_arrive_and_are_lost_or_kept_like_writes() {
         assert!(trimmed.discards > before.discards, "{trimmed:?}");
         assert_eq!((trimmed.writes, trimmed.flushes), (before.writes, before.flushes));
         drop(at);
-        control.arm(CutAt::Now).unwrap();
+        control.arm(CutMoment::Now).unwrap();
         let at_risk = fixture.device.power_cycle(&survivors).unwrap();
         assert_eq!(at_risk.bytes, 0, "discards are none: {is_kept}");
         assert_eq!(fs::read(fixture.path("file")).unwrap(), [1; 1 << 20]);

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_faultfs::{CutAt, DeviceSpec, Fault, FaultDevice, FaultError, FileSystem, How, On, Survivors, sync};
+use plimsoll_faultfs::{
+    CutMoment, DeviceSpec, ErrorMode, Fault, FaultDevice, FaultError, FileSystem, RequestKind, Survivors, sync,
+};
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -147,7 +149,7 @@ fn what_was_synced_is_there_after_a_cut_and_what_was_not_is_as_it_was() {
         (Some(PAGE as u64), Some(512), Some(PAGE as u64)),
         "{unsynced:?}"
     );
-    fixture.device.control().arm(CutAt::Now).unwrap();
+    fixture.device.control().arm(CutMoment::Now).unwrap();
     assert_eq!(fs::write(path("late"), b"").unwrap_err().raw_os_error(), Some(libc::EIO));
     drop((kept, mapped));
     fixture.device.power_cycle(&Survivors::None).unwrap();
@@ -180,7 +182,7 @@ fn a_hole_that_is_cut_off_costs_nothing_and_comes_back_with_what_was_around_it()
     file.set_len(0).unwrap();
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     drop(file);
-    fixture.device.control().arm(CutAt::Now).unwrap();
+    fixture.device.control().arm(CutMoment::Now).unwrap();
     fixture.device.power_cycle(&Survivors::None).unwrap();
     let file = open(&fixture.path("sparse"));
     let mut middle = [0; 13];
@@ -218,7 +220,7 @@ fn a_slow_flush_that_was_done_before_a_freeze_is_answered_at_once_and_fails_only
     for halts in [false, true] {
         let control = fixture.device.control();
         let (median, jitter) = (Duration::from_secs(30), Duration::ZERO);
-        control.set(Fault::Delay { on: On::Flush, median, jitter, seed: 1 }).unwrap();
+        control.set(Fault::Delay { on: RequestKind::Flush, median, jitter, seed: 1 }).unwrap();
         let (started, flushes) = (Instant::now(), control.counters().unwrap().flushes);
         let file = open(&path);
         let flush = std::thread::spawn(move || file.sync_all());
@@ -226,7 +228,7 @@ fn a_slow_flush_that_was_done_before_a_freeze_is_answered_at_once_and_fails_only
             assert!(started.elapsed() < Duration::from_secs(10), "no flush comes");
             std::thread::sleep(Duration::from_millis(1));
         }
-        if halts { control.halt(CutAt::Now) } else { control.freeze(CutAt::Now) }.unwrap();
+        if halts { control.halt(CutMoment::Now) } else { control.freeze(CutMoment::Now) }.unwrap();
         assert_eq!(flush.join().unwrap().is_err(), halts);
         assert!(started.elapsed() < median);
         control.clear().unwrap();
@@ -241,7 +243,7 @@ fn what_came_after_a_freeze_is_forgotten_and_nobody_notices() {
     let path = fixture.path("file");
     write(&path, &[1; 2 * PAGE], true);
     let file = open(&path);
-    fixture.device.control().freeze(CutAt::Flush(2)).unwrap();
+    fixture.device.control().freeze(CutMoment::Flush(2)).unwrap();
     file.write_all_at(&[2; PAGE], 0).unwrap();
     file.sync_all().unwrap();
     file.write_all_at(&[3; PAGE], PAGE as u64).unwrap();
@@ -269,10 +271,10 @@ fn each_fault_shows_in_files_as_it_says() {
     let (file, shorter) = (open(&path), open(&fixture.path("shorter")));
     let control = fixture.device.control();
     let errno = |done: std::io::Result<()>| done.err().and_then(|error| error.raw_os_error());
-    let once = |on| Fault::Eio { on, how: How::Once };
-    control.set(once(On::Write)).unwrap();
+    let once = |on| Fault::Eio { on, how: ErrorMode::Once };
+    control.set(once(RequestKind::Write)).unwrap();
     assert_eq!(errno(file.write_all_at(&[2; PAGE], 0)), Some(libc::EIO));
-    control.set(once(On::Flush)).unwrap();
+    control.set(once(RequestKind::Flush)).unwrap();
     assert_eq!(errno(file.sync_all()), Some(libc::EIO));
     assert_eq!(errno(file.sync_all()), None);
     control.set(Fault::Full).unwrap();
@@ -283,12 +285,12 @@ fn each_fault_shows_in_files_as_it_says() {
     assert_eq!(errno(shorter.set_len(0)), None);
     control.clear().unwrap();
     let (median, jitter) = (Duration::from_millis(50), Duration::ZERO);
-    control.set(Fault::Delay { on: On::Flush, median, jitter, seed: 1 }).unwrap();
+    control.set(Fault::Delay { on: RequestKind::Flush, median, jitter, seed: 1 }).unwrap();
     let started = Instant::now();
     file.sync_all().unwrap();
     assert!(started.elapsed() >= median, "{:?}", started.elapsed());
     control.clear().unwrap();
-    control.set(Fault::Eio { on: On::Write, how: How::Silent(1) }).unwrap();
+    control.set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Silent(1) }).unwrap();
     file.write_all_at(&[3; PAGE], 0).unwrap();
     file.sync_all().unwrap();
     control.set(Fault::IgnoreFlushes).unwrap();
@@ -394,7 +396,7 @@ fn killed(times: u64) {
             assert!(Instant::now() < until, "the writer hangs");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(matches!(device.control().arm(CutAt::Now), Err(FaultError::Gone { .. })));
+        assert!(matches!(device.control().arm(CutMoment::Now), Err(FaultError::Gone { .. })));
         device.close().unwrap();
         // As the server had written it.
         assert_eq!(fs::read(files.join("unsynced")).unwrap(), [1; 3 * PAGE]);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_faultfs::{
-    CrashPoint, CutAt, FaultError, FileSystem, ImageCheck, ImageMount, ImageState, LogKind, Survivors, check_images,
-    crash_images, log_entries,
+    CrashPoint, CutMoment, FaultError, FileSystem, ImageCheck, ImageMount, ImageState, LogKind, Survivors,
+    check_images, crash_images, log_entries,
 };
 
 use crate::{Fixture, write};
@@ -99,7 +99,7 @@ fn a_cut_leaves_the_same_files_as_ext4_when_it_is_shut_down_by_itself() {
             }
             File::open(fixture.device.mount_point()).unwrap().sync_all().unwrap();
             files.write(fixture.device.mount_point());
-            fixture.device.control().arm(CutAt::Now).unwrap();
+            fixture.device.control().arm(CutMoment::Now).unwrap();
             fixture.device.power_cycle(&survivors).unwrap();
             let by_cut = contents(fixture.device.mount_point());
             files.assert_kept(&by_cut);
@@ -176,7 +176,7 @@ fn an_image_of_the_last_record_is_what_a_cut_there_leaves() {
         while fixture.device.control().counters().unwrap().unflushed_sectors < 50_000 / 512 {
             assert!(Instant::now() < until, "the data does not arrive");
         }
-        fixture.device.control().arm(CutAt::Now).unwrap();
+        fixture.device.control().arm(CutMoment::Now).unwrap();
         let cut = fixture.device.control().wait_for_cut(Duration::ZERO).unwrap().unwrap();
         let entries = log_entries(&fixture.device.log()).unwrap().len();
         let point = CrashPoint { entries, survivors };

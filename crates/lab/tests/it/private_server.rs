@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Described, Launch, ServerSpec, StopSignal, StoreErrorKind};
+use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreErrorKind};
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_lab::{Cluster, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
 
@@ -88,8 +88,11 @@ fn a_file_of_a_described_server_is_below_its_data_directory_or_refused() {
     fs::write(&above, "of a user").unwrap();
     for name in ["../../kept", above.to_str().unwrap(), "conf/../../../kept", "./kept"] {
         let files = [(name.to_owned(), "changed".to_owned())].into();
-        let recipe =
-            Box::new(DescribedServer(Described { command: "false".to_owned(), files, ..Described::default() }));
+        let recipe = Box::new(DescribedServer(ServerDescription {
+            command: "false".to_owned(),
+            files,
+            ..ServerDescription::default()
+        }));
         let bases = [base.path().to_owned()];
         let made = Cluster::start(recipe, &bases, &base.path().join("logs"), &Default::default(), &mut |_| {});
         assert_eq!(made.err().map(|error| error.kind), Some(StoreErrorKind::Usage), "{name:?}");

@@ -1,7 +1,7 @@
 //! Expansion of plans into trials.
 
 use plimsoll_core::{Durability, ParamValue};
-use plimsoll_plan::{Arrivals, GoalKind, Limit, Overrides, Pace, Plan, Rate, Step, Trial, parse};
+use plimsoll_plan::{Arrivals, DriveLimit, GoalKind, Overrides, Pace, PhaseStep, Plan, PlannedTrial, Rate, parse};
 
 use crate::catalogue::catalogue;
 
@@ -19,7 +19,7 @@ fn plan_on(text: &str, on: Option<&[&str]>) -> Plan {
     }
 }
 
-fn labels(trial: &Trial) -> String {
+fn labels(trial: &PlannedTrial) -> String {
     trial.labels.iter().map(|(label, value)| format!("{label}={value}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -55,17 +55,18 @@ fn the_coupon_study_comes_to_five_trials() {
         [(GoalKind::Lost, 0.0), (GoalKind::Wrong, 0.0)]
     );
 
-    let names = |trial: &Trial| trial.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+    let names = |trial: &PlannedTrial| trial.phases.iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&plan.trials[0]), ["load", "settle", "warm", "cold", "cold_query", "check"]);
     assert_eq!(names(&plan.trials[1]), ["load", "settle", "warm", "cold", "cold_query", "mixed", "check"]);
-    let Step::Load { batch: 1000, clients: 1, durability: Durability::AtEnd } = plan.trials[0].phases[0].step else {
+    let PhaseStep::Load { batch: 1000, clients: 1, durability: Durability::AtEnd } = plan.trials[0].phases[0].step
+    else {
         panic!("{:?}", plan.trials[0].phases[0]);
     };
-    let Step::Drive(drive) = &plan.trials[1].phases[5].step else {
+    let PhaseStep::Drive(drive) = &plan.trials[1].phases[5].step else {
         panic!("{:?}", plan.trials[1].phases[5]);
     };
     assert_eq!(drive.clients, 8);
-    assert_eq!(drive.limit, Limit::DurationNs(10_000_000_000));
+    assert_eq!(drive.limit, DriveLimit::DurationNs(10_000_000_000));
     assert_eq!(drive.durability, Durability::Durable);
     assert_eq!(drive.pace, Pace::Closed);
     assert_eq!(drive.mix, [("read".to_owned(), 70), ("update".to_owned(), 28), ("query".to_owned(), 2)]);
@@ -171,7 +172,7 @@ fn a_rate_matters_in_the_open_loop_only() {
         .trials
         .iter()
         .map(|trial| match &trial.phases[1].step {
-            Step::Drive(drive) => drive.pace.clone(),
+            PhaseStep::Drive(drive) => drive.pace.clone(),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use plimsoll_plan::model::{Arrivals, Drive, Limit, Pace, Plan, Rate, Stage, Start, Step, Think};
+use plimsoll_plan::model::{Arrivals, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Stage, Start, ThinkTime};
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
 use crate::catalogue::catalogue;
@@ -129,7 +129,7 @@ fn a_rate_may_change_over_a_phase() {
         ),
     ] {
         let plan = plan(&format!("{HEAD}{DRIVE}rate = {text}\narrivals = \"poisson\""));
-        let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+        let PhaseStep::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
         assert_eq!(drive.pace, Pace::Open { rate: shape, arrivals: Arrivals::Poisson });
         assert!(plan.outline().iter().any(|line| line.contains("Poisson arrivals")));
     }
@@ -141,17 +141,17 @@ fn a_load_may_change_in_stages_of_rates_or_of_clients() {
     let stage = |from, to, seconds| Stage { from, to, for_ns: seconds * second };
     let drive_of = |keys: &str| -> Drive {
         let plan = plan(&format!("{HEAD}{}{keys}", DRIVE.replace("for = \"10s\"\n", "")));
-        let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+        let PhaseStep::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
         drive.clone()
     };
     let drive = drive_of("stages = [\"500/s@10s\", \"500/s..2000/s@30s\", \"..0/s@1min\"]\nclients = 3");
     let stages = vec![stage(500.0, 500.0, 10), stage(500.0, 2_000.0, 30), stage(2_000.0, 0.0, 60)];
     assert_eq!(drive.pace, Pace::Open { rate: Rate::Stages(stages), arrivals: Arrivals::Even });
-    assert_eq!((drive.limit, drive.clients, drive.stages), (Limit::DurationNs(100 * second), 3, vec![]));
+    assert_eq!((drive.limit, drive.clients, drive.stages), (DriveLimit::DurationNs(100 * second), 3, vec![]));
     let drive = drive_of("stages = [\"10@10s\", \"..50@30s\"]\nthink = \"exp:100ms\"");
-    assert_eq!((&drive.pace, drive.limit, drive.clients), (&Pace::Closed, Limit::DurationNs(40 * second), 50));
+    assert_eq!((&drive.pace, drive.limit, drive.clients), (&Pace::Closed, DriveLimit::DurationNs(40 * second), 50));
     assert_eq!(drive.stages, [stage(10.0, 10.0, 10), stage(10.0, 50.0, 30)]);
-    assert_eq!(drive.think, Some(Think::Exponential(100_000_000)));
+    assert_eq!(drive.think, Some(ThinkTime::Exponential(100_000_000)));
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
@@ -166,7 +166,7 @@ fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
 fn arrivals_may_be_recorded_ones() {
     let text = format!("{HEAD}{DRIVE}rate = {{ recorded = \"arrivals.txt\" }}");
     let plan = with_file(&text, "# seconds\n0\n0.5\n\n0.5\n1.25\n").unwrap();
-    let Step::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
+    let PhaseStep::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
     let recorded = Rate::Recorded(vec![0, 500_000_000, 500_000_000, 1_250_000_000]);
     assert_eq!(drive.pace, Pace::Open { rate: recorded, arrivals: Arrivals::Even });
     for (file, what) in [
@@ -187,10 +187,10 @@ fn scripts_are_kinds_with_their_weights() {
     let scripts = &plan.trials[0].workload.scripts;
     let short: Vec<_> = scripts.iter().map(|s| (s.name.as_str(), s.weight, s.text.as_str())).collect();
     assert_eq!(short, [("a", 3, "SELECT 1;"), ("b", 1, "SELECT 2;")]);
-    let Step::Drive(drive) = &plan.trials[0].phases[0].step else { panic!("a drive") };
+    let PhaseStep::Drive(drive) = &plan.trials[0].phases[0].step else { panic!("a drive") };
     assert_eq!(drive.mix, [("a".to_owned(), 3), ("b".to_owned(), 1)]);
     let chosen = with_file(&format!("{SCRIPTS}mix = {{ b = 1 }}"), "SELECT 1;").unwrap();
-    let Step::Drive(drive) = &chosen.trials[0].phases[0].step else { panic!("a drive") };
+    let PhaseStep::Drive(drive) = &chosen.trials[0].phases[0].step else { panic!("a drive") };
     assert_eq!(drive.mix, [("b".to_owned(), 1)]);
 }
 

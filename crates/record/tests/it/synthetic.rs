@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram, Watched,
+    Access, Call, Disturbance, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, Published,
+    AbMetric, AbRule, AbSpec, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, PublishedValue,
     Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
 };
 
@@ -65,8 +65,8 @@ pub fn header(id: &str) -> RunHeader {
             unit: "s".into(),
             formula: "load.seconds[index=none]".into(),
             published: vec![
-                Published { value: 495.0, of: "CouchDB".into(), at: BTreeMap::new() },
-                Published {
+                PublishedValue { value: 495.0, of: "CouchDB".into(), at: BTreeMap::new() },
+                PublishedValue {
                     value: 358.0,
                     of: "Riak, 1 node".into(),
                     at: [("index".to_owned(), "own".to_owned())].into(),
@@ -205,11 +205,11 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
 }
 
 /// A pause, and operations of the first kind that it disturbed.
-fn watched(ordinal: u32, histograms: &[SliceHistogram]) -> Watched {
+fn watched(ordinal: u32, histograms: &[SliceHistogram]) -> Disturbance {
     let start_ns = u64::from(ordinal) * SLICE_NS + 3_000_000;
     let mut histogram = dense(3);
     histogram.saturating_record_n(histograms[0].histogram.max(), 1);
-    Watched {
+    Disturbance {
         disturbed_ns: 24_000_000,
         pauses: vec![Pause { start_ns, end_ns: start_ns + 12_000_000, cpu: 1 }],
         lateness: None,

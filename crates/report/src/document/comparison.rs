@@ -117,7 +117,7 @@ fn numbers_of<'a>(group: &Group) -> Body<'a> {
 }
 
 /// A number as text; why there is none is said below the table, where it has room.
-pub fn value(cell: &view::Cell) -> &str {
+pub fn value(cell: &view::MetricValue) -> &str {
     if cell.value.is_some() { &cell.text } else { NONE }
 }
 

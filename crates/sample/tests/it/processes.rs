@@ -179,7 +179,7 @@ fn of_a_process_that_is_not_there_nothing_is_known() {
 
 #[test]
 fn syncs_of_the_servers_processes_are_counted_and_timed() {
-    use plimsoll_core::Found;
+    use plimsoll_core::SampleValue;
     let place = crate::directory_on_a_device();
     let file = place.path().join("file");
     let server = ServerProcesses::default();
@@ -195,7 +195,7 @@ fn syncs_of_the_servers_processes_are_counted_and_timed() {
     let mut counts = || {
         let read = sampler.sample();
         let [flushes, lost, times] = &read[..] else { panic!("{read:?}") };
-        let Found::Distribution(of) = &times.found else { panic!("{times:?}") };
+        let SampleValue::Distribution(of) = &times.found else { panic!("{times:?}") };
         (flushes.number(), lost.number(), of.len())
     };
     assert_eq!(counts(), (0.0, 0.0, 0));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::{
-    Call, Cold, Interface, KindId, KvCall, Layout, OpKind, Outcome, StoreErrorKind, Value, ValueBuf, ValueType,
+    Call, ColdStart, Interface, KindId, KvCall, Layout, OpKind, Outcome, StoreErrorKind, Value, ValueBuf, ValueType,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_workload::scramble::hash;
@@ -228,7 +228,7 @@ pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
     holds(subject, &model, "after cold")?;
     match subject.store.restart() {
         // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, Cold::NotPossible(_)) => {}
+        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {}
         restarted => restarted.map_err(|error| format!("restart: {error}"))?,
     }
     holds(subject, &model, "after a restart")?;

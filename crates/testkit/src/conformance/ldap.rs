@@ -1,8 +1,8 @@
 //! Operations on a directory: people below the `ou=People` that every directory has when it has been made.
 
 use plimsoll_core::{
-    Call, Cold, KindId, Layout, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, Outcome, StoreErrorKind, Value,
-    ValueType,
+    Call, ColdStart, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, OpKind, Outcome, StoreErrorKind,
+    Value, ValueType,
 };
 
 use super::Subject;
@@ -60,8 +60,8 @@ fn kinds() -> Vec<OpKind> {
             &[text, text],
             true,
         ),
-        kind("replace", change(LdapHow::Replace, Some("{}")), &[text, text], true),
-        kind("remove", change(LdapHow::Delete, None), &[text], true),
+        kind("replace", change(LdapChangeKind::Replace, Some("{}")), &[text, text], true),
+        kind("remove", change(LdapChangeKind::Delete, None), &[text], true),
         kind("delete", LdapCall::Delete { dn: dn() }, &[text], true),
     ]
 }
@@ -185,7 +185,7 @@ pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
     holds(subject, 40, "after cold")?;
     match subject.store.restart() {
         // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, Cold::NotPossible(_)) => {}
+        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {}
         restarted => restarted.map_err(|error| format!("restart: {error}"))?,
     }
     holds(subject, 40, "after a restart")

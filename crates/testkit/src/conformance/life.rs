@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Access, Cold, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Probe, Store,
+    Access, ColdStart, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Probe, Store,
     StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
 };
 use plimsoll_lab::{Cluster, FALLBACK_BASES};
@@ -87,7 +87,7 @@ pub(super) fn data_outlives(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     subject.store.settle().map_err(said("settle"))?;
     holds(subject, &model, "after settling")?;
     let cold = subject.store.cold().map_err(said("cold"))?;
-    if let Cold::Done { file_bytes, resident_bytes } = cold
+    if let ColdStart::Done { file_bytes, resident_bytes } = cold
         && (file_bytes == 0 || resident_bytes > file_bytes)
     {
         return Err(format!("cold: {resident_bytes} of {file_bytes} bytes resident"));
@@ -95,7 +95,7 @@ pub(super) fn data_outlives(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     holds(subject, &model, "after cold")?;
     match subject.store.restart() {
         // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, Cold::NotPossible(_)) => Ok(()),
+        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => Ok(()),
         restarted => restarted.map_err(said("restart")),
     }?;
     holds(subject, &model, "after a restart")

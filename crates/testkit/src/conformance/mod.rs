@@ -33,7 +33,7 @@ use crate::params::defaults;
 
 /// What a check came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckResult {
     /// As it should be.
     Passed,
     /// Not asked of this store, and why.
@@ -46,21 +46,21 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Name and verdict of each.
-    pub checks: Vec<(String, Verdict)>,
+    pub checks: Vec<(String, CheckResult)>,
 }
 
 impl Report {
     /// True when no check failed.
     pub fn is_clean(&self) -> bool {
-        self.checks.iter().all(|(_, verdict)| !matches!(verdict, Verdict::Failed(_)))
+        self.checks.iter().all(|(_, verdict)| !matches!(verdict, CheckResult::Failed(_)))
     }
 
     fn add(&mut self, name: impl Into<String>, result: Result<(), String>) {
-        self.checks.push((name.into(), result.map_or_else(Verdict::Failed, |()| Verdict::Passed)));
+        self.checks.push((name.into(), result.map_or_else(CheckResult::Failed, |()| CheckResult::Passed)));
     }
 
     fn skip(&mut self, name: &str, why: &str) {
-        self.checks.push((name.to_owned(), Verdict::NotApplicable(why.to_owned())));
+        self.checks.push((name.to_owned(), CheckResult::NotApplicable(why.to_owned())));
     }
 }
 
@@ -68,9 +68,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, verdict) in &self.checks {
             match verdict {
-                Verdict::Passed => writeln!(f, "  ok      {name}")?,
-                Verdict::NotApplicable(why) => writeln!(f, "  –       {name}: {why}")?,
-                Verdict::Failed(why) => writeln!(f, "  FAILED  {name}: {why}")?,
+                CheckResult::Passed => writeln!(f, "  ok      {name}")?,
+                CheckResult::NotApplicable(why) => writeln!(f, "  –       {name}: {why}")?,
+                CheckResult::Failed(why) => writeln!(f, "  FAILED  {name}: {why}")?,
             }
         }
         Ok(())

@@ -1,6 +1,8 @@
 //! TLS around a session: what it asks and what it is told are the same as without.
 
-use plimsoll_core::{Answer, Done, Op, OpKind, Outcome, StoreErrorKind, Ticket, Values, WireSession, WireState};
+use plimsoll_core::{
+    Answer, CompletionSink, Op, OpKind, Outcome, StoreErrorKind, Ticket, Values, WireSession, WireState,
+};
 use plimsoll_tls::{Roots, TlsClient, TlsOptions, TlsSession};
 
 use crate::fixture::{Authority, serve, server};
@@ -30,7 +32,7 @@ impl WireSession for Echo {
         out.push(ticket.0 as u8);
     }
 
-    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         if self.state == WireState::Opening {
             if bytes.len() < 5 {
                 return 0;
@@ -53,7 +55,7 @@ impl WireSession for Echo {
 #[derive(Default)]
 struct Tickets(Vec<u32>);
 
-impl Done for Tickets {
+impl CompletionSink for Tickets {
     fn push(&mut self, ticket: Ticket, _: Outcome, _: &Answer) {
         self.0.push(ticket.0);
     }

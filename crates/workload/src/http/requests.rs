@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{HttpCall, HttpHeader, HttpTake, Piece, Request, Script, Template, WorkloadError};
+use plimsoll_core::{HttpCall, HttpHeader, HttpRequest, HttpTake, Script, Template, TemplatePiece, WorkloadError};
 
 use crate::script::expression::Expression;
 use crate::script::parse::expression;
-use crate::script::program::{Command, Initial, Program, Programs, Statement};
+use crate::script::program::{Command, Initial, Program, Programs, ScriptStatement};
 use crate::script::scalar::Scalar;
-use crate::script::statement::{BlockEffect, Take, Text};
+use crate::script::statement::{BlockEffect, StatementText, Take};
 use crate::script::symbols::{Symbols, is_name};
 use crate::script::{Compiled, Source};
 
@@ -73,7 +73,7 @@ struct Reading<'v> {
 }
 
 impl Reading<'_> {
-    fn operation(&mut self, script: &Script) -> Result<(Vec<(Command, u32)>, Vec<Statement>), Wrong> {
+    fn operation(&mut self, script: &Script) -> Result<(Vec<(Command, u32)>, Vec<ScriptStatement>), Wrong> {
         let mut statements = Vec::new();
         for (step, request) in (1..).zip(&script.requests) {
             let (call, slots, take) = self.request(request, step)?;
@@ -85,13 +85,13 @@ impl Reading<'_> {
             // A query may hold a secret.
             let path = request.path.split('?').next().filter(|path| !path.is_empty()).unwrap_or("/");
             let head: String = format!("{} {path}", request.method).chars().take(40).collect();
-            let text = Text::Request(Box::new(call), slots);
-            statements.push(Statement { kind: 0, text, head, take, block: BlockEffect::None, joined: false });
+            let text = StatementText::Request(Box::new(call), slots);
+            statements.push(ScriptStatement { kind: 0, text, head, take, block: BlockEffect::None, joined: false });
         }
         Ok((std::mem::take(&mut self.commands), statements))
     }
 
-    fn request(&mut self, request: &Request, step: u32) -> Result<(HttpCall, Vec<usize>, Option<Take>), Wrong> {
+    fn request(&mut self, request: &HttpRequest, step: u32) -> Result<(HttpCall, Vec<usize>, Option<Take>), Wrong> {
         if !request.path.is_empty() && !request.path.starts_with(['/', '$']) {
             let help = "a path begins with `/`; host and port stand in the URL under --on".to_owned();
             return Err((format!("`{}` is not a path", request.path), help));
@@ -154,11 +154,11 @@ impl Reading<'_> {
             };
             rest = behind;
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
             }
             let inside = inside.trim();
             if let Some(name) = inside.strip_prefix("env.") {
-                pieces.push(Piece::Env(name.to_owned()));
+                pieces.push(TemplatePiece::Env(name.to_owned()));
                 continue;
             }
             let slot = match self.expression(inside)? {
@@ -171,11 +171,11 @@ impl Reading<'_> {
                 }
             };
             slots.push(slot);
-            pieces.push(Piece::Param);
+            pieces.push(TemplatePiece::Param);
         }
         literal.push_str(rest);
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal));
+            pieces.push(TemplatePiece::Text(literal));
         }
         Ok(Template(pieces))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Answer, Outcome, ParamValue, Request, RequestHeader, Step};
+use plimsoll_core::{Answer, HttpRequest, Outcome, ParamValue, RequestHeader, Step};
 use proptest::prelude::*;
 
 use super::*;
@@ -56,11 +56,11 @@ fn what_is_no_list_of_paths_is_refused() {
     }
 }
 
-fn request(method: &str, path: &str) -> Request {
-    Request { method: method.into(), path: path.into(), ..Request::default() }
+fn request(method: &str, path: &str) -> HttpRequest {
+    HttpRequest { method: method.into(), path: path.into(), ..HttpRequest::default() }
 }
 
-fn own(requests: Vec<Request>) -> Result<Requests, WorkloadError> {
+fn own(requests: Vec<HttpRequest>) -> Result<Requests, WorkloadError> {
     let params = Params([("define".to_owned(), ParamValue::Text("user=ada".to_owned()))].into());
     Requests::new(5, &params, &[Script { name: "own".into(), weight: 1, requests, ..Script::default() }])
 }
@@ -73,7 +73,7 @@ fn call(requests: &Requests, kind: usize) -> &HttpCall {
 #[test]
 fn a_request_alone_is_one_plain_operation() {
     let header = RequestHeader { name: "X-Client".into(), value: "${client_id}-${cycle}".into() };
-    let requests = own(vec![Request {
+    let requests = own(vec![HttpRequest {
         headers: vec![header],
         body: Some(r#"{"n": ${:sequence * 2}, "user": "${user}", "raw": "$${x}"}"#.into()),
         set: vec![("id".into(), "random(1, 9)".into())],
@@ -102,8 +102,8 @@ fn a_request_alone_is_one_plain_operation() {
 #[test]
 fn what_one_answer_gives_the_next_request_takes() {
     let requests = own(vec![
-        Request { take: vec![("token".into(), "json:data.token".into())], ..request("POST", "/login") },
-        Request {
+        HttpRequest { take: vec![("token".into(), "json:data.token".into())], ..request("POST", "/login") },
+        HttpRequest {
             headers: vec![RequestHeader { name: "Authorization".into(), value: "Bearer ${token}".into() }],
             expect: "200-204, 404".into(),
             ..request("GET", "/me")
@@ -130,15 +130,15 @@ fn what_one_answer_gives_the_next_request_takes() {
 
 #[test]
 fn what_is_wrong_in_a_request_is_said_with_its_name() {
-    let take = |place: &str| Request { take: vec![("a".into(), place.into())], ..request("GET", "/") };
+    let take = |place: &str| HttpRequest { take: vec![("a".into(), place.into())], ..request("GET", "/") };
     for (request, words) in [
         (request("GET", "items"), "`items` is not a path"),
         (request("GET", "/${other}"), "nothing gives `other` a value"),
         (request("GET", "/${random(1}"), "`path`: `random(1`"),
         (request("GET", "/${id"), "without its `}`"),
-        (Request { expect: "2xx".into(), ..request("GET", "/") }, "`2xx` is not a status"),
-        (Request { expect: "300-200".into(), ..request("GET", "/") }, "not a status"),
-        (Request { set: vec![("1a".into(), "1".into())], ..request("GET", "/") }, "`1a` is not a name"),
+        (HttpRequest { expect: "2xx".into(), ..request("GET", "/") }, "`2xx` is not a status"),
+        (HttpRequest { expect: "300-200".into(), ..request("GET", "/") }, "not a status"),
+        (HttpRequest { set: vec![("1a".into(), "1".into())], ..request("GET", "/") }, "`1a` is not a name"),
         (take("xpath://a"), "nothing that can be taken"),
         (take("json:"), "nothing that can be taken"),
     ] {
@@ -154,7 +154,7 @@ proptest! {
     /// Whatever somebody writes into a request's texts is compiled or refused.
     #[test]
     fn no_text_of_a_request_panics(path in "[/${}:a-z0-9(),. *+-]{0,40}", body in ".{0,60}", place in ".{0,20}") {
-        let requests = own(vec![Request {
+        let requests = own(vec![HttpRequest {
             body: Some(body),
             set: vec![("v".into(), path.clone())],
             take: vec![("t".into(), place)],

@@ -20,8 +20,8 @@ mod person;
 mod stream;
 
 use plimsoll_core::{
-    Call, Extent, Interface, KindId, LdapCall, LdapChange, LdapHow, LdapScope, OpKind, ParamSpec, Params, Stream,
-    StreamSpec, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
+    Call, Extent, Interface, KindId, LdapCall, LdapChange, LdapChangeKind, LdapScope, OpKind, ParamSpec, Params,
+    Stream, StreamSpec, Value, ValueBuf, ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::kv::Chooser;
@@ -121,7 +121,7 @@ impl People {
                 LdapCall::Modify {
                     dn: dn.into(),
                     changes: vec![LdapChange {
-                        how: LdapHow::Replace,
+                        how: LdapChangeKind::Replace,
                         attribute: "description".into(),
                         value: Some("{}".into()),
                     }],

@@ -1,6 +1,6 @@
 //! Which rows are asked for: the distributions that sysbench calls `--rand-type`, with its defaults.
 
-use crate::script::Random;
+use crate::script::Xoroshiro;
 
 /// How many even numbers make one that is nearly normal, as sysbench's `--rand-spec-iter`.
 const SUMMANDS: u32 = 12;
@@ -46,7 +46,7 @@ impl Distribution {
 
     /// A number of it.
     #[inline]
-    pub(super) fn next(&self, random: &mut Random) -> i64 {
+    pub(super) fn next(&self, random: &mut Xoroshiro) -> i64 {
         let at = match &self.family {
             Family::Uniform => random.unit() * self.count,
             Family::Gaussian => mean(random) * self.count,
@@ -68,7 +68,7 @@ impl Distribution {
 }
 
 /// The mean of some even numbers.
-fn mean(random: &mut Random) -> f64 {
+fn mean(random: &mut Xoroshiro) -> f64 {
     (0..SUMMANDS).map(|_| random.unit()).sum::<f64>() / f64::from(SUMMANDS)
 }
 
@@ -94,7 +94,7 @@ impl Zipfian {
         zipfian
     }
 
-    fn next(&self, random: &mut Random) -> f64 {
+    fn next(&self, random: &mut Xoroshiro) -> f64 {
         loop {
             let area = self.high + random.unit() * (self.low - self.high);
             let point = self.inverse(area);
@@ -132,7 +132,7 @@ mod tests {
     /// How many of 100,000 numbers fall into each tenth of 1 to 10,000.
     fn tenths(name: &str) -> [u32; 10] {
         let distribution = Distribution::new(name, 10_000, 0.2, 0.8);
-        let mut random = Random::of_seed(3);
+        let mut random = Xoroshiro::of_seed(3);
         let mut tenths = [0; 10];
         for _ in 0..100_000 {
             let number = distribution.next(&mut random);
@@ -167,7 +167,7 @@ mod tests {
     fn zipfs_first_numbers_have_their_shares() {
         for exponent in [0.5, 0.8, 1.0, 1.5] {
             let distribution = Distribution::new("zipfian", 1_000, 0.2, exponent);
-            let mut random = Random::of_seed(9);
+            let mut random = Xoroshiro::of_seed(9);
             let mut counts = [0_u32; 3];
             for _ in 0..200_000 {
                 if let Some(count) = counts.get_mut(distribution.next(&mut random) as usize - 1) {
@@ -187,7 +187,7 @@ mod tests {
     fn one_row_is_always_the_one() {
         for name in NAMES {
             let distribution = Distribution::new(name, 1, 0.2, 0.8);
-            let mut random = Random::of_seed(1);
+            let mut random = Xoroshiro::of_seed(1);
             assert!((0..100).all(|_| distribution.next(&mut random) == 1), "{name}");
         }
     }

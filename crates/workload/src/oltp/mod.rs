@@ -20,9 +20,9 @@ use plimsoll_core::{
 };
 
 use self::distribution::Distribution;
-use self::operations::{Shared, operations, write_digits};
-use self::steps::{Cursor, OltpSteps};
-use crate::script::{MAX_TRIES, Random};
+use self::operations::{OltpConfig, operations, write_digits};
+use self::steps::{OltpCursor, OltpSteps};
+use crate::script::{MAX_TRIES, Xoroshiro};
 use crate::shares::{Lot, shares};
 
 /// Bytes of what [`write_c`] writes.
@@ -90,7 +90,7 @@ pub fn spec() -> WorkloadSpec {
 struct Oltp {
     layout: Layout,
     kinds: Vec<OpKind>,
-    shared: Arc<Shared>,
+    shared: Arc<OltpConfig>,
     rows: u64,
 }
 
@@ -114,7 +114,7 @@ impl Oltp {
             let what = format!("{tables} tables need {} statements", kinds.len());
             return Err(WorkloadError::new(what, "ask fewer tables"));
         }
-        let shared = Shared {
+        let shared = OltpConfig {
             seed,
             tables: tables as usize,
             tries_max,
@@ -164,12 +164,12 @@ impl Workload for Oltp {
 }
 
 /// Appends what a row's `c` is: sysbench's groups of digits.
-pub(crate) fn write_c(random: &mut Random, c: &mut String) {
+pub(crate) fn write_c(random: &mut Xoroshiro, c: &mut String) {
     write_digits(tables::C_GROUPS, random, c);
 }
 
 struct OltpStream {
-    shared: Arc<Shared>,
+    shared: Arc<OltpConfig>,
     lot: Lot,
     any_steps: bool,
 }
@@ -181,7 +181,7 @@ impl Stream for OltpStream {
         if let Some(operation) = self.shared.operations.get(usize::from(kind)).filter(|operation| operation.is_plain)
             && let Some(statement) = operation.statements.first()
         {
-            let mut cursor = Cursor::new(Random::of_operation(self.shared.seed, client, cycle));
+            let mut cursor = OltpCursor::new(Xoroshiro::of_operation(self.shared.seed, client, cycle));
             cursor.write(&self.shared, statement.what, false, params);
         }
         Some(kind)

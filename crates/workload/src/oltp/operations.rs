@@ -5,7 +5,7 @@ use plimsoll_core::{Call, KindId, OpKind, Params, ValueType};
 use super::distribution::Distribution;
 use super::tables::GROUP_DIGITS;
 use crate::scramble::below;
-use crate::script::Random;
+use crate::script::Xoroshiro;
 
 /// A statement of sysbench's `oltp_common.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl What {
 
 /// What all clients share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct OltpConfig {
     pub(super) seed: u64,
     pub(super) tables: usize,
     pub(super) tries_max: u32,
@@ -97,7 +97,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) name: &'static str,
-    pub(super) statements: Vec<Statement>,
+    pub(super) statements: Vec<OltpStatement>,
     /// It is one statement on the only table, and needs no steps.
     pub(super) is_plain: bool,
     pub(super) retried: Option<KindId>,
@@ -106,7 +106,7 @@ pub(super) struct Operation {
 
 /// A statement of an operation.
 #[derive(Debug)]
-pub(super) struct Statement {
+pub(super) struct OltpStatement {
     pub(super) what: What,
     /// A table is chosen for it; otherwise it asks the one of the statement before it.
     pub(super) new_table: bool,
@@ -173,7 +173,7 @@ pub(super) fn operations(params: &Params, tables: usize, tries_max: u32) -> (Vec
         let statements = groups
             .into_iter()
             .flat_map(|group| group.into_iter().enumerate())
-            .map(|(position, what)| Statement { what, new_table: position == 0 && what.has_table(), kinds: vec![] })
+            .map(|(position, what)| OltpStatement { what, new_table: position == 0 && what.has_table(), kinds: vec![] })
             .collect();
         operations.push(Operation { name, statements, is_plain: plain.is_some(), retried: None, rollback: None });
     }
@@ -211,7 +211,7 @@ pub(super) fn operations(params: &Params, tables: usize, tries_max: u32) -> (Vec
 }
 
 /// Appends `groups` groups of random digits with dashes between them, as sysbench's `###########-…`.
-pub(super) fn write_digits(groups: u32, random: &mut Random, out: &mut String) {
+pub(super) fn write_digits(groups: u32, random: &mut Xoroshiro, out: &mut String) {
     const COUNT: u64 = 10u64.pow(GROUP_DIGITS);
     for group in 0..groups {
         if group > 0 {

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, Value, ValueBuf, Values};
 
-use super::operations::{Operation, Shared, What, write_digits};
+use super::operations::{OltpConfig, Operation, What, write_digits};
 use super::tables::{C_GROUPS, PAD_GROUPS};
-use crate::script::Random;
+use crate::script::Xoroshiro;
 
 pub(super) struct OltpSteps {
-    shared: Arc<Shared>,
+    shared: Arc<OltpConfig>,
     client: u32,
     operation: usize,
-    cursor: Cursor,
+    cursor: OltpCursor,
     /// As it was when the operation began.
-    begun: Random,
+    begun: Xoroshiro,
     /// The statement that is next.
     at: usize,
     tries: u32,
@@ -27,19 +27,19 @@ pub(super) struct OltpSteps {
 }
 
 /// What later statements of an operation take from earlier ones.
-pub(super) struct Cursor {
-    pub(super) random: Random,
+pub(super) struct OltpCursor {
+    pub(super) random: Xoroshiro,
     table: usize,
     id: i64,
 }
 
-impl Cursor {
-    pub(super) fn new(random: Random) -> Self {
+impl OltpCursor {
+    pub(super) fn new(random: Xoroshiro) -> Self {
         Self { random, table: 0, id: 0 }
     }
 
     /// Writes the parameters of a statement; returns the position of its table.
-    pub(super) fn write(&mut self, shared: &Shared, what: What, new_table: bool, params: &mut ValueBuf) -> usize {
+    pub(super) fn write(&mut self, shared: &OltpConfig, what: What, new_table: bool, params: &mut ValueBuf) -> usize {
         let random = &mut self.random;
         if new_table {
             self.table = random.uniform(0, shared.tables as i64 - 1) as usize;
@@ -76,13 +76,13 @@ impl Cursor {
 }
 
 impl OltpSteps {
-    pub(super) fn new(shared: Arc<Shared>, client: u32) -> Self {
-        let random = Random::of_seed(0);
+    pub(super) fn new(shared: Arc<OltpConfig>, client: u32) -> Self {
+        let random = Xoroshiro::of_seed(0);
         Self {
             shared,
             client,
             operation: 0,
-            cursor: Cursor::new(random),
+            cursor: OltpCursor::new(random),
             begun: random,
             at: 0,
             tries: 0,
@@ -101,8 +101,8 @@ impl OltpSteps {
 impl Steps for OltpSteps {
     fn begin(&mut self, cycle: u64, kind: KindId, _params: Values<'_>) {
         self.operation = usize::from(kind);
-        self.begun = Random::of_operation(self.shared.seed, self.client, cycle);
-        self.cursor = Cursor::new(self.begun);
+        self.begun = Xoroshiro::of_operation(self.shared.seed, self.client, cycle);
+        self.cursor = OltpCursor::new(self.begun);
         (self.at, self.tries, self.in_block, self.rolling_back, self.failed) = (0, 1, false, false, None);
         self.missed = false;
     }
@@ -118,7 +118,7 @@ impl Steps for OltpSteps {
                 return Step::End { kind: self.kind(operation), outcome };
             }
             self.tries += 1;
-            self.cursor = Cursor::new(self.begun);
+            self.cursor = OltpCursor::new(self.begun);
             (self.at, self.failed, self.missed) = (0, None, false);
         }
         let Some(statement) = operation.statements.get(self.at) else {

@@ -1,6 +1,6 @@
 //! sysbench's tables, made and filled on the server.
 
-use plimsoll_core::{Dialect, Layout, Statement};
+use plimsoll_core::{Dialect, Layout, LayoutStatement};
 
 use crate::numbers::from_1_to;
 use crate::scramble::{below, hash};
@@ -30,20 +30,21 @@ pub(super) fn layout(seed: u64, tables: u64, table_size: u64) -> Layout {
                 "CREATE TABLE sbtest{table} (id {id}, k INTEGER DEFAULT 0 NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, \
                  pad CHAR(60) DEFAULT '' NOT NULL)"
             );
-            statements.push(Statement::of(dialect, make));
+            statements.push(LayoutStatement::of(dialect, make));
             if table_size > 0 {
-                statements.push(Statement::of(dialect, fill(dialect, seed, table, table_size)));
+                statements.push(LayoutStatement::of(dialect, fill(dialect, seed, table, table_size)));
             }
             if dialect == Dialect::Postgres {
-                after_load.push(Statement::of(dialect, format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)")));
+                after_load
+                    .push(LayoutStatement::of(dialect, format!("ALTER TABLE sbtest{table} ADD PRIMARY KEY (id)")));
             }
-            after_load.push(Statement::of(dialect, format!("CREATE INDEX k_{table} ON sbtest{table}(k)")));
+            after_load.push(LayoutStatement::of(dialect, format!("CREATE INDEX k_{table} ON sbtest{table}(k)")));
             let analyze = match dialect {
                 Dialect::Postgres => "VACUUM ANALYZE",
                 Dialect::Mysql => "ANALYZE TABLE",
                 Dialect::Sqlite => "ANALYZE",
             };
-            after_load.push(Statement::of(dialect, format!("{analyze} sbtest{table}")));
+            after_load.push(LayoutStatement::of(dialect, format!("{analyze} sbtest{table}")));
         }
     }
     Layout { statements, after_load, ..Layout::default() }

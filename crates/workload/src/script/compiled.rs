@@ -7,10 +7,10 @@ use plimsoll_core::{Call, KindId, OpKind, Script, Steps, Stream, StreamSpec, Val
 use super::expression::Expression;
 use super::language::Language;
 use super::mistake::Mistake;
-use super::plain::{Place, Plain};
+use super::plain::{OperationNumber, Plain};
 use super::program::{Command, Initial, Misread, Program, Programs, read};
-use super::random::Random;
-use super::statement::{BlockEffect, Text};
+use super::random::Xoroshiro;
+use super::statement::{BlockEffect, StatementText};
 use super::steps::ScriptSteps;
 use super::types::types;
 use crate::scramble::hash;
@@ -163,17 +163,17 @@ impl Compiled {
 }
 
 /// What a statement asks of a store, and its parameters' types.
-fn call(text: &Text, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Vec<ValueType>) {
+fn call(text: &StatementText, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Vec<ValueType>) {
     let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
     match text {
-        Text::Prepared(text, slots) => {
+        StatementText::Prepared(text, slots) => {
             let finds_rows = finds_rows && ["SELECT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let call = if finds_rows { Call::SqlRow(text.clone()) } else { Call::Sql(text.clone()) };
             (call, slots.iter().map(of).collect())
         }
-        Text::Command(words, slots) => (Call::Command(words.clone()), slots.iter().map(of).collect()),
-        Text::Pieces(_) => (Call::SqlText, vec![ValueType::Text]),
-        Text::Request(call, slots) => {
+        StatementText::Command(words, slots) => (Call::Command(words.clone()), slots.iter().map(of).collect()),
+        StatementText::Pieces(_) => (Call::SqlText, vec![ValueType::Text]),
+        StatementText::Request(call, slots) => {
             let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
             (Call::Http((**call).clone()), slots.iter().map(of).collect())
         }
@@ -239,8 +239,8 @@ impl Stream for ScriptStream {
     fn op(&self, client: u32, cycle: u64, params: &mut ValueBuf) -> Option<KindId> {
         let script = self.lot.draw(client, cycle)?;
         if let Some(plain) = &self.scripts.programs.scripts.get(usize::from(script))?.plain {
-            let place = Place { client, clients: self.clients, cycle };
-            plain.write(place, Random::of_operation(self.scripts.seed, client, cycle), params);
+            let place = OperationNumber { client, clients: self.clients, cycle };
+            plain.write(place, Xoroshiro::of_operation(self.scripts.seed, client, cycle), params);
         }
         Some(script)
     }

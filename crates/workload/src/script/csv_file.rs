@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{CsvFile, Script, Value, ValueType, WorkloadError};
 
-use super::plain::Place;
+use super::plain::OperationNumber;
 use super::program::Initial;
 use super::symbols::is_name_byte;
 use crate::scramble::{below, hash};
@@ -56,7 +56,7 @@ impl Column {
 
     /// Its value in the row of an operation. The rows of one file's columns are the same.
     #[inline]
-    pub(super) fn value(&self, place: Place) -> Value<'_> {
+    pub(super) fn value(&self, place: OperationNumber) -> Value<'_> {
         let (table, rows) = (&*self.table, self.table.rows as u64);
         let row = match table.in_order {
             true => place.sequence() % rows,
@@ -213,8 +213,8 @@ mod tests {
         variables(7, &[file(text, in_order)]).unwrap().into_iter().map(column).collect()
     }
 
-    fn place(client: u32, cycle: u64) -> Place {
-        Place { client, clients: 2, cycle }
+    fn place(client: u32, cycle: u64) -> OperationNumber {
+        OperationNumber { client, clients: 2, cycle }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Expressions of `\set`, `\if` and `\elif`: what they are made of, and what they are worth.
 
-use super::random::{GAUSSIAN_MIN, Random, ZIPFIAN, hash_fnv1a, hash_murmur2, permute};
-use super::scalar::{Evaluated, Fault, Scalar};
+use super::random::{GAUSSIAN_MIN, Xoroshiro, ZIPFIAN, hash_fnv1a, hash_murmur2, permute};
+use super::scalar::{Evaluated, EvaluationError, Scalar};
 
 /// Most arguments of a function.
 pub(crate) const ARGUMENTS_MAX: usize = 16;
@@ -93,7 +93,7 @@ pub(crate) trait Scope {
     fn variable(&self, slot: usize) -> Evaluated;
 
     /// The generator of random numbers.
-    fn random(&mut self) -> &mut Random;
+    fn random(&mut self) -> &mut Xoroshiro;
 }
 
 impl Expression {
@@ -172,7 +172,7 @@ impl Expression {
                 _ => true,
             };
         });
-        match folded.evaluate(&mut Nowhere(Random::of_seed(0))) {
+        match folded.evaluate(&mut Nowhere(Xoroshiro::of_seed(0))) {
             Ok(value) if pure => Expression::Constant(value),
             _ => folded,
         }
@@ -189,14 +189,14 @@ impl Function {
 }
 
 /// A scope without variables.
-pub(crate) struct Nowhere(pub(crate) Random);
+pub(crate) struct Nowhere(pub(crate) Xoroshiro);
 
 impl Scope for Nowhere {
     fn variable(&self, slot: usize) -> Evaluated {
-        Err(Fault::Undefined(slot))
+        Err(EvaluationError::Undefined(slot))
     }
 
-    fn random(&mut self) -> &mut Random {
+    fn random(&mut self) -> &mut Xoroshiro {
         &mut self.0
     }
 }
@@ -259,7 +259,11 @@ fn call(function: Function, arguments: &[Scalar], scope: &mut impl Scope) -> Eva
         Function::HashMurmur2 => int(hash_murmur2),
         Function::Permute => {
             let (value, size, seed) = (one.to_int()?, two.to_int()?, three.to_int()?);
-            if size <= 0 { Err(Fault::PermuteSize(size)) } else { Ok(Scalar::Int(permute(value, size, seed))) }
+            if size <= 0 {
+                Err(EvaluationError::PermuteSize(size))
+            } else {
+                Ok(Scalar::Int(permute(value, size, seed)))
+            }
         }
         Function::Random | Function::RandomExponential | Function::RandomGaussian | Function::RandomZipfian => {
             random(function, one, two, three, scope.random()).map(Scalar::Int)
@@ -282,14 +286,14 @@ fn arithmetic(function: Function, one: Scalar, two: Scalar) -> Evaluated {
         Function::Add => (a.checked_add(b), "add"),
         Function::Subtract => (a.checked_sub(b), "sub"),
         Function::Multiply => (a.checked_mul(b), "mul"),
-        _ if b == 0 => return Err(Fault::DivisionByZero),
+        _ if b == 0 => return Err(EvaluationError::DivisionByZero),
         _ => (a.checked_div(b), "div"),
     };
-    result.map(Scalar::Int).ok_or(Fault::OutOfRange(name))
+    result.map(Scalar::Int).ok_or(EvaluationError::OutOfRange(name))
 }
 
 fn remainder(a: i64, b: i64) -> Evaluated {
-    if b == 0 { Err(Fault::DivisionByZero) } else { Ok(Scalar::Int(a.wrapping_rem(b))) }
+    if b == 0 { Err(EvaluationError::DivisionByZero) } else { Ok(Scalar::Int(a.wrapping_rem(b))) }
 }
 
 fn compare(function: Function, one: Scalar, two: Scalar) -> Evaluated {
@@ -327,13 +331,13 @@ fn extreme(arguments: &[Scalar], better_float: fn(f64, f64) -> bool, better_int:
     Ok(Scalar::Int(best))
 }
 
-fn random(function: Function, one: Scalar, two: Scalar, three: Scalar, random: &mut Random) -> Evaluated<i64> {
+fn random(function: Function, one: Scalar, two: Scalar, three: Scalar, random: &mut Xoroshiro) -> Evaluated<i64> {
     let (low, high) = (one.to_int()?, two.to_int()?);
     if low > high {
-        return Err(Fault::EmptyRange);
+        return Err(EvaluationError::EmptyRange);
     }
     if high.checked_sub(low).and_then(|width| width.checked_add(1)).is_none() {
-        return Err(Fault::WideRange);
+        return Err(EvaluationError::WideRange);
     }
     if function == Function::Random {
         return Ok(random.uniform(low, high));
@@ -341,10 +345,10 @@ fn random(function: Function, one: Scalar, two: Scalar, three: Scalar, random: &
     let parameter = three.to_float()?;
     match function {
         Function::RandomGaussian if parameter >= GAUSSIAN_MIN => Ok(random.gaussian(low, high, parameter)),
-        Function::RandomGaussian => Err(Fault::Gaussian(parameter)),
+        Function::RandomGaussian => Err(EvaluationError::Gaussian(parameter)),
         Function::RandomZipfian if ZIPFIAN.contains(&parameter) => Ok(random.zipfian(low, high, parameter)),
-        Function::RandomZipfian => Err(Fault::Zipfian(parameter)),
+        Function::RandomZipfian => Err(EvaluationError::Zipfian(parameter)),
         _ if parameter > 0.0 => Ok(random.exponential(low, high, parameter)),
-        _ => Err(Fault::Exponential(parameter)),
+        _ => Err(EvaluationError::Exponential(parameter)),
     }
 }

@@ -7,7 +7,7 @@ use super::mistake::{Mistake, mistake};
 use super::names;
 use super::program::Initial;
 use super::scan::{self, Mention, Raw, RawSql};
-use super::statement::{self, BlockEffect, Text, head, initial_text};
+use super::statement::{self, BlockEffect, StatementText, head, initial_text};
 use super::symbols::Symbols;
 
 /// What the statements of scripts are, and how values get into them.
@@ -63,7 +63,13 @@ impl Language {
     }
 
     /// How the statement `raw` of `script` is sent, and its first words.
-    pub(super) fn texts(self, script: &str, raw: &RawSql, symbols: &Symbols, initial: &[Initial]) -> (Text, String) {
+    pub(super) fn texts(
+        self,
+        script: &str,
+        raw: &RawSql,
+        symbols: &Symbols,
+        initial: &[Initial],
+    ) -> (StatementText, String) {
         if self != Language::Commands {
             return statement::texts(script, raw, symbols, initial, self == Language::SqlText);
         }
@@ -86,7 +92,7 @@ impl Language {
         // It was read once already.
         let words = command::words(script, raw.range.start).map(|(words, _)| words).unwrap_or_default();
         let words = words.into_iter().map(|word| joined(word.into_iter().map(&mut part))).collect();
-        (Text::Command(words, slots), head(&script[raw.range.clone()]))
+        (StatementText::Command(words, slots), head(&script[raw.range.clone()]))
     }
 }
 

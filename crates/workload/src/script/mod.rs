@@ -41,14 +41,14 @@ mod variables;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Interface, KindId, Layout, OpKind, ParamSpec, Params, Script, Statement, Stream, StreamSpec, Workload,
+    Interface, KindId, Layout, LayoutStatement, OpKind, ParamSpec, Params, Script, Stream, StreamSpec, Workload,
     WorkloadError, WorkloadSpec, command,
 };
 
 pub(crate) use compiled::{Compiled, Source};
 pub(crate) use csv_file::columns;
 pub(crate) use language::Language;
-pub(crate) use random::{Random, hash_fnv1a};
+pub(crate) use random::{Xoroshiro, hash_fnv1a};
 
 /// The parameter that bounds the tries of an operation.
 pub(crate) const MAX_TRIES: ParamSpec = ParamSpec::int(
@@ -155,7 +155,7 @@ pub(crate) fn defines(text: &str) -> Result<Vec<(String, String)>, WorkloadError
 }
 
 /// The statements of `setup`, with the values of the variables that are known from the start.
-fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadError> {
+fn setup(text: &str, source: &Source<'_>) -> Result<Vec<LayoutStatement>, WorkloadError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -182,11 +182,11 @@ fn setup(text: &str, source: &Source<'_>) -> Result<Vec<Statement>, WorkloadErro
         }
         for sql in program.statements {
             match sql.text {
-                statement::Text::Prepared(text, slots) if slots.is_empty() && sql.take.is_none() => {
-                    statements.push(Statement::any(text));
+                statement::StatementText::Prepared(text, slots) if slots.is_empty() && sql.take.is_none() => {
+                    statements.push(LayoutStatement::any(text));
                 }
-                statement::Text::Command(words, slots) if slots.is_empty() && sql.take.is_none() => {
-                    statements.push(Statement::any(command::line(&words)));
+                statement::StatementText::Command(words, slots) if slots.is_empty() && sql.take.is_none() => {
+                    statements.push(LayoutStatement::any(command::line(&words)));
                 }
                 _ => return Err(refuse("uses :client_id, a column of a CSV file or the answer of a statement")),
             }

@@ -5,9 +5,9 @@ use plimsoll_core::{Value, ValueBuf};
 
 use super::expression::{Expression, Function, Scope};
 use super::program::{Command, Initial, Program};
-use super::random::{GAUSSIAN_MIN, Random, ZIPFIAN};
-use super::scalar::{Evaluated, Fault, Scalar};
-use super::statement::Text;
+use super::random::{GAUSSIAN_MIN, Xoroshiro, ZIPFIAN};
+use super::scalar::{Evaluated, EvaluationError, Scalar};
+use super::statement::StatementText;
 use super::variables::to_value;
 
 /// Most variables that such a script sets.
@@ -81,7 +81,9 @@ impl Plain {
         }
         let Command::Sql(statement) = last else { return None };
         let statement = program.statements.get(*statement)?;
-        let (Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots)) = &statement.text else {
+        let (StatementText::Prepared(_, slots) | StatementText::Command(_, slots) | StatementText::Request(_, slots)) =
+            &statement.text
+        else {
             return None;
         };
         if statement.take.is_some() || statement.joined || locals.len() > LOCALS_MAX {
@@ -108,7 +110,7 @@ impl Plain {
 
     /// Writes the operation's parameters.
     #[inline]
-    pub(super) fn write(&self, place: Place, random: Random, params: &mut ValueBuf) {
+    pub(super) fn write(&self, place: OperationNumber, random: Xoroshiro, params: &mut ValueBuf) {
         let mut scope = Locals { plain: self, values: [Scalar::Null; LOCALS_MAX], place, random };
         for (at, becomes) in &self.sets {
             scope.values[*at] = match becomes {
@@ -130,13 +132,13 @@ impl Plain {
 
 /// Which operation it is: its client, of how many, and its number.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct OperationNumber {
     pub(super) client: u32,
     pub(super) clients: u32,
     pub(super) cycle: u64,
 }
 
-impl Place {
+impl OperationNumber {
     /// The value of a variable that says which operation this is.
     #[inline]
     pub(super) fn value(self, initial: &Initial) -> Option<Value<'_>> {
@@ -159,25 +161,25 @@ impl Place {
 struct Locals<'p> {
     plain: &'p Plain,
     values: [Scalar; LOCALS_MAX],
-    place: Place,
-    random: Random,
+    place: OperationNumber,
+    random: Xoroshiro,
 }
 
 impl Scope for Locals<'_> {
     #[inline]
     fn variable(&self, slot: usize) -> Evaluated {
         if let Some(at) = self.plain.locals.iter().position(|local| *local == slot) {
-            return self.values.get(at).copied().ok_or(Fault::Undefined(slot));
+            return self.values.get(at).copied().ok_or(EvaluationError::Undefined(slot));
         }
         // The only variables that are neither set by the script nor known before.
         let known = self.plain.of_operation.iter().find(|(known, _)| *known == slot);
         match known.and_then(|(_, initial)| self.place.value(initial)) {
             Some(Value::Int(value)) => Ok(Scalar::Int(value)),
-            _ => Err(Fault::Undefined(slot)),
+            _ => Err(EvaluationError::Undefined(slot)),
         }
     }
 
-    fn random(&mut self) -> &mut Random {
+    fn random(&mut self) -> &mut Xoroshiro {
         &mut self.random
     }
 }

@@ -13,7 +13,7 @@ use super::parse::expression;
 use super::plain::Plain;
 use super::scalar::Scalar;
 use super::scan::{Raw, RawMeta, RawSql, words};
-use super::statement::{BlockEffect, Take, Text};
+use super::statement::{BlockEffect, StatementText, Take};
 use super::symbols::{Symbols, is_name};
 
 /// Most parameters of a statement, as in pgbench.
@@ -55,7 +55,7 @@ pub(crate) enum Initial {
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) commands: Vec<Command>,
-    pub(crate) statements: Vec<Statement>,
+    pub(crate) statements: Vec<ScriptStatement>,
     /// It as one plain operation, if it can be one; found later, as are its kinds.
     pub(super) plain: Option<Plain>,
     /// The kind of operations that took more than one try.
@@ -70,7 +70,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// One that sends `statements`, the first command of each being of the step of that number.
-    pub(crate) fn of_requests(name: &str, commands: Vec<(Command, u32)>, statements: Vec<Statement>) -> Self {
+    pub(crate) fn of_requests(name: &str, commands: Vec<(Command, u32)>, statements: Vec<ScriptStatement>) -> Self {
         let (commands, lines) = commands.into_iter().unzip();
         let (name, from) = (name.to_owned(), name.to_owned());
         Program { name, commands, statements, plain: None, retried: None, rollback: None, lines, from }
@@ -106,11 +106,11 @@ pub(crate) enum Command {
 
 /// One statement.
 #[derive(Debug)]
-pub(crate) struct Statement {
+pub(crate) struct ScriptStatement {
     /// Its number among the kinds, given later.
     pub(crate) kind: KindId,
     /// How it is sent.
-    pub(crate) text: Text,
+    pub(crate) text: StatementText,
     /// Its first words, for its kind's name.
     pub(crate) head: String,
     /// What becomes of its answer.
@@ -387,13 +387,13 @@ impl Draft {
         let mut statements = Vec::new();
         for ((sql, take), block) in self.statements.into_iter().zip(blocks) {
             let (text, head) = self.language.texts(&script.text, &sql, symbols, initial);
-            if let Text::Prepared(_, slots) | Text::Command(_, slots) = &text
+            if let StatementText::Prepared(_, slots) | StatementText::Command(_, slots) = &text
                 && slots.len() > PARAMETERS_MAX
             {
                 let what = format!("the statement has {} parameters, of at most {PARAMETERS_MAX}", slots.len());
                 return Err(mistake(sql.range, what).with_help("write values into its text: substitute = \"text\""));
             }
-            statements.push(Statement { kind: 0, text, head, take, block, joined: sql.joined });
+            statements.push(ScriptStatement { kind: 0, text, head, take, block, joined: sql.joined });
         }
         let fold = |command| match command {
             Command::Set(slot, value) => Command::Set(slot, value.folded(known)),

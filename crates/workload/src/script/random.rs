@@ -3,19 +3,19 @@
 
 use crate::scramble::{hash, mix};
 
-/// Least parameter of [`Random::gaussian`].
+/// Least parameter of [`Xoroshiro::gaussian`].
 pub(crate) const GAUSSIAN_MIN: f64 = 2.0;
-/// Least and greatest parameter of [`Random::zipfian`].
+/// Least and greatest parameter of [`Xoroshiro::zipfian`].
 pub(crate) const ZIPFIAN: std::ops::RangeInclusive<f64> = 1.001..=1000.0;
 
 /// xoroshiro128** (Blackman and Vigna 2018), PostgreSQL's generator.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Random {
+pub(crate) struct Xoroshiro {
     s0: u64,
     s1: u64,
 }
 
-impl Random {
+impl Xoroshiro {
     /// As `pg_prng_seed`: the state from two steps of SplitMix64.
     pub(crate) fn of_seed(seed: u64) -> Self {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -140,7 +140,7 @@ pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
     if size < 2 {
         return 0;
     }
-    let mut random = Random::of_seed(seed as u64);
+    let mut random = Xoroshiro::of_seed(seed as u64);
     let size = size as u64;
     let mut at = value as u64 % size;
     // The greatest power of two that fits: bijections of its numbers are applied to the lower and to the upper end.
@@ -195,8 +195,8 @@ mod tests {
     /// starts at the seed.
     #[test]
     fn a_state_gives_the_numbers_that_it_gives_pgbench() {
-        let mut base = Random::of_seed(42);
-        let mut random = Random::of_seed(base.next());
+        let mut base = Xoroshiro::of_seed(42);
+        let mut random = Xoroshiro::of_seed(base.next());
         assert_eq!(base.next() as i64, 4_306_334_408_478_191_133, ":default_seed");
         assert_eq!(random.uniform(1, 1_000_000), 668_251);
         assert_eq!(random.uniform(1, 1_000_000), 855_542);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_within_their_bounds() {
-        let mut random = Random::of_seed(1);
+        let mut random = Xoroshiro::of_seed(1);
         for (low, high) in [(0, 0), (1, 2), (-5, 5), (i64::MIN, -2), (1, i64::MAX), (7, 1_000_000)] {
             for _ in 0..200 {
                 for number in [

@@ -13,7 +13,7 @@ pub(crate) enum Scalar {
 
 /// Why an expression has no value; pgbench's own words where it has some.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Fault {
+pub(crate) enum EvaluationError {
     /// An operation's result is no 64-bit integer.
     OutOfRange(&'static str),
     DivisionByZero,
@@ -41,16 +41,16 @@ pub(crate) enum Fault {
     Pipeline(&'static str),
 }
 
-impl Fault {
+impl EvaluationError {
     /// A short name, as a store's error code.
     pub(crate) fn code(self) -> &'static str {
         match self {
-            Fault::DivisionByZero => "DIVISION_BY_ZERO",
-            Fault::OutOfRange(_) | Fault::NoInteger(_) => "OUT_OF_RANGE",
-            Fault::Undefined(_) => "UNDEFINED_VARIABLE",
-            Fault::Coercion(..) | Fault::Malformed(_) => "BAD_TYPE",
-            Fault::Rows(_) | Fault::Columns(..) => "BAD_ANSWER",
-            Fault::Pipeline(_) => "PIPELINE",
+            EvaluationError::DivisionByZero => "DIVISION_BY_ZERO",
+            EvaluationError::OutOfRange(_) | EvaluationError::NoInteger(_) => "OUT_OF_RANGE",
+            EvaluationError::Undefined(_) => "UNDEFINED_VARIABLE",
+            EvaluationError::Coercion(..) | EvaluationError::Malformed(_) => "BAD_TYPE",
+            EvaluationError::Rows(_) | EvaluationError::Columns(..) => "BAD_ANSWER",
+            EvaluationError::Pipeline(_) => "PIPELINE",
             _ => "BAD_ARGUMENT",
         }
     }
@@ -59,32 +59,36 @@ impl Fault {
     pub(crate) fn write(self, names: &[String], out: &mut impl fmt::Write) -> fmt::Result {
         let name = |slot: usize| names.get(slot).map_or("", String::as_str);
         match self {
-            Fault::OutOfRange(operation) => write!(out, "bigint {operation} out of range"),
-            Fault::DivisionByZero => out.write_str("division by zero"),
-            Fault::Coercion(from, to) => write!(out, "cannot coerce {from} to {to}"),
-            Fault::NoInteger(value) => write!(out, "double to int overflow for {value}"),
-            Fault::EmptyRange => out.write_str("empty range given to random"),
-            Fault::WideRange => out.write_str("random range is too large"),
-            Fault::Gaussian(value) => write!(out, "gaussian parameter must be at least 2 (not {value})"),
-            Fault::Zipfian(value) => write!(out, "zipfian parameter must be in range [1.001, 1000] (not {value})"),
-            Fault::Exponential(value) => {
+            EvaluationError::OutOfRange(operation) => write!(out, "bigint {operation} out of range"),
+            EvaluationError::DivisionByZero => out.write_str("division by zero"),
+            EvaluationError::Coercion(from, to) => write!(out, "cannot coerce {from} to {to}"),
+            EvaluationError::NoInteger(value) => write!(out, "double to int overflow for {value}"),
+            EvaluationError::EmptyRange => out.write_str("empty range given to random"),
+            EvaluationError::WideRange => out.write_str("random range is too large"),
+            EvaluationError::Gaussian(value) => write!(out, "gaussian parameter must be at least 2 (not {value})"),
+            EvaluationError::Zipfian(value) => {
+                write!(out, "zipfian parameter must be in range [1.001, 1000] (not {value})")
+            }
+            EvaluationError::Exponential(value) => {
                 write!(out, "exponential parameter must be greater than zero (not {value})")
             }
-            Fault::PermuteSize(value) => write!(out, "permute size parameter must be greater than zero (not {value})"),
-            Fault::Undefined(slot) => write!(out, "undefined variable \"{}\"", name(slot)),
-            Fault::Malformed(slot) => write!(out, "malformed value of variable \"{}\"", name(slot)),
-            Fault::Sleep(value) => write!(out, "cannot sleep for {value}"),
-            Fault::Rows(rows) => write!(out, "\\gset: expected one row, got {rows}"),
-            Fault::Columns(wanted, got) => {
+            EvaluationError::PermuteSize(value) => {
+                write!(out, "permute size parameter must be greater than zero (not {value})")
+            }
+            EvaluationError::Undefined(slot) => write!(out, "undefined variable \"{}\"", name(slot)),
+            EvaluationError::Malformed(slot) => write!(out, "malformed value of variable \"{}\"", name(slot)),
+            EvaluationError::Sleep(value) => write!(out, "cannot sleep for {value}"),
+            EvaluationError::Rows(rows) => write!(out, "\\gset: expected one row, got {rows}"),
+            EvaluationError::Columns(wanted, got) => {
                 write!(out, "\\gset: the statement names {wanted} columns and its answer has {got}")
             }
-            Fault::Pipeline(what) => out.write_str(what),
+            EvaluationError::Pipeline(what) => out.write_str(what),
         }
     }
 }
 
 /// The value or why there is none.
-pub(crate) type Evaluated<T = Scalar> = Result<T, Fault>;
+pub(crate) type Evaluated<T = Scalar> = Result<T, EvaluationError>;
 
 impl Scalar {
     /// The type's name in messages.
@@ -101,7 +105,7 @@ impl Scalar {
     pub(crate) fn to_bool(self) -> Evaluated<bool> {
         match self {
             Scalar::Bool(value) => Ok(value),
-            other => Err(Fault::Coercion(other.type_name(), "boolean")),
+            other => Err(EvaluationError::Coercion(other.type_name(), "boolean")),
         }
     }
 
@@ -114,9 +118,9 @@ impl Scalar {
                 let rounded = value.round_ties_even();
                 // 2^63 is the first double that is too large; -2^63 is one that fits.
                 let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
-                if fits { Ok(rounded as i64) } else { Err(Fault::NoInteger(value)) }
+                if fits { Ok(rounded as i64) } else { Err(EvaluationError::NoInteger(value)) }
             }
-            other => Err(Fault::Coercion(other.type_name(), "int")),
+            other => Err(EvaluationError::Coercion(other.type_name(), "int")),
         }
     }
 
@@ -126,7 +130,7 @@ impl Scalar {
         match self {
             Scalar::Float(value) => Ok(value),
             Scalar::Int(value) => Ok(value as f64),
-            other => Err(Fault::Coercion(other.type_name(), "double")),
+            other => Err(EvaluationError::Coercion(other.type_name(), "double")),
         }
     }
 
@@ -275,8 +279,8 @@ mod tests {
     fn halves_round_to_the_even_number_and_what_is_too_large_is_none() {
         assert_eq!(Scalar::Float(2.5).to_int(), Ok(2));
         assert_eq!(Scalar::Float(3.5).to_int(), Ok(4));
-        assert_eq!(Scalar::Float(-9.3e18).to_int(), Err(Fault::NoInteger(-9.3e18)));
+        assert_eq!(Scalar::Float(-9.3e18).to_int(), Err(EvaluationError::NoInteger(-9.3e18)));
         assert!(Scalar::Float(f64::NAN).to_int().is_err());
-        assert_eq!(Scalar::Bool(true).to_int(), Err(Fault::Coercion("boolean", "int")));
+        assert_eq!(Scalar::Bool(true).to_int(), Err(EvaluationError::Coercion("boolean", "int")));
     }
 }

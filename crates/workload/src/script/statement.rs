@@ -10,7 +10,7 @@ use super::symbols::{Symbols, is_name_byte};
 
 /// How a statement is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Text {
+pub(crate) enum StatementText {
     /// Prepared, with the variables at these places as `$1`, `$2` …
     Prepared(String, Vec<usize>),
     /// As text, with these pieces put together.
@@ -21,12 +21,14 @@ pub(crate) enum Text {
     Request(Box<HttpCall>, Vec<usize>),
 }
 
-impl Text {
+impl StatementText {
     /// The places of the variables whose values it needs.
     pub(super) fn slots(&self) -> Vec<usize> {
         match self {
-            Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots) => slots.clone(),
-            Text::Pieces(pieces) => pieces
+            StatementText::Prepared(_, slots) | StatementText::Command(_, slots) | StatementText::Request(_, slots) => {
+                slots.clone()
+            }
+            StatementText::Pieces(pieces) => pieces
                 .iter()
                 .filter_map(|piece| match piece {
                     Piece::Variable(slot) => Some(*slot),
@@ -109,7 +111,7 @@ pub(super) fn texts(
     symbols: &Symbols,
     initial: &[Initial],
     as_text: bool,
-) -> (Text, String) {
+) -> (StatementText, String) {
     let takes_parameters = leading_words(&script[sql.range.clone()], 1).first().is_some_and(|word| {
         const STATEMENTS: [&str; 9] =
             ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "VALUES", "WITH", "CALL"];
@@ -145,7 +147,7 @@ pub(super) fn texts(
     let head = head(&script[sql.range.clone()]);
     let constant = !pieces.iter().any(|piece| matches!(piece, Piece::Variable(_)));
     if !all_parameters && !constant {
-        return (Text::Pieces(pieces), head);
+        return (StatementText::Pieces(pieces), head);
     }
     let mut text = String::new();
     let mut slots: Vec<usize> = Vec::new();
@@ -158,7 +160,7 @@ pub(super) fn texts(
             }
         }
     }
-    (Text::Prepared(text, slots), head)
+    (StatementText::Prepared(text, slots), head)
 }
 
 fn without_escapes(script: &str, range: std::ops::Range<usize>, escapes: &[usize]) -> String {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, StoreError, StoreErrorKind, ValueBuf, Values};
 
 use super::compiled::Compiled;
-use super::plain::Place;
-use super::program::{Command, Initial, Program, Statement};
-use super::random::Random;
-use super::scalar::{Evaluated, Fault};
-use super::statement::{BlockEffect, Take, Text};
+use super::plain::OperationNumber;
+use super::program::{Command, Initial, Program, ScriptStatement};
+use super::random::Xoroshiro;
+use super::scalar::{Evaluated, EvaluationError};
+use super::statement::{BlockEffect, StatementText, Take};
 use super::variables::Variables;
 
 /// Stands for the ROLLBACK among the statements that are to be answered.
@@ -30,7 +30,7 @@ impl ScriptSteps {
             |initial: &Initial| matches!(initial, Initial::Cycle | Initial::Sequence | Initial::Column(_));
         let of_operation = (0..initial.len()).filter(|slot| is_of_operation(&initial[*slot])).collect();
         let run = Run {
-            place: Place { client, clients, cycle: 0 },
+            place: OperationNumber { client, clients, cycle: 0 },
             of_operation,
             before: variables.clone(),
             variables,
@@ -48,7 +48,7 @@ impl ScriptSteps {
 }
 
 struct Run {
-    place: Place,
+    place: OperationNumber,
     /// The places of the variables that say which operation this is.
     of_operation: Vec<usize>,
     variables: Variables,
@@ -81,7 +81,7 @@ struct Pass {
     /// A statement did not find its rows.
     missed: bool,
     /// What was wrong in the script itself, and in which command.
-    fault: Option<(Fault, usize)>,
+    fault: Option<(EvaluationError, usize)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +98,7 @@ impl Steps for ScriptSteps {
         run.tries = 1;
         run.in_block = false;
         run.unanswered.clear();
-        run.variables.random = Random::of_operation(self.scripts.seed, run.place.client, cycle);
+        run.variables.random = Xoroshiro::of_operation(self.scripts.seed, run.place.client, cycle);
         run.place.cycle = cycle;
         for slot in &run.of_operation {
             if let Some(value) = run.place.value(&self.scripts.programs.initial[*slot]) {
@@ -165,7 +165,7 @@ impl Run {
                     self.pass.release = true;
                 } else if self.pass.pipeline {
                     self.fail(
-                        Fault::Pipeline("end of script reached with pipeline open"),
+                        EvaluationError::Pipeline("end of script reached with pipeline open"),
                         self.pass.at.saturating_sub(1),
                     );
                 } else {
@@ -204,13 +204,15 @@ impl Run {
             Command::Sleep(time, unit_ns) => {
                 let time = time.evaluate(&mut self.variables)?.to_int()?;
                 let time_ns = u64::try_from(time).ok().and_then(|time| time.checked_mul(*unit_ns));
-                let time_ns = time_ns.ok_or(Fault::Sleep(time))?;
+                let time_ns = time_ns.ok_or(EvaluationError::Sleep(time))?;
                 return Ok(Some(Step::Sleep(time_ns)).filter(|_| time_ns > 0));
             }
-            Command::StartPipeline if self.pass.pipeline => return Err(Fault::Pipeline("already in pipeline mode")),
+            Command::StartPipeline if self.pass.pipeline => {
+                return Err(EvaluationError::Pipeline("already in pipeline mode"));
+            }
             Command::StartPipeline => self.pass.pipeline = true,
             Command::SyncPipeline | Command::EndPipeline if !self.pass.pipeline => {
-                return Err(Fault::Pipeline("not in pipeline mode"));
+                return Err(EvaluationError::Pipeline("not in pipeline mode"));
             }
             Command::SyncPipeline => {
                 self.pass.sync = true;
@@ -228,7 +230,7 @@ impl Run {
     /// Sends a statement, or the one before it that waited for this one.
     fn statement(
         &mut self,
-        statements: &[Statement],
+        statements: &[ScriptStatement],
         position: usize,
         params: &mut ValueBuf,
     ) -> Evaluated<Option<Step>> {
@@ -255,21 +257,21 @@ impl Run {
         Ok(Some(self.send(held, &statements[held], true)))
     }
 
-    fn check_pipelined(&self, statement: &Statement) -> Evaluated<()> {
+    fn check_pipelined(&self, statement: &ScriptStatement) -> Evaluated<()> {
         if self.pass.pipeline && statement.take.is_some() {
-            return Err(Fault::Pipeline("\\gset and \\aset are not allowed in pipeline mode"));
+            return Err(EvaluationError::Pipeline("\\gset and \\aset are not allowed in pipeline mode"));
         }
         Ok(())
     }
 
-    fn send(&mut self, position: usize, statement: &Statement, more: bool) -> Step {
+    fn send(&mut self, position: usize, statement: &ScriptStatement, more: bool) -> Step {
         self.unanswered.push_back(position);
         Step::Send { kind: statement.kind, more }
     }
 
     /// Something is wrong in the script itself.
     #[cold]
-    fn fail(&mut self, fault: Fault, command: usize) {
+    fn fail(&mut self, fault: EvaluationError, command: usize) {
         // What waits is sent, as its pipeline must end.
         self.pass.release = self.pass.held.is_some();
         if self.pass.failed.is_none() {
@@ -328,10 +330,10 @@ impl Run {
             return Ok(());
         }
         if !take.all && answer.rows != 1 {
-            return Err(Fault::Rows(answer.rows));
+            return Err(EvaluationError::Rows(answer.rows));
         }
         if answer.columns != take.slots.len() {
-            return Err(Fault::Columns(take.slots.len(), answer.columns));
+            return Err(EvaluationError::Columns(take.slots.len(), answer.columns));
         }
         let values = answer.values.values();
         let first = values.len().saturating_sub(answer.columns);
@@ -343,13 +345,18 @@ impl Run {
 }
 
 /// Writes a statement's parameters: its variables, or its whole text.
-fn write_params(text: &Text, variables: &Variables, scratch: &mut String, params: &mut ValueBuf) -> Evaluated<()> {
+fn write_params(
+    text: &StatementText,
+    variables: &Variables,
+    scratch: &mut String,
+    params: &mut ValueBuf,
+) -> Evaluated<()> {
     use super::statement::Piece;
     match text {
-        Text::Prepared(_, slots) | Text::Command(_, slots) | Text::Request(_, slots) => {
+        StatementText::Prepared(_, slots) | StatementText::Command(_, slots) | StatementText::Request(_, slots) => {
             slots.iter().try_for_each(|slot| variables.push(*slot, params))
         }
-        Text::Pieces(pieces) => {
+        StatementText::Pieces(pieces) => {
             scratch.clear();
             for piece in pieces {
                 match piece {

@@ -4,8 +4,8 @@ use plimsoll_core::{Utc, Value, ValueBuf};
 
 use super::expression::Scope;
 use super::program::Initial;
-use super::random::Random;
-use super::scalar::{Evaluated, Fault, Scalar};
+use super::random::Xoroshiro;
+use super::scalar::{Evaluated, EvaluationError, Scalar};
 
 /// What a variable holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,7 +24,7 @@ pub(super) struct Variables {
     held: Vec<Held>,
     texts: Vec<String>,
     /// Where random numbers come from now.
-    pub(super) random: Random,
+    pub(super) random: Xoroshiro,
 }
 
 impl Variables {
@@ -44,7 +44,7 @@ impl Variables {
                 }
             });
         }
-        Self { held, texts, random: Random::of_seed(0) }
+        Self { held, texts, random: Xoroshiro::of_seed(0) }
     }
 
     /// Makes them what `other` are.
@@ -93,7 +93,7 @@ impl Variables {
     /// Appends the variable as a parameter.
     pub(super) fn push(&self, slot: usize, params: &mut ValueBuf) -> Evaluated<()> {
         params.push(match self.held[slot] {
-            Held::Unset => return Err(Fault::Undefined(slot)),
+            Held::Unset => return Err(EvaluationError::Undefined(slot)),
             Held::Scalar(value) => to_value(value),
             Held::Text => Value::Text(&self.texts[slot]),
             Held::Timestamp(value) => Value::Timestamp(value),
@@ -104,7 +104,7 @@ impl Variables {
     /// Appends the variable as it stands in a statement's text.
     pub(super) fn write(&self, slot: usize, out: &mut String) -> Evaluated<()> {
         match self.held[slot] {
-            Held::Unset => return Err(Fault::Undefined(slot)),
+            Held::Unset => return Err(EvaluationError::Undefined(slot)),
             Held::Scalar(value) => value.write(out),
             Held::Text => out.push_str(&self.texts[slot]),
             Held::Timestamp(value) => write_timestamp(value, out),
@@ -117,13 +117,13 @@ impl Scope for Variables {
     fn variable(&self, slot: usize) -> Evaluated {
         match self.held.get(slot) {
             Some(Held::Scalar(value)) => Ok(*value),
-            Some(Held::Text) => Scalar::of_text(&self.texts[slot]).ok_or(Fault::Malformed(slot)),
-            Some(Held::Timestamp(_)) => Err(Fault::Malformed(slot)),
-            Some(Held::Unset) | None => Err(Fault::Undefined(slot)),
+            Some(Held::Text) => Scalar::of_text(&self.texts[slot]).ok_or(EvaluationError::Malformed(slot)),
+            Some(Held::Timestamp(_)) => Err(EvaluationError::Malformed(slot)),
+            Some(Held::Unset) | None => Err(EvaluationError::Undefined(slot)),
         }
     }
 
-    fn random(&mut self) -> &mut Random {
+    fn random(&mut self) -> &mut Xoroshiro {
         &mut self.random
     }
 }
@@ -154,7 +154,7 @@ mod tests {
     fn what_an_answer_gave_is_what_a_statement_gets() {
         let mut variables = Variables::new(&[Initial::Unset, Initial::Text("t_007".into())], 3);
         let mut params = ValueBuf::new();
-        assert_eq!(variables.push(0, &mut params), Err(Fault::Undefined(0)));
+        assert_eq!(variables.push(0, &mut params), Err(EvaluationError::Undefined(0)));
         let mut text = String::new();
         for (value, wanted) in [
             (Value::Int(-7), "-7"),
@@ -170,6 +170,6 @@ mod tests {
         }
         variables.take(0, Value::Text("1.50"));
         assert_eq!(variables.variable(0), Ok(Scalar::Float(1.5)));
-        assert_eq!(variables.variable(1), Err(Fault::Malformed(1)));
+        assert_eq!(variables.variable(1), Err(EvaluationError::Malformed(1)));
     }
 }

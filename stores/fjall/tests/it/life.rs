@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plimsoll_core::{
-    Access, Answer, BlockingSession, CacheSize, Call, Cold, Collection, Durability, Field, Index, IndexMode, Kv,
+    Access, Answer, BlockingSession, CacheSize, Call, ColdStart, Collection, Durability, Field, Index, IndexMode, Kv,
     Layout, Op, OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, SeriesKind, Sessions, Store,
     StoreErrorKind, Target, Value, ValueBuf, ValueType,
 };
@@ -105,7 +105,7 @@ fn a_trial_goes_through_with_right_answers_at_every_step() {
         assert_eq!(footprint.index_bytes.unwrap() > 100_000, mode == IndexMode::Keyindex, "{footprint:?}");
         assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
 
-        let Cold::Done { file_bytes, resident_bytes } = store.cold().unwrap() else { panic!("not cold") };
+        let ColdStart::Done { file_bytes, resident_bytes } = store.cold().unwrap() else { panic!("not cold") };
         assert!(file_bytes > 100_000 && resident_bytes < file_bytes / 10, "{resident_bytes} of {file_bytes}");
         for step in ["cold", "warm", "restarted"] {
             let mut asking = session(&mut *store, Durability::Durable);

@@ -1,6 +1,6 @@
 //! What arrives on a connection of HTTP/2: frame by frame, up to an answer.
 
-use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind, WireState};
+use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind, WireState};
 
 use super::frame::{self, Frame, WINDOW_MAX};
 use super::stream::Stream;
@@ -16,7 +16,12 @@ const NOISE_MAX: u32 = 10_000;
 impl Http2Session {
     /// Takes a frame.
     #[inline]
-    pub(super) fn take(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    pub(super) fn take(
+        &mut self,
+        frame: &Frame<'_>,
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         if self.unfinished.is_some() != (frame.kind == frame::CONTINUATION) {
             return Err(self.no_http(Malformed("a header block that is interrupted")));
         }
@@ -30,7 +35,12 @@ impl Http2Session {
     }
 
     #[inline]
-    fn take_data(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_data(
+        &mut self,
+        frame: &Frame<'_>,
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         let found = frame.content().and_then(|content| Ok((content, self.find(frame.stream)?)));
         let (content, at) = found.map_err(|malformed| self.no_http(malformed))?;
         let bytes = frame.payload.len() as u64;
@@ -62,7 +72,12 @@ impl Http2Session {
 
     /// A header block, or a piece of one.
     #[inline]
-    fn take_block(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_block(
+        &mut self,
+        frame: &Frame<'_>,
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         let content = match frame.kind {
             frame::HEADERS => frame.content().map_err(|malformed| self.no_http(malformed))?,
             _ => frame.payload,
@@ -96,7 +111,7 @@ impl Http2Session {
         block: &[u8],
         ends: bool,
         out: &mut Vec<u8>,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<(), StoreError> {
         let Some(at) = self.find(id).map_err(|malformed| self.no_http(malformed))? else { return Ok(()) };
         let stream = &mut self.streams[at];
@@ -194,7 +209,7 @@ impl Http2Session {
 
     /// The server has ended a stream.
     #[cold]
-    fn take_reset(&mut self, frame: &Frame<'_>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_reset(&mut self, frame: &Frame<'_>, done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         let found = frame.number(0).and_then(|code| Ok((code, self.find(frame.stream)?)));
         let (code, at) = found.map_err(|malformed| self.no_http(malformed))?;
         let name = frame::error_name(code);
@@ -213,7 +228,7 @@ impl Http2Session {
 
     /// The server ends the connection. What it has not begun with has certainly not happened (RFC 9113, 6.8).
     #[cold]
-    fn take_end(&mut self, frame: &Frame<'_>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_end(&mut self, frame: &Frame<'_>, done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         let numbers = frame.number(0).and_then(|last| Ok((last & 0x7fff_ffff, frame.number(4)?)));
         let (last, code) = numbers.map_err(|malformed| self.no_http(malformed))?;
         self.is_ending = true;
@@ -243,7 +258,13 @@ impl Http2Session {
 
     /// An answer is complete; `body` is its last piece.
     #[inline]
-    fn finish(&mut self, at: usize, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn finish(
+        &mut self,
+        at: usize,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         let stream = &mut self.streams[at];
         if !stream.is_bare(&self.client) && stream.length.is_some_and(|length| length != stream.arrived) {
             return Err(self.no_http(Malformed("a body shorter than it says")));

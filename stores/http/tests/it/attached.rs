@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use plimsoll_core::{Cold, Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_core::{ColdStart, Durability, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Reply, Script, ask};
 
 use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open};
@@ -100,7 +100,7 @@ fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
 fn what_is_not_ours_is_neither_stopped_nor_filled() {
     let server = Server::start("");
     let mut store = open(&server.url(), None).unwrap();
-    assert!(matches!(store.cold(), Ok(Cold::NotPossible(_))));
+    assert!(matches!(store.cold(), Ok(ColdStart::NotPossible(_))));
     assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
     assert!(store.processes().is_empty());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, Call, Done, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target,
-    Template, Ticket, Value, ValueType, WireSession, WireState,
+    Answer, Call, CompletionSink, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
+    Target, Template, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_http::endpoint::{Login, Version, resolve};
@@ -145,7 +145,7 @@ pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {
     }
 }
 
-impl Done for Kept {
+impl CompletionSink for Kept {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         self.0.push((ticket.0, outcome, kept(answer), answer.code.clone(), answer.message.clone()));
     }

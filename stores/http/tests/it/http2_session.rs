@@ -1,7 +1,7 @@
 //! Sessions of HTTP/2 without a socket: how answers are taken, whole and in pieces, and what garbage comes to.
 
 use plimsoll_core::{
-    Answer, Done, Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState,
+    Answer, CompletionSink, Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState,
 };
 use plimsoll_store_http::endpoint::Version;
 use plimsoll_store_http::http2::Http2Session;
@@ -263,7 +263,7 @@ fn garbage_ends_the_session_and_all_in_flight_is_unknown() {
 
 struct Counted(u64);
 
-impl Done for Counted {
+impl CompletionSink for Counted {
     fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
         self.0 += u64::from(outcome == Outcome::Ok);
     }

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use plimsoll_core::{
-    Call, Cold, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value, ValueType,
+    Call, ColdStart, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value, ValueType,
 };
 use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
@@ -164,7 +164,7 @@ fn bad_names_and_filters_are_refused_before_anything_is_asked() {
 fn what_is_not_ours_is_not_stopped() {
     let server = Server::start("");
     let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
-    assert!(matches!(store.cold(), Ok(Cold::NotPossible(_))));
+    assert!(matches!(store.cold(), Ok(ColdStart::NotPossible(_))));
     assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
     assert!(store.processes().is_empty() && store.probe().is_none());
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, Call, Done, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target,
-    Ticket, Value, ValueType, WireSession, WireState,
+    Answer, Call, CompletionSink, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
+    Target, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_ldap::endpoint::resolve;
@@ -175,7 +175,7 @@ pub type Said = (u32, Outcome, u64, Vec<String>, String, String);
 #[derive(Default)]
 pub struct Kept(pub Vec<Said>);
 
-impl Done for Kept {
+impl CompletionSink for Kept {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         let text = |value: Value<'_>| match value {
             Value::Text(text) => text.to_owned(),

@@ -57,7 +57,7 @@ fn a_server_without_tls_says_so_and_one_that_wants_it_too() {
     let call = plimsoll_core::LdapCall::Modify {
         dn: "cn=config".to_owned(),
         changes: vec![plimsoll_core::LdapChange {
-            how: plimsoll_core::LdapHow::Replace,
+            how: plimsoll_core::LdapChangeKind::Replace,
             attribute: "olcSecurity".to_owned(),
             value: Some("simple_bind=128".to_owned()),
         }],

@@ -1,7 +1,9 @@
 //! Bytes of an operation: a statement or several, or a text; and a session that is asked call by call.
 
 use plimsoll_core::tables::Shape;
-use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values, WireState};
+use plimsoll_core::{
+    Answer, CompletionSink, Op, Outcome, StoreError, StoreErrorKind, Ticket, Value, Values, WireState,
+};
 use plimsoll_endpoint::{Asked, TextSession};
 
 use super::opening::{ConnectionPhase, kind_of_number};
@@ -23,7 +25,7 @@ impl Asked for MySession {
     }
 
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.phase = ConnectionPhase::Closed;
         if let Some(in_flight) = self.in_flight.take() {
             if self.answer.code.is_empty() && self.answer.message.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind};
+use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind};
 
 use super::calls::Transaction;
 use super::packet::{self, COM_QUERY, ServerError, broken, unexpected};
@@ -14,7 +14,7 @@ impl MySession {
         &mut self,
         payload: &[u8],
         out: &mut Vec<u8>,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<(), StoreError> {
         let error = ServerError::parse(payload).ok_or_else(|| unexpected(payload, "in an answer"))?;
         if self.transaction == Transaction::RollingBack {

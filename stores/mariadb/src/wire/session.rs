@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
+    ANSWER_BYTES_MAX, Address, Answer, CompletionSink, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession,
+    WireState,
 };
 use plimsoll_endpoint::Asked;
 use plimsoll_endpoint::tls::Tls;
@@ -133,7 +134,7 @@ impl MySession {
 
     /// Handles a message. An error ends the connection.
     #[inline]
-    fn take(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         match self.phase {
             ConnectionPhase::Ready => self.take_answer(payload, out, done),
             _ => self.take_opening(payload, out),
@@ -141,7 +142,12 @@ impl MySession {
     }
 
     #[inline]
-    fn take_answer(&mut self, payload: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_answer(
+        &mut self,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         let Some(current) = self.in_flight else {
             return Err(match payload.first() {
                 Some(0xff) => self.ended(payload),
@@ -252,7 +258,7 @@ impl MySession {
         payload: &[u8],
         current: InFlight,
         out: &mut Vec<u8>,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<(), StoreError> {
         let is_eof = self.has_eof && self.expect == Expect::Row;
         let completion = if is_eof { Completion::parse_eof(payload) } else { Completion::parse(payload) };
@@ -282,7 +288,7 @@ impl MySession {
     }
 
     #[inline]
-    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
+    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn CompletionSink) {
         self.in_flight = None;
         done.push(current.ticket, self.outcome, &self.answer);
         self.reset_answer();
@@ -343,7 +349,12 @@ impl MySession {
 
     /// Takes what arrived up to the first message of which some is missing; returns the number of bytes taken.
     #[inline]
-    fn take_all(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<usize, StoreError> {
+    fn take_all(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<usize, StoreError> {
         let mut at = self.skip_bytes.min(bytes.len());
         self.skip_bytes -= at;
         while let Some((head, rest)) = bytes[at..].split_first_chunk() {
@@ -440,7 +451,7 @@ impl WireSession for MySession {
         self.write(out, |session, out| session.start_plain(ticket, op, out));
     }
 
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let taken = match self.tls.take() {
             None => self.take_all(bytes, out, done),
             Some(mut tls) => {

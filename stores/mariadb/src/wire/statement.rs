@@ -1,6 +1,6 @@
 //! Prepared statements: what the server said of them at open, and the bytes that execute them.
 
-use plimsoll_core::tables::{Compiled, Shape};
+use plimsoll_core::tables::{Shape, SqlOperation};
 use plimsoll_core::{OpKind, StoreError, ValueType, Values};
 
 use super::packet::{self, COM_QUERY, COM_STMT_EXECUTE, HEADER_BYTES};
@@ -79,7 +79,7 @@ pub(crate) struct Prepared {
     pub(crate) name: String,
     /// Use of its statements.
     pub(crate) shape: Shape,
-    /// See [`Compiled`].
+    /// See [`SqlOperation`].
     pub(crate) empty_is_not_found: bool,
     /// See [`OpKind::keep_answer`].
     pub(crate) keep_answer: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// An operation kind whose statements the server does not know yet.
-    pub(crate) fn new(kind: &OpKind, compiled: Compiled<Text>) -> Self {
+    pub(crate) fn new(kind: &OpKind, compiled: SqlOperation<Text>) -> Self {
         let statement = |text| Statement { text, ..Statement::default() };
         let mut statements: Vec<Statement> = compiled.texts.into_iter().map(statement).collect();
         if compiled.shape == Shape::Text {

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Done, IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, WireSession, WireState};
+use plimsoll_core::{
+    Answer, CompletionSink, IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, WireSession, WireState,
+};
 use plimsoll_store_mariadb::wire::{Login, MySession};
 use plimsoll_testkit::allocations::{Counting, count};
 
@@ -16,7 +18,7 @@ static COUNTING: Counting = Counting;
 
 struct Finished(Option<Outcome>);
 
-impl Done for Finished {
+impl CompletionSink for Finished {
     fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
         self.0 = Some(outcome);
     }

@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Call, Done, IndexMode, Layout, Op, OpKind, Outcome, Ticket, Value, ValueBuf, ValueType};
+use plimsoll_core::{
+    Answer, Call, CompletionSink, IndexMode, Layout, Op, OpKind, Outcome, Ticket, Value, ValueBuf, ValueType,
+};
 use plimsoll_core::{WireSession, WireState};
 use plimsoll_store_mariadb::wire::{Login, MySession};
 use proptest::prelude::*;
@@ -17,7 +19,7 @@ use crate::records::{ALL, COUNT, FIND, GET, INSERT, SCAN};
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen(BTreeMap<u32, String>);
 
-impl Done for Seen {
+impl CompletionSink for Seen {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         let rows: Vec<Vec<Value<'_>>> = answer.row_iter().map(|row| row.iter().collect()).collect();
         let text = format!("{outcome:?} {} {} {} {rows:?}", answer.rows, answer.code, answer.message);

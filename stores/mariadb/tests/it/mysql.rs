@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use plimsoll_core::{
-    Address, Durability, IndexMode, Interface, Layout, OpenOptions, Outcome, ParamValue, Params, Sessions, Statement,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
+    Address, Durability, IndexMode, Interface, Layout, LayoutStatement, OpenOptions, Outcome, ParamValue, Params,
+    Sessions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
 };
 use plimsoll_lab::ServerUser;
 use plimsoll_store_mariadb::kind;
-use plimsoll_testkit::conformance::Verdict;
+use plimsoll_testkit::conformance::CheckResult;
 
 use crate::fixture::{TIMEOUT, Wire, layout, login, open_login, sql};
 
@@ -128,7 +128,7 @@ fn statements_run_on_mysql_itself() {
 
     let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) \
                  ENGINE=InnoDB CHARSET=utf8mb4";
-    let statements = vec![Statement { dialect: None, text: table.to_owned() }];
+    let statements = vec![LayoutStatement { dialect: None, text: table.to_owned() }];
     store.create(&Layout { statements, ..Layout::default() }).expect("made");
     let (int, text) = (ValueType::Int, ValueType::Text);
     let kinds = [
@@ -196,7 +196,7 @@ fn mysql_itself_conforms_but_for_records() {
     let spec = StoreSpec { interfaces: &[Interface::Sql], ..whole.spec().clone() };
     let report = plimsoll_testkit::conformance::run_attached(&WithoutRecords { whole, spec }, &mysql.url(), None);
     assert!(
-        report.checks.iter().any(|(name, verdict)| name.contains("select") && *verdict == Verdict::Passed),
+        report.checks.iter().any(|(name, verdict)| name.contains("select") && *verdict == CheckResult::Passed),
         "{report}"
     );
     let report = std::panic::catch_unwind(|| plimsoll_testkit::conformance::run_attached(&*kind(), &mysql.url(), None));

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    CacheSize, Cold, Durability, IndexMode, Layout, OpenOptions, Outcome, ParamValue, Params, SeriesKind, Sessions,
-    Statement, Store, StoreError, StoreErrorKind, Target, Value, Waits,
+    CacheSize, ColdStart, Durability, IndexMode, Layout, LayoutStatement, OpenOptions, Outcome, ParamValue, Params,
+    SeriesKind, Sessions, Store, StoreError, StoreErrorKind, Target, Value, Waits,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::{Connection, kind};
@@ -84,7 +84,7 @@ fn an_attached_server_is_left_as_it_was() {
     assert!(has_database(&mut control, name));
     store.sync().expect("synced");
     store.settle().expect("settled");
-    assert!(matches!(store.cold().expect("an answer"), Cold::NotPossible(_)));
+    assert!(matches!(store.cold().expect("an answer"), ColdStart::NotPossible(_)));
     assert_eq!(store.restart().expect_err("it is not ours").kind, StoreErrorKind::Usage);
     assert!(store.processes().is_empty());
     assert!(store.check_integrity().expect("an answer").is_some());
@@ -243,8 +243,8 @@ fn a_durability_that_an_attached_server_does_not_keep_is_refused() {
 fn the_layouts_own_statements_are_run_in_its_dialect() {
     let server = Server::start();
     let mut store = attached(&server, "root", "layout").expect("attached");
-    let of = |text: &str| Statement::of(plimsoll_core::Dialect::Mysql, text);
-    let other = Statement::of(plimsoll_core::Dialect::Postgres, "CREATE TABLE p (n int4)");
+    let of = |text: &str| LayoutStatement::of(plimsoll_core::Dialect::Mysql, text);
+    let other = LayoutStatement::of(plimsoll_core::Dialect::Postgres, "CREATE TABLE p (n int4)");
     let layout = Layout {
         statements: vec!["CREATE TABLE t (n INT)".into(), of("INSERT INTO t SELECT 7"), other],
         after_load: vec![of("CREATE INDEX i ON t (n)")],
@@ -351,7 +351,7 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
 
     let pid = store.processes();
     assert_eq!(pid.len(), 1);
-    let Cold::Done { file_bytes, resident_bytes } = store.cold().expect("cold") else { panic!("it is ours") };
+    let ColdStart::Done { file_bytes, resident_bytes } = store.cold().expect("cold") else { panic!("it is ours") };
     assert!(file_bytes > footprint.data_bytes && resident_bytes <= file_bytes);
     assert_ne!(store.processes(), pid, "it was restarted");
     store.restart().expect("restarted");

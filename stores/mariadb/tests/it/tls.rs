@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Done, Layout, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession, WireState,
+    CompletionSink, Layout, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::Connection;
@@ -144,7 +144,7 @@ fn a_server_without_it_is_refused_when_it_is_asked_for() {
 
 struct Nobody;
 
-impl Done for Nobody {
+impl CompletionSink for Nobody {
     fn push(&mut self, _: Ticket, _: Outcome, _: &plimsoll_core::Answer) {}
 }
 

@@ -1,6 +1,6 @@
 //! A session that is asked call by call: in plain text, or several kinds as one operation.
 
-use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
+use plimsoll_core::{Answer, CompletionSink, Op, Outcome, StoreError, StoreErrorKind, Ticket, WireState};
 use plimsoll_endpoint::{Asked, TextSession};
 
 use super::message::{SYNC, cstr, frame};
@@ -13,7 +13,7 @@ impl Asked for PgSession {
     }
 
     #[cold]
-    fn fail(&mut self, error: StoreError, done: &mut dyn Done) {
+    fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.phase = ConnectionPhase::Closed;
         while let Some(op) = self.queue.pop_front() {
             if self.answer.code.is_empty() && self.answer.message.is_empty() {

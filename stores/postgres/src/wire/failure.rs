@@ -1,13 +1,18 @@
 //! Effects of errors and of malformed replies on operations and the connection.
 
-use plimsoll_core::{Done, Outcome, StoreError, StoreErrorKind};
+use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind};
 
 use super::message::{ServerError, unexpected};
 use super::session::{InFlight, PIPELINE_ABORTED, PgSession};
 
 impl PgSession {
     #[cold]
-    pub(super) fn take_error(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    pub(super) fn take_error(
+        &mut self,
+        current: InFlight,
+        body: &[u8],
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         self.note_error(body)?;
         self.skipping = true;
         if !current.synced {
@@ -40,7 +45,7 @@ impl PgSession {
 
     /// The Sync after an error has come: what was between them was skipped, and has not happened.
     #[cold]
-    pub(super) fn finish_skipped(&mut self, done: &mut dyn Done) {
+    pub(super) fn finish_skipped(&mut self, done: &mut dyn CompletionSink) {
         self.skipping = false;
         while let Some(&current) = self.queue.front() {
             if !self.outcome.is_error() {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_core::{Answer, Done, Op, Outcome, StoreError, Ticket};
+use plimsoll_core::{Answer, CompletionSink, Op, Outcome, StoreError, Ticket};
 
 use super::failure::leaves_transaction;
 use super::message::{SYNC, broken, unexpected};
@@ -141,7 +141,7 @@ impl PgSession {
         &mut self,
         body: &[u8],
         out: &mut Vec<u8>,
-        done: &mut dyn Done,
+        done: &mut dyn CompletionSink,
     ) -> Result<(), StoreError> {
         self.transaction = Transaction::of(body);
         if self.skipping {
@@ -176,7 +176,7 @@ impl PgSession {
 
     /// The one that failed has its outcome; all others that shared its Sync are asked again, each by itself.
     #[cold]
-    fn ask_again(&mut self, out: &mut Vec<u8>, done: &mut dyn Done) {
+    fn ask_again(&mut self, out: &mut Vec<u8>, done: &mut dyn CompletionSink) {
         self.skipping = false;
         // What was started meanwhile stays ahead of what is asked again.
         if self.joint.is_open() {

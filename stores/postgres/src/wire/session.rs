@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, Done, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState, tables,
+    ANSWER_BYTES_MAX, Answer, CompletionSink, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
+    tables,
 };
 use plimsoll_endpoint::Asked;
 
@@ -138,7 +139,13 @@ impl PgSession {
 
     /// Handles a message. An error ends the connection.
     #[inline]
-    fn take(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         match self.phase {
             ConnectionPhase::Ready => self.take_answer(tag, body, out, done),
             _ => self.take_opening(tag, body, out),
@@ -146,7 +153,13 @@ impl PgSession {
     }
 
     #[inline]
-    fn take_answer(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_answer(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        done: &mut dyn CompletionSink,
+    ) -> Result<(), StoreError> {
         // Notices, settings that changed and notifications may come at any time.
         if matches!(tag, b'N' | b'S' | b'A') {
             return Ok(());
@@ -233,7 +246,7 @@ impl PgSession {
 
     /// A statement has completed. The last one of an operation without a Sync is its end.
     #[inline]
-    fn take_completion(&mut self, current: InFlight, done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_completion(&mut self, current: InFlight, done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         self.completed += 1;
         if self.completed == current.commands {
             if current.joined.is_some() {
@@ -247,7 +260,7 @@ impl PgSession {
     }
 
     #[inline]
-    fn take_ready(&mut self, current: InFlight, body: &[u8], done: &mut dyn Done) -> Result<(), StoreError> {
+    fn take_ready(&mut self, current: InFlight, body: &[u8], done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         self.transaction = Transaction::of(body);
         let mut current = current;
         if self.skipping {
@@ -275,7 +288,7 @@ impl PgSession {
     }
 
     #[inline]
-    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn Done) {
+    pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn CompletionSink) {
         self.queue.pop_front();
         done.push(current.ticket, self.outcome, &self.answer);
         self.reset_answer();
@@ -392,7 +405,7 @@ impl WireSession for PgSession {
         }
     }
 
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn Done) -> usize {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>, done: &mut dyn CompletionSink) -> usize {
         let mut at = self.skip_bytes.min(bytes.len());
         self.skip_bytes -= at;
         while let Some((header, rest)) = bytes[at..].split_first_chunk::<5>() {

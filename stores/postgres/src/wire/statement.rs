@@ -1,6 +1,6 @@
 //! Prepared statements: what was described at open, and the bytes that execute them.
 
-use plimsoll_core::tables::{Compiled, Shape};
+use plimsoll_core::tables::{Shape, SqlOperation};
 use plimsoll_core::{Call, Dialect, KvCall, OpKind, RecordsCall, StoreError, Value, ValueBuf, Values, sql};
 
 use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
@@ -160,7 +160,7 @@ pub(crate) struct Prepared {
     /// Name in messages.
     pub(crate) name: String,
     shape: Shape,
-    /// See [`Compiled`].
+    /// See [`SqlOperation`].
     pub(crate) empty_is_not_found: bool,
     /// See [`OpKind::keep_answer`].
     pub(crate) keep_answer: bool,
@@ -183,7 +183,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Names the statements of the kind at `position`.
-    pub(crate) fn new(position: usize, kind: &OpKind, compiled: Compiled, protocol: Protocol) -> Self {
+    pub(crate) fn new(position: usize, kind: &OpKind, compiled: SqlOperation, protocol: Protocol) -> Self {
         let name = |number| match protocol {
             Protocol::Prepared => format!("p{position}_{number}"),
             Protocol::Extended | Protocol::Simple => String::new(),

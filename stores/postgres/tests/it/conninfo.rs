@@ -29,9 +29,9 @@ fn password_is(info: &Host, expected: &str) -> bool {
     let mut out = Vec::new();
     let login = std::sync::Arc::new(info.login.clone());
     let mut session = plimsoll_store_postgres::wire::PgSession::new(login, std::sync::Arc::default(), "");
-    use plimsoll_core::{Answer, Done, Outcome, Ticket, WireSession};
+    use plimsoll_core::{Answer, CompletionSink, Outcome, Ticket, WireSession};
     struct Nobody;
-    impl Done for Nobody {
+    impl CompletionSink for Nobody {
         fn push(&mut self, _: Ticket, _: Outcome, _: &Answer) {}
     }
     session.open(&[], &mut out);

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Address, Answer, Done, IndexMode, Layout, Op, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
+    Address, Answer, CompletionSink, IndexMode, Layout, Op, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
 };
 use plimsoll_store_postgres::wire::{Login, PgSession};
 
@@ -17,7 +17,7 @@ use crate::records::kinds;
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen(BTreeMap<u32, String>);
 
-impl Done for Seen {
+impl CompletionSink for Seen {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         let rows: Vec<Vec<Value<'_>>> = answer.row_iter().map(|row| row.iter().collect()).collect();
         let text = format!("{outcome:?} {} {} {} {rows:?}", answer.rows, answer.code, answer.message);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, CacheSize, Cold, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
+    Answer, BlockingSession, CacheSize, ColdStart, Durability, IndexMode, Op, OpenOptions, Outcome, ParamValue, Params,
     Probe, SeriesKind, Sessions, Store, StoreError, StoreErrorKind, Target, Value,
 };
 use plimsoll_lab::OpenStore;
@@ -76,7 +76,7 @@ fn an_attached_server_is_left_as_it_was() {
     assert!(control.value(INVENTORY).expect("an inventory").contains("plimsoll_20260102_030405_ab12.items"));
     store.sync().expect("synced");
     store.settle().expect("settled");
-    assert!(matches!(store.cold().expect("an answer"), Cold::NotPossible(_)));
+    assert!(matches!(store.cold().expect("an answer"), ColdStart::NotPossible(_)));
     assert_eq!(store.restart().expect_err("it is not ours").kind, StoreErrorKind::Usage);
     assert!(store.processes().is_empty());
     assert_eq!(store.check_integrity().expect("an answer"), None, "no extension is made in a server of others");
@@ -309,7 +309,7 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
 
     let pid = store.processes();
     assert_eq!(pid.len(), 1);
-    let Cold::Done { file_bytes, resident_bytes } = store.cold().expect("cold") else { panic!("it is ours") };
+    let ColdStart::Done { file_bytes, resident_bytes } = store.cold().expect("cold") else { panic!("it is ours") };
     assert!(file_bytes > footprint.data_bytes && resident_bytes <= file_bytes);
     assert_ne!(store.processes(), pid, "it was restarted");
     store.restart().expect("restarted");

@@ -1,6 +1,6 @@
 //! Once warm, an operation allocates nothing.
 
-use plimsoll_core::{Answer, Done, Op, Outcome, Ticket, Value, ValueBuf, WireSession};
+use plimsoll_core::{Answer, CompletionSink, Op, Outcome, Ticket, Value, ValueBuf, WireSession};
 use plimsoll_testkit::allocations::{Counting, count};
 
 use crate::fixture::{DELETE, GET, LOOK, NUMBERED, OWN, PUT, SCAN, ready_for_own};
@@ -10,7 +10,7 @@ static ALLOCATOR: Counting = Counting;
 
 struct Counted(u64);
 
-impl Done for Counted {
+impl CompletionSink for Counted {
     fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
         self.0 += u64::from(outcome == Outcome::Ok);
     }

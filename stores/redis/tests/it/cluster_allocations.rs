@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Address, Answer, Branches, Done, Op, OpKind, Outcome, Ticket, Value, ValueBuf, WireSession, WireState, Wish,
+    Address, Answer, Branches, CompletionSink, Op, OpKind, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
+    Wish,
 };
 use plimsoll_store_redis::cluster::{ClusterSession, Members};
 use plimsoll_store_redis::endpoint::Login;
@@ -19,7 +20,7 @@ const REPLIES: [&[u8]; 2] = [b"$3\r\nabc\r\n", b"+OK\r\n"];
 
 struct Counted(u64);
 
-impl Done for Counted {
+impl CompletionSink for Counted {
     fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
         self.0 += u64::from(outcome == Outcome::Ok);
     }

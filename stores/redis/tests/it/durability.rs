@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plimsoll_core::{Cold, Durability, Layout, Nodes, OpenOptions, Outcome, Target, Value};
+use plimsoll_core::{ColdStart, Durability, Layout, Nodes, OpenOptions, Outcome, Target, Value};
 use plimsoll_lab::{Cluster, OpenStore, page_cache};
 use plimsoll_store_redis::{Control, Node, RedisRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
@@ -66,7 +66,7 @@ fn what_was_written_without_a_file_is_there_after_the_sync_and_a_restart() {
     store.sync().unwrap();
     assert!(files() > before + 200 * 20, "{before} bytes before the sync, {} after", files());
     ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
-    assert!(matches!(store.cold().unwrap(), Cold::Done { file_bytes, .. } if file_bytes > 4_000));
+    assert!(matches!(store.cold().unwrap(), ColdStart::Done { file_bytes, .. } if file_bytes > 4_000));
     let mut gets = Script::new();
     for n in 0..200u32 {
         gets.op(GET, [Value::Bytes(&n.to_be_bytes())]);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::command::Part;
 use plimsoll_core::{
-    Address, Answer, Call, Done, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError, Target, Ticket,
-    Value, ValueType, WireSession, WireState,
+    Address, Answer, Call, CompletionSink, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
+    Target, Ticket, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_store_redis::endpoint::{Endpoint, Login};
 use plimsoll_store_redis::server::find_server;
@@ -169,7 +169,7 @@ pub type Said = (u32, Outcome, Option<Vec<u8>>, String);
 #[derive(Default)]
 pub struct Kept(pub Vec<Said>);
 
-impl Done for Kept {
+impl CompletionSink for Kept {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         let value = match answer.values.values().get(0) {
             Value::Bytes(bytes) => Some(bytes.to_vec()),

@@ -1,6 +1,8 @@
 //! Bytes that a session writes, and its replies to bytes in pieces of any size.
 
-use plimsoll_core::{Answer, Done, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
+use plimsoll_core::{
+    Answer, CompletionSink, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState,
+};
 use plimsoll_store_redis::wire::Protocol;
 use proptest::prelude::*;
 
@@ -143,7 +145,7 @@ fn what_nobody_asked_ends_the_connection_with_the_servers_words() {
 fn a_server_that_has_become_a_clusters_says_so() {
     for words in ["MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "CLUSTERDOWN Hash slot not served"] {
         struct Message(String);
-        impl plimsoll_core::Done for Message {
+        impl plimsoll_core::CompletionSink for Message {
             fn push(&mut self, _: Ticket, outcome: Outcome, answer: &plimsoll_core::Answer) {
                 assert_eq!(outcome, Outcome::Rejected);
                 self.0 = format!("{}: {}", answer.code, answer.message);
@@ -196,7 +198,7 @@ fn any_reply_answers_a_command_of_the_users_own_however_it_is_cut() {
 #[derive(Default)]
 struct Rows(Vec<(u32, Outcome, u64, String)>);
 
-impl Done for Rows {
+impl CompletionSink for Rows {
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
         assert!(answer.values.values().len() == answer.rows as usize);
         self.0.push((ticket.0, outcome, answer.rows, answer.code.clone()));

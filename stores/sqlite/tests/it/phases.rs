@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_core::{
-    Access, CacheSize, Call, Cold, Durability, IndexMode, OpKind, OpenOptions, Outcome, ParamValue, Params,
+    Access, CacheSize, Call, ColdStart, Durability, IndexMode, OpKind, OpenOptions, Outcome, ParamValue, Params,
     RecordsCall, Target, Value, ValueBuf, ValueType,
 };
 
@@ -81,7 +81,7 @@ fn answers_stay_true_when_settled_cold_and_restarted() {
         fixture.store.settle().unwrap();
         assert_eq!(found(&mut fixture, QUERY), wanted);
         assert_eq!(found(&mut fixture, SCAN), wanted);
-        let Cold::Done { file_bytes, .. } = fixture.store.cold().unwrap() else {
+        let ColdStart::Done { file_bytes, .. } = fixture.store.cold().unwrap() else {
             panic!("files of our own can be made cold");
         };
         assert!(file_bytes > 100 * RECORDS as u64, "{file_bytes}");

@@ -1,8 +1,8 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, Disk, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
-use plimsoll_plan::model::{Plan, Step, Trial};
+use plimsoll_core::{Catalogue, DiskSpec, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
+use plimsoll_plan::model::{PhaseStep, Plan, PlannedTrial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
 
@@ -18,12 +18,12 @@ const OF_FAULT: [&str; 5] = ["disk", "disk_size", "disk_flushes", "power_node", 
 
 /// The cells of `plan`, in the order of their first trials.
 pub fn cells(catalogue: &Catalogue, args: &PromiseArgs, plan: &Plan) -> Result<Vec<Cell>, TrialError> {
-    let mut cells: Vec<(Cell, &Trial)> = Vec::new();
+    let mut cells: Vec<(Cell, &PlannedTrial)> = Vec::new();
     for trial in &plan.trials {
         let cut = (trial.ordinal, moment(trial));
         let labels =
-            |trial: &Trial| trial.labels.iter().filter(|(key, _)| *key != MOMENT).map(owned).collect::<Vec<_>>();
-        let is_its = |first: &Trial| first.store == trial.store && labels(first) == labels(trial);
+            |trial: &PlannedTrial| trial.labels.iter().filter(|(key, _)| *key != MOMENT).map(owned).collect::<Vec<_>>();
+        let is_its = |first: &PlannedTrial| first.store == trial.store && labels(first) == labels(trial);
         match cells.iter_mut().find(|(_, first)| is_its(first)) {
             Some((cell, _)) => cell.cuts.push(cut),
             None => cells.push((cell(catalogue, args, trial, cut)?, trial)),
@@ -36,7 +36,12 @@ fn owned((key, value): (&String, &String)) -> (String, String) {
     (key.clone(), value.clone())
 }
 
-fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, String)) -> Result<Cell, TrialError> {
+fn cell(
+    catalogue: &Catalogue,
+    args: &PromiseArgs,
+    trial: &PlannedTrial,
+    cut: (u32, String),
+) -> Result<Cell, TrialError> {
     let named = |without: &[&str]| {
         let is_named = |key: &str| {
             key != "store" && key != MOMENT && !without.iter().any(|of| key == *of || key.ends_with(&format!(".{of}")))
@@ -49,7 +54,7 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
             format!("{} · {}", trial.store.label, labels.join(", "))
         }
     };
-    let disk = Disk::of(&trial.store.params);
+    let disk = DiskSpec::of(&trial.store.params);
     let flushes = if disk.is_some_and(|disk| disk.ignores_flushes) { ", lying" } else { "" };
     let disk = disk.map_or("plain", |disk| disk.file_system.name());
     let node = match power_node(trial) {
@@ -67,26 +72,26 @@ fn cell(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial, cut: (u32, Str
 }
 
 /// Returns the moment of the power cut of `trial`, as `--cut` takes it.
-fn moment(trial: &Trial) -> String {
+fn moment(trial: &PlannedTrial) -> String {
     let cut = trial.drives().find_map(|(_, drive)| drive.power_cut);
     cut.map_or_else(String::new, |cut| cut.to_string())
 }
 
 /// Returns the nodes whose power is cut.
-fn power_node(trial: &Trial) -> PowerNode {
+fn power_node(trial: &PlannedTrial) -> PowerNode {
     trial.drives().next().map_or(PowerNode::All, |(_, drive)| drive.power_node)
 }
 
-fn survivors(trial: &Trial) -> &'static str {
+fn survivors(trial: &PlannedTrial) -> &'static str {
     let found = trial.phases.iter().find_map(|phase| match phase.step {
-        Step::Power { survivors } => Some(survivors.word()),
+        PhaseStep::Power { survivors } => Some(survivors.word()),
         _ => None,
     });
     found.unwrap_or("none")
 }
 
 /// Returns the command that repeats `trial`, without `--cut`. It contains only options that differ from the defaults.
-fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &Trial) -> Result<String, TrialError> {
+fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &PlannedTrial) -> Result<String, TrialError> {
     let name = &trial.store.label;
     let alone = PlanText { text: format!("stores = [\"{name}\"]\n"), ..PlanText::default() };
     let usual =
@@ -159,7 +164,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::Parser;
-    use plimsoll_plan::model::Trial;
+    use plimsoll_plan::model::PlannedTrial;
 
     use super::cells;
     use crate::args::{Cli, PromiseArgs, Verb};
@@ -217,7 +222,8 @@ mod tests {
                 let command = cell.repeat(&cell.cuts.iter().map(|(ordinal, _)| *ordinal).collect::<Vec<_>>());
                 let (again, _) = plan(&catalogue, &args(&words(&command))).unwrap().unwrap();
                 // Where it stands, and what others there differ in, is not a trial's own.
-                let alone = |trial: &Trial| Trial { ordinal: 0, labels: BTreeMap::new(), ..trial.clone() };
+                let alone =
+                    |trial: &PlannedTrial| PlannedTrial { ordinal: 0, labels: BTreeMap::new(), ..trial.clone() };
                 assert_eq!(
                     again.trials.iter().map(alone).collect::<Vec<_>>(),
                     wanted.map(alone).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number::{count, plural};
 use plimsoll_core::shown::clean;
-use plimsoll_disk::powercut::{self, Found};
+use plimsoll_disk::powercut::{self, RunFindings};
 use plimsoll_disk::ways::Flushing;
 use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
@@ -63,12 +63,12 @@ pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
 /// Verifies the acknowledged blocks.
 pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
     let found = powercut::verify(&args.path, file)?;
-    let code = if found.iter().all(Found::is_whole) { exit::OK } else { exit::GOAL_MISSED };
+    let code = if found.iter().all(RunFindings::is_whole) { exit::OK } else { exit::GOAL_MISSED };
     if args.json {
         crate::print(&plimsoll_report::json(&found))?;
         return Ok(code);
     }
-    let columns: [(Column, &dyn Fn(&Found) -> Cell); 6] = [
+    let columns: [(Column, &dyn Fn(&RunFindings) -> Cell); 6] = [
         (words("run"), &|one| format!("{:016x}", one.run.id).into()),
         (numbers("acknowledged"), &|one| count(one.acknowledged).into()),
         (numbers("looked for"), &|one| count(one.looked_for).into()),
@@ -92,7 +92,7 @@ pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
     Ok(code)
 }
 
-fn sentence(found: &[Found]) -> String {
+fn sentence(found: &[RunFindings]) -> String {
     let lost: u64 = found.iter().map(|one| one.missing + one.damaged).sum();
     let looked_for: u64 = found.iter().map(|one| one.looked_for).sum();
     if looked_for == 0 {
@@ -109,7 +109,7 @@ fn sentence(found: &[Found]) -> String {
     )
 }
 
-fn came_to(found: &Found) -> plimsoll_report::document::Text {
+fn came_to(found: &RunFindings) -> plimsoll_report::document::Text {
     if found.ended {
         return Tone::Dim.text("ended cleanly: nothing to verify");
     }

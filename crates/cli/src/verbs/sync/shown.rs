@@ -1,11 +1,11 @@
 //! Results of `plimsoll sync`, as they are printed: the answer first.
 
 use plimsoll_analysis::number::{bytes, count, nanoseconds, significant};
-use plimsoll_disk::group::Group;
-use plimsoll_disk::judge::Verdict;
+use plimsoll_disk::group::WriterGroup;
+use plimsoll_disk::judge::FlushVerdict;
 use plimsoll_disk::latency::{Measured, Outcome};
 use plimsoll_disk::portable::Step;
-use plimsoll_disk::times::Times;
+use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
@@ -27,12 +27,14 @@ pub(super) fn named(point: Point) -> String {
 pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
     let mut first = Table::new("Answer", vec![words(""), words("")]);
     let tone = match answer.judgement.verdict {
-        Verdict::Reach => Tone::Good,
-        Verdict::CannotBeReal => Tone::Bad,
-        Verdict::CannotBeTold => Tone::Open,
+        FlushVerdict::Reach => Tone::Good,
+        FlushVerdict::CannotBeReal => Tone::Bad,
+        FlushVerdict::CannotBeTold => Tone::Open,
     };
     let verdict = match answer.judgement.verdict {
-        Verdict::CannotBeReal => format!("{} because {}", Verdict::CannotBeReal.name(), answer.judgement.because),
+        FlushVerdict::CannotBeReal => {
+            format!("{} because {}", FlushVerdict::CannotBeReal.name(), answer.judgement.because)
+        }
         verdict => format!("{}: {}", verdict.name(), answer.judgement.because),
     };
     first.row(cells!["verdict", tone.text(verdict)]);
@@ -94,7 +96,7 @@ fn costs(rows: &[Row]) -> Vec<(&'static str, String)> {
 }
 
 /// Writes `p50 2.31 ms (n 430)`, or the mean with too few samples.
-fn typical(times: &Times) -> String {
+fn typical(times: &FlushTimes) -> String {
     let n = count(times.n);
     match times.p50_ns {
         Some(p50) => format!("p50 {} (n {n})", nanoseconds(p50)),
@@ -103,7 +105,7 @@ fn typical(times: &Times) -> String {
 }
 
 /// Cells of a row's times.
-type Of = fn(&Times) -> Cell;
+type Of = fn(&FlushTimes) -> Cell;
 const N: Of = |times| count(times.n).into();
 const MEAN: Of = |times| nanoseconds(times.mean_ns as u64).into();
 const P50: Of = |times| percentile(times.p50_ns);
@@ -145,12 +147,12 @@ fn points(rows: &[Row]) -> Table {
     Table::of("Write + flush", rows, &columns)
 }
 
-fn group(rows: &[Group]) -> Table {
-    let times_one = |row: &Group| {
+fn group(rows: &[WriterGroup]) -> Table {
+    let times_one = |row: &WriterGroup| {
         let one = rows.iter().find(|other| other.threads == 1 && other.shared == row.shared);
         one.map_or(String::new(), |one| significant(row.flushes_per_s / one.flushes_per_s))
     };
-    let columns: [(Column, &dyn Fn(&Group) -> Cell); 10] = [
+    let columns: [(Column, &dyn Fn(&WriterGroup) -> Cell); 10] = [
         (numbers("threads"), &|row| row.threads.to_string().into()),
         (words("files"), &|row| if row.shared { "one" } else { "own" }.into()),
         (numbers("flushes/s"), &|row| count(row.flushes_per_s.round() as u64).into()),

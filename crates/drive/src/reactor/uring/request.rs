@@ -6,7 +6,7 @@ use io_uring::cqueue;
 use rustix::io::Errno;
 
 /// A connection and what was asked about it.
-pub(super) struct Connection {
+pub(super) struct UringConnection {
     pub slot: usize,
     pub socket: Option<OwnedFd>,
     pub stage: Stage,
@@ -34,7 +34,7 @@ pub(super) enum Stage {
 
 /// What a request was about. Its number is part of the request's user data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum UringRequest {
     Connect,
     Receive,
     Send,
@@ -46,9 +46,17 @@ pub(super) enum Ask {
     Unsent,
 }
 
-impl Ask {
-    pub const ALL: [Ask; 8] =
-        [Ask::Connect, Ask::Receive, Ask::Send, Ask::Room, Ask::Cancel, Ask::Tick, Ask::Alarm, Ask::Unsent];
+impl UringRequest {
+    pub const ALL: [UringRequest; 8] = [
+        UringRequest::Connect,
+        UringRequest::Receive,
+        UringRequest::Send,
+        UringRequest::Room,
+        UringRequest::Cancel,
+        UringRequest::Tick,
+        UringRequest::Alarm,
+        UringRequest::Unsent,
+    ];
 
     #[inline]
     pub fn data(self, connection: u32) -> u64 {
@@ -59,7 +67,7 @@ impl Ask {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Completion {
     pub connection: u32,
-    pub ask: Ask,
+    pub ask: UringRequest,
     pub result: i32,
     pub flags: u32,
 }
@@ -68,14 +76,14 @@ impl Completion {
     #[inline]
     pub fn of(entry: &cqueue::Entry) -> Completion {
         let data = entry.user_data();
-        let ask = Ask::ALL[(data & 0xff) as usize];
+        let ask = UringRequest::ALL[(data & 0xff) as usize];
         Completion { connection: (data >> 8) as u32, ask, result: entry.result(), flags: entry.flags() }
     }
 
     /// True when it is the last word on a request that is counted.
     #[inline]
     pub fn ends_a_request(&self) -> bool {
-        !matches!(self.ask, Ask::Send | Ask::Unsent) && !cqueue::more(self.flags)
+        !matches!(self.ask, UringRequest::Send | UringRequest::Unsent) && !cqueue::more(self.flags)
     }
 
     #[inline]

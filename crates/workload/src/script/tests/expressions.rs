@@ -2,16 +2,16 @@
 
 use super::super::expression::{Expression, Nowhere};
 use super::super::parse::expression;
-use super::super::random::Random;
-use super::super::scalar::Fault;
+use super::super::random::Xoroshiro;
+use super::super::scalar::EvaluationError;
 use super::super::symbols::Symbols;
 
 fn parsed(text: &str) -> Expression {
     expression(text, 0..text.len(), &mut Symbols::default()).unwrap_or_else(|mistake| panic!("{text}: {mistake:?}"))
 }
 
-fn worth(text: &str) -> Result<String, Fault> {
-    let value = parsed(text).evaluate(&mut Nowhere(Random::of_seed(7)))?;
+fn worth(text: &str) -> Result<String, EvaluationError> {
+    let value = parsed(text).evaluate(&mut Nowhere(Xoroshiro::of_seed(7)))?;
     let mut written = String::new();
     value.write(&mut written);
     Ok(written)
@@ -77,23 +77,23 @@ fn an_expression_is_worth_what_pgbench_says() {
 #[test]
 fn what_has_no_value_says_why() {
     for (text, fault) in [
-        ("9223372036854775807 + 1", Fault::OutOfRange("add")),
-        ("-9223372036854775808 - 1", Fault::OutOfRange("sub")),
-        ("9223372036854775807 * 2", Fault::OutOfRange("mul")),
-        ("-9223372036854775808 / -1", Fault::OutOfRange("div")),
-        ("1 / 0", Fault::DivisionByZero),
-        ("1 % 0", Fault::DivisionByZero),
-        ("true + 1", Fault::Coercion("boolean", "int")),
-        ("1 is null = false", Fault::Coercion("boolean", "int")),
-        ("1.5 * true", Fault::Coercion("boolean", "double")),
-        ("1 and true", Fault::Coercion("int", "boolean")),
-        ("int(1e300)", Fault::NoInteger(1e300)),
-        ("random(2, 1)", Fault::EmptyRange),
-        ("random(-9223372036854775808, 9223372036854775807)", Fault::WideRange),
-        ("random_gaussian(1, 2, 1.5)", Fault::Gaussian(1.5)),
-        ("random_zipfian(1, 2, 1)", Fault::Zipfian(1.0)),
-        ("random_exponential(1, 2, 0)", Fault::Exponential(0.0)),
-        ("permute(1, 0, 1)", Fault::PermuteSize(0)),
+        ("9223372036854775807 + 1", EvaluationError::OutOfRange("add")),
+        ("-9223372036854775808 - 1", EvaluationError::OutOfRange("sub")),
+        ("9223372036854775807 * 2", EvaluationError::OutOfRange("mul")),
+        ("-9223372036854775808 / -1", EvaluationError::OutOfRange("div")),
+        ("1 / 0", EvaluationError::DivisionByZero),
+        ("1 % 0", EvaluationError::DivisionByZero),
+        ("true + 1", EvaluationError::Coercion("boolean", "int")),
+        ("1 is null = false", EvaluationError::Coercion("boolean", "int")),
+        ("1.5 * true", EvaluationError::Coercion("boolean", "double")),
+        ("1 and true", EvaluationError::Coercion("int", "boolean")),
+        ("int(1e300)", EvaluationError::NoInteger(1e300)),
+        ("random(2, 1)", EvaluationError::EmptyRange),
+        ("random(-9223372036854775808, 9223372036854775807)", EvaluationError::WideRange),
+        ("random_gaussian(1, 2, 1.5)", EvaluationError::Gaussian(1.5)),
+        ("random_zipfian(1, 2, 1)", EvaluationError::Zipfian(1.0)),
+        ("random_exponential(1, 2, 0)", EvaluationError::Exponential(0.0)),
+        ("permute(1, 0, 1)", EvaluationError::PermuteSize(0)),
     ] {
         assert_eq!(worth(text), Err(fault), "{text}");
     }
@@ -147,7 +147,7 @@ fn random_expressions_are_worth_what_pgbench_said() {
         let mut found = String::new();
         match expression(text, 0..text.len(), &mut symbols) {
             Err(_) => found.push_str("error: syntax"),
-            Ok(parsed) => match parsed.folded(&known).evaluate(&mut Nowhere(Random::of_seed(7))) {
+            Ok(parsed) => match parsed.folded(&known).evaluate(&mut Nowhere(Xoroshiro::of_seed(7))) {
                 Err(fault) => {
                     found.push_str("error: ");
                     fault.write(&[], &mut found).unwrap();
