@@ -23,6 +23,8 @@ const NO_STREAM: u16 = 10059;
 const IN_USE: u16 = 10058;
 /// JetStream's number of the error that too few servers are there for the bucket's copies.
 const NO_PEERS: u16 = 10005;
+/// JetStream's number and words of the error that its servers have no leader, as just after a start.
+const UNAVAILABLE: (u16, &str) = (10008, "JetStream system temporarily unavailable");
 /// Pause before the next attempt to make a bucket.
 const PEERS_INTERVAL: Duration = Duration::from_millis(20);
 /// Wait for the reply of a bucket's leader before the next attempt. Without a leader there is no reply.
@@ -124,7 +126,8 @@ impl NatsStore {
                     Err(refusal) if refusal.err_code == IN_USE => return Ok(()),
                     Err(refusal) => refusal,
                 };
-                if !is_private || refusal.err_code != NO_PEERS || began.elapsed() > waits.answer() {
+                let is_early = [NO_PEERS, UNAVAILABLE.0].contains(&refusal.err_code);
+                if !is_private || !is_early || began.elapsed() > waits.answer() {
                     return Err(control.refused(&refusal));
                 }
                 waits.pause(PEERS_INTERVAL)?;
@@ -142,8 +145,11 @@ impl NatsStore {
                 // A refusal because the key has no message is a reply, too.
                 control.api_within(LEADERLESS, &what, &json!({ "last_by_subj": "$KV.none" }))
             });
+            let is_early = |error: &StoreError| {
+                error.kind == StoreErrorKind::Unreachable || error.detail.as_deref() == Some(UNAVAILABLE.1)
+            };
             match asked {
-                Err(error) if error.kind == StoreErrorKind::Unreachable && began.elapsed() < self.waits.answer() => {
+                Err(error) if is_early(&error) && began.elapsed() < self.waits.answer() => {
                     self.waits.pause(Duration::from_millis(20))?;
                 }
                 Err(error) if error.kind == StoreErrorKind::Unreachable => {

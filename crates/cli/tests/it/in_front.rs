@@ -17,8 +17,8 @@ fn is_driven_through(store: &'static str, workload: &[&str], killed: &str) {
     let status = place.run(&["lab", "status"]).expect(0);
     assert!(status.out.contains("haproxy") && status.out.contains(":8000"), "{}", status.out);
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
-    let mut driven = Guarded(place.command(&drive("4s")).spawn().unwrap());
-    std::thread::sleep(Duration::from_secs(2));
+    let mut driven = Guarded(place.command(&drive("8s")).spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(4));
     place.run(&["lab", "kill", store, killed]).expect(0);
     assert!(driven.0.wait().unwrap().success(), "sessions go to another node");
     lab.down();
