@@ -214,7 +214,7 @@ impl<'c> PlanReader<'c> {
                 if !entry.key.split('/').all(is_name) {
                     let help = "name a file below the server's data directory, such as conf/server.conf";
                     let what = format!("`files` cannot make `{}`", short(entry.key));
-                    return self.refuse(entry.span.clone(), what, Some(help.to_owned()));
+                    return self.refuse(entry.span, what, Some(help.to_owned()));
                 }
                 files.insert(entry.key.to_owned(), self.text(&entry)?.to_owned());
             }
