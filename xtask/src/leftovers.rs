@@ -15,7 +15,7 @@ use crate::test::TIMES;
 const MARK: &str = "PLIMSOLL_TEST";
 /// Beginning of the names of temporary directories of tests. Short, since the paths of sockets are.
 const SCRATCH: &str = "pt-";
-/// How long what a test started may take to end after it: supervisors clean up behind programs that were killed.
+/// Longest time that the processes of a test may take to end after it: supervisors clean up behind killed programs.
 const GRACE: Duration = Duration::from_secs(10);
 /// Directories that tests make files in.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -132,7 +132,7 @@ impl Snapshot {
         Self(all.chain(files.map(|path| format!("file {}", path.display()))).collect())
     }
 
-    /// What is there now and was not then, after the time that cleaning up may take.
+    /// Returns what is new since then, after the time that cleaning up may take.
     pub fn left_since(&self) -> Vec<String> {
         let new =
             || Self::take().0.difference(&self.0).map(|left| format!("left behind by the tests: {left}")).collect();

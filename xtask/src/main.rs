@@ -1,4 +1,4 @@
-//! What is done to the repository rather than by Plimsoll: `cargo xtask test | gate | tidy | bench | peers | labs | lines | assets`.
+//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | assets`.
 //!
 //! | module | task |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: installs what tests need, runs all tests on one scheduler, and judges their times and leftovers.
 //!
 //! The scheduler is cargo-nextest: one process per test, with the groups of `.config/nextest.toml`. Each test process is
-//! started by `test_program` below, which records its time and finds what it leaves behind.
+//! started by `leftovers::test_program`, which records its time and finds what it leaves behind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
