@@ -23,8 +23,8 @@ const SEED: &str = "PLIMSOLL_TEST_SEED";
 
 const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
-  --changed [REV]   only tests that a change since REV can reach, the nearest ones within 3 minutes;
-                    REV is the commit that `cargo xtask gate` proved last, or HEAD
+  --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
+                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last, or HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)', -p plimsoll-lab";
