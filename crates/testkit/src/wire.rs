@@ -47,7 +47,7 @@ impl Wire {
     /// What the session says.
     pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
         let Address::Unix(path) = &client.address else { panic!("this goes over a Unix socket") };
-        let socket = UnixStream::connect(path).expect("somebody listens");
+        let socket = UnixStream::connect(path).expect("the server listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a socket has a timeout");
         let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new(), sent: Vec::new() };
         wire.client.session.open(kinds, &mut wire.out);

@@ -189,7 +189,7 @@ impl Http2Session {
     #[inline]
     fn find(&self, id: u32) -> Result<Option<usize>, Malformed> {
         if id.is_multiple_of(2) || id >= self.next_id {
-            return Err(Malformed("a frame of a stream that nobody began"));
+            return Err(Malformed("a frame of a stream that was never opened"));
         }
         Ok(self.ids.iter().position(|known| *known == id))
     }
@@ -220,7 +220,7 @@ impl Http2Session {
 
     #[cold]
     fn no_http(&self, Malformed(what): Malformed) -> StoreError {
-        self.client.broken("answered what is no HTTP/2").detail(what).next("Check scheme, host and port.")
+        self.client.broken("did not answer with HTTP/2").detail(what).next("Check scheme, host and port.")
     }
 
     /// What a server begins with that does not speak HTTP/2.

@@ -139,7 +139,7 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
         }
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
             if !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                return Err(Malformed("a transfer encoding that nobody asked for"));
+                return Err(Malformed("a transfer encoding that was not requested"));
             }
             match head.framing {
                 Framing::Length(_) => return Err(Malformed("two lengths for one body")),

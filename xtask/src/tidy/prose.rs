@@ -153,8 +153,11 @@ fn places(root: &Path, files: &[PathBuf]) -> Result<Vec<Found>> {
             comments(&text, &mut |line, words| add("comments", line, words));
             if !file.iter().any(|folder| folder == "tests") {
                 for (line, _, piece) in pieces(&text) {
+                    // A word alone is a name, such as that of a Unix user.
                     let Piece::Text(literal) = piece else { continue };
-                    phrases(literal).for_each(|words| add("texts", line, words));
+                    if literal.contains(' ') {
+                        phrases(literal).for_each(|words| add("texts", line, words));
+                    }
                 }
             }
         } else {
@@ -250,7 +253,8 @@ mod tests {
     use super::*;
 
     const RUST: &str = "//! What this is.\n//! Who cares.\n\n/// Returns what nobody wants.\nfn a() {}\n/// Its name.\n// \
-                        plain, whoever reads it\nconst B: &str = \"a server of ours\";\nconst C: &str = \"Ask whoeverest\";\n#[cfg(test)]\nmod tests {\n    \
+                        plain, whoever reads it\nconst B: &str = \"a server of ours\";\nconst C: &str = \"Ask whoeverest\"; \
+                        const U: &str = \"nobody\";\n#[cfg(test)]\nmod tests {\n    \
                         const D: &str = \"nobody\";\n}\n";
     const PAGE: &str = "# What it is\n\nIt runs.\n\n- Who asks\n- A line\nOne more line\n\n```\nnobody\n```\n\n    whoever\n\n| What | is |\n";
 

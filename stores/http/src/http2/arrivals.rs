@@ -123,7 +123,7 @@ impl Http2Session {
                 stream.status = 0;
                 self.noise += 1;
                 return match status == 101 || self.noise > NOISE_MAX {
-                    true => Err(self.no_http(Malformed("answers before the answer that nobody asked for"))),
+                    true => Err(self.no_http(Malformed("an interim answer that was not requested"))),
                     false => Ok(()),
                 };
             }
@@ -178,7 +178,7 @@ impl Http2Session {
                     self.go_on(out);
                 }
             }
-            frame::PUSH_PROMISE => return Err(Malformed("an answer that nobody asked for")),
+            frame::PUSH_PROMISE => return Err(Malformed("a pushed answer that was not requested")),
             frame::PRIORITY if frame.payload.len() != 5 => return Err(Malformed("a priority of a wrong form")),
             _ => {}
         }
