@@ -19,15 +19,15 @@ use crate::writer::{WriteBlock, lay_out, open};
 pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Bytes of a write.
 const WRITE: usize = 4096;
-/// How long threads have to get ready.
+/// Time that threads have to get ready.
 const READY: Duration = Duration::from_millis(20);
 /// Bytes that each thread writes again and again, in order.
 const REGION: u64 = 1 << 20;
 
-/// What so many threads came to.
+/// Result of a number of threads that write and flush.
 #[derive(Debug, Clone, Serialize)]
 pub struct WriterGroup {
-    /// How many.
+    /// Number of threads.
     pub threads: usize,
     /// They write to one file, each to a part of its own.
     pub shared: bool,
@@ -39,7 +39,8 @@ pub struct WriterGroup {
     pub times: FlushTimes,
 }
 
-/// Has `threads` threads write and flush in `directory` for so long, or until `stop`; `None` where nothing was seen until then.
+/// Writes and flushes in `directory` with `threads` threads for the given time, or until `stop`. Returns `None` if no
+/// flush completed.
 pub fn measure(
     directory: &Path,
     (threads, shared): (usize, bool),

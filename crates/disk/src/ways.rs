@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 plimsoll_core::words! {
-    /// How a block gets into a file.
+    /// Method of writing a block to a file.
     pub enum Writing {
         /// The file grows with each write.
         Append = "append",
@@ -17,7 +17,7 @@ plimsoll_core::words! {
 }
 
 plimsoll_core::words! {
-    /// How a block is flushed.
+    /// Method of flushing a block.
     pub enum Flushing {
         /// Not at all: what is written is in the kernel's memory.
         Nothing = "none",
@@ -43,17 +43,17 @@ impl Flushing {
     }
 }
 
-/// Bytes of the writes that are measured where nobody says which.
+/// Default sizes of the measured writes, bytes.
 pub const SIZES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// What is measured together.
+/// Combination that is measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// Bytes of a write.
     pub size_bytes: usize,
-    /// How it is written.
+    /// Method of writing.
     pub writing: Writing,
-    /// How it is flushed.
+    /// Method of flushing.
     pub flushing: Flushing,
     /// Beside a background writer.
     pub loaded: bool,

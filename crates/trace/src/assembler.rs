@@ -9,7 +9,7 @@ use crate::sys::{self, Map};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct R(pub(crate) u8);
 
-/// What functions return.
+/// Return value of functions.
 pub(crate) const R0: R = R(0);
 /// The first argument of functions, and of the program.
 pub(crate) const R1: R = R(1);
@@ -24,7 +24,7 @@ pub(crate) const R9: R = R(9);
 /// The end of the stack, of which 512 bytes below may be used.
 pub(crate) const FP: R = R(10);
 
-/// How much is loaded or stored.
+/// Number of bytes that are loaded or stored.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Width {
@@ -179,12 +179,12 @@ impl Assembler {
         self.push(0x0d | when as u8, what, other, 0, 0);
     }
 
-    /// Whether something jumps to `label`.
+    /// Returns true if an instruction jumps to `label`.
     pub(crate) fn leads_to(&self, label: &str) -> bool {
         self.jumps.iter().any(|(_, to)| to == label)
     }
 
-    /// What comes next is called `label`.
+    /// Gives the next instruction the label `label`.
     pub(crate) fn label(&mut self, label: &str) {
         let known = self.labels.insert(label.to_owned(), self.code.len());
         debug_assert!(known.is_none(), "{label} is there twice");

@@ -1,4 +1,4 @@
-//! What keeps a trace from being made, with what to do next.
+//! Errors that prevent a trace, with the next step for each.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum TraceError {
     /// A process to be traced is not there.
     #[error("there is no process {pid}")]
     NoProcess {
-        /// Its number.
+        /// Number of the process.
         pid: u32,
     },
     /// None was named.
@@ -20,29 +20,29 @@ pub enum TraceError {
     /// The kernel does not let this user.
     #[error("{what}: {source}")]
     NotPermitted {
-        /// What it does not let.
+        /// Operation that is not permitted.
         what: &'static str,
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The list of tracepoints cannot be read.
     #[error("tracefs, the kernel's list of tracepoints, can be neither read nor mounted: {source}")]
     Tracefs {
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// This kernel cannot.
     #[error("this kernel cannot: {what}")]
     Kernel {
-        /// What it lacks, or does not take.
+        /// Part that is missing or not accepted.
         what: String,
     },
     /// Another call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was called.
+        /// Call that failed.
         what: &'static str,
-        /// What it said.
+        /// Error that it returned.
         source: io::Error,
     },
     /// A directory cannot be watched.
@@ -50,7 +50,7 @@ pub enum TraceError {
     Directory {
         /// Which.
         path: String,
-        /// What was said.
+        /// Error that was returned.
         source: io::Error,
     },
     /// No way works here.
@@ -59,7 +59,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// What to do next.
+    /// Returns the next step for the user.
     pub fn next(&self) -> &'static str {
         match self {
             Self::NoProcess { .. } | Self::Nothing => "name one that runs: pgrep -l NAME",

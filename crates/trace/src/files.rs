@@ -18,7 +18,7 @@ use crate::tracefs::Tracefs;
 /// Most files that are told one by one.
 pub(crate) const FILES_MAX: usize = 50_000;
 
-/// How a file was used. What the way that it was seen in does not tell is zero.
+/// Use of a file. Figures that the way of tracing does not provide are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileUse {
     /// Opened.
@@ -57,7 +57,7 @@ impl FileUse {
     }
 }
 
-/// What was seen of files.
+/// Files seen in use.
 #[derive(Debug, Clone, Default)]
 pub struct FilesSeen {
     /// By path.
@@ -136,7 +136,7 @@ impl FileTracer {
         Ok(Self { maps, attached, seen, stop: Some(stop), reader })
     }
 
-    /// What was seen so far.
+    /// Returns the use of files so far.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.
@@ -157,7 +157,7 @@ impl Drop for FileTracer {
     }
 }
 
-/// Which file each descriptor of each process is; `None` for what is no file.
+/// Path of each descriptor of each process; `None` if it is not a file.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 

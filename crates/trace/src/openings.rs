@@ -5,7 +5,7 @@ use crate::programs::{ARGUMENTS, TGID, TID, entry, find_process, leave, lookup, 
 use crate::sys::{Map, MapKind};
 use crate::{TraceError, programs};
 
-/// What a call does to a file.
+/// Effect of a call on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     Open,
@@ -27,7 +27,7 @@ pub(crate) struct FileCall {
     pub(crate) does: Does,
     /// Which argument is a path.
     pub(crate) path: Option<u8>,
-    /// Whether the argument before the path is the directory that it begins in.
+    /// True if the argument before the path is the directory that the path is relative to.
     pub(crate) is_at: bool,
 }
 
@@ -83,13 +83,13 @@ pub(crate) mod record {
     pub(crate) const PATH: i16 = 32;
 }
 
-/// Room for records that nobody has read yet: some 200,000.
+/// Size of the ring of records, bytes: about 200,000 unread records.
 pub(crate) const RING_BYTES: usize = 8 << 20;
 
 const ENTRY: i32 = -56;
 const RECORD: i32 = -96;
 
-/// What the programs and this process share.
+/// Maps shared by the programs and this process.
 pub(crate) struct Maps {
     pub(crate) processes: Map,
     /// Threads in a call, with its arguments.

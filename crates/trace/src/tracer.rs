@@ -9,7 +9,7 @@ use crate::times::Times;
 use crate::traced::{CallCounts, Calls, Process, Traced, Way};
 use crate::{bpf, perf, proc, processes, sys};
 
-/// What is traced.
+/// Scope of a trace.
 #[derive(Debug, Clone)]
 pub struct TraceSpec {
     /// These processes and all their descendants, also those that they have from now on; without any list, all processes.
@@ -47,7 +47,7 @@ pub struct Tracer {
     fell_back: Vec<(Way, TraceError)>,
     before: BTreeMap<(u32, Call), Times>,
     names: BTreeMap<u32, String>,
-    /// What those called that have ended, and who they were in the order of their ends.
+    /// Calls of processes that have ended, with the processes in the order of their ends.
     ended: BTreeMap<(u32, Call), Calls>,
     order: VecDeque<u32>,
     read_ns: u64,
@@ -90,7 +90,7 @@ impl Tracer {
         Err(TraceError::NoWay(fell_back.into_iter().map(|(way, why)| (way, why.to_string())).collect()))
     }
 
-    /// How it is traced.
+    /// Returns the way of tracing.
     pub fn way(&self) -> Way {
         self.way
     }
@@ -100,7 +100,7 @@ impl Tracer {
         &self.fell_back
     }
 
-    /// What was seen. Takes about a millisecond, so that it can be called each second.
+    /// Returns the results so far. Takes about a millisecond, so that it can be called each second.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.

@@ -139,7 +139,7 @@ impl Stream for InsertStream {
             Asks::Load { rows, batch, clients } => {
                 let first = (cycle * clients + u64::from(client)) * batch;
                 let count = rows.saturating_sub(first).min(*batch);
-                // All of a load's are the same client's, whoever sends them.
+                // All records of a load are the same client's, regardless of the sender.
                 (0, first, count, if *batch == 1 { INSERT } else { TRANSACTION })
             }
             Asks::Drive { lot, statements } => {

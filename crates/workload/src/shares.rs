@@ -54,7 +54,7 @@ impl Lot {
         Self { seed, ends: ends.collect() }
     }
 
-    /// Whether `kind` is among those that are drawn.
+    /// Returns true if `kind` is among those that are drawn.
     pub fn has(&self, kind: KindId) -> bool {
         self.ends.iter().any(|(_, one)| *one == kind)
     }

@@ -26,11 +26,11 @@ pub use writer::{Sent, report};
 
 use crate::writer::fill;
 
-/// What the name of a directory with such blocks begins with. It stays until it was verified, or the next run.
+/// Prefix of the names of directories with such blocks. A directory stays until it is verified, or until the next run.
 const PREFIX: &str = "plimsoll-powercut-";
 /// The file of blocks in it.
 const BLOCKS: &str = "blocks";
-/// How many blocks may be flushed and not yet be kept by the listener.
+/// Most blocks that are flushed and not yet stored by the listener.
 const WINDOW: u64 = 10_000;
 /// Longest line that is taken.
 const LINE_BYTES: usize = 1024;
@@ -43,7 +43,7 @@ const MAGIC: [u8; 8] = *b"plimsync";
 const SIZES: std::ops::RangeInclusive<u64> = 512..=(64 << 20);
 const MOST_BYTES: u64 = 1 << 40;
 
-/// What a run of the writer is, as it says at its beginning.
+/// Description of a run, sent by the writer at its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// At random.
@@ -76,7 +76,7 @@ impl Run {
         is_sound.then_some(Run { id, block_bytes, blocks, directory })
     }
 
-    /// Where in the file a block is.
+    /// Returns the offset of a block in the file, bytes.
     fn offset(&self, number: u64) -> u64 {
         (number - 1) % self.blocks * self.block_bytes
     }

@@ -5,7 +5,8 @@
 //! PEERS_IN=/var/tmp cargo test -p plimsoll-disk --test it peers -- --ignored --nocapture
 //! ```
 //!
-//! Without `PEERS_IN` it is an ext4 on a device of our own in memory, whose speed depends on nobody else's writes.
+//! Without `PEERS_IN` it is an ext4 on a private device in memory, whose speed does not depend on other programs'
+//! writes.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use plimsoll_disk::ways::{Flushing, Point, Writing};
 
 use crate::mounts::Mounted;
 
-/// How often each is run, and for how long.
+/// Rounds of each, and their duration.
 const ROUNDS: usize = 41;
 const SECONDS: u64 = 1;
 

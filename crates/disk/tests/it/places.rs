@@ -1,4 +1,4 @@
-//! What is measured and judged on file systems whose truth is known.
+//! Tests of measurements and verdicts on file systems whose properties are known.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -125,7 +125,7 @@ fn more_threads_share_flushes_of_the_device() {
         |threads, shared| group::measure(scratch.path(), (threads, shared), takes, &counters, &GO_ON).unwrap().unwrap();
     for shared in [false, true] {
         let (one, many) = (of(1, shared), of(16, shared));
-        // What the loop device flushes is asked for by nobody else.
+        // No other program requests flushes from the loop device.
         let alone = one.per_device_flush.unwrap();
         assert!((0.8..=1.1).contains(&alone), "{one:?}");
         assert!(many.per_device_flush.unwrap() > 1.5 * alone, "{one:?} {many:?}");

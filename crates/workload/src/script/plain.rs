@@ -25,7 +25,7 @@ pub(super) struct Plain {
     of_operation: Vec<(usize, Initial)>,
 }
 
-/// What a local becomes.
+/// Replacement of a local.
 #[derive(Debug)]
 enum Becomes {
     /// `random(low, high)` of two constants, by far the most frequent.
@@ -44,12 +44,12 @@ impl Becomes {
     }
 }
 
-/// Where a parameter comes from.
+/// Source of a parameter.
 #[derive(Debug)]
 enum Source {
     /// The local at this position.
     Local(usize),
-    /// What is known before the script runs.
+    /// Value that is known before the script runs.
     Known(Initial),
 }
 
@@ -197,7 +197,7 @@ fn bounds_of_initial(initial: &Initial) -> Option<Bounds> {
     }
 }
 
-/// What the value of an expression that cannot fail may be.
+/// Bounds of the value of an expression that cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bounds {
     Bool,

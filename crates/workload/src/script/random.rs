@@ -23,7 +23,7 @@ impl Xoroshiro {
         Self::of_state(mix(first), mix(first.wrapping_add(GOLDEN)))
     }
 
-    /// That of operation `cycle` of `client`.
+    /// Returns the generator of operation `cycle` of `client`.
     #[inline]
     pub(crate) fn of_operation(seed: u64, client: u32, cycle: u64) -> Self {
         let first = hash(seed, u64::from(client), cycle);
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The same call's random numbers. pgbench takes the client's state, then the default seed, from a sequence that
+    /// Random numbers of the same call. pgbench takes the client's state, then the default seed, from a sequence that
     /// starts at the seed.
     #[test]
     fn a_state_gives_the_numbers_that_it_gives_pgbench() {

@@ -134,7 +134,7 @@ impl Scalar {
         }
     }
 
-    /// Whether a condition holds: not null, false or zero.
+    /// Returns true if a condition holds: not null, false or zero.
     pub(crate) fn is_true(self) -> bool {
         match self {
             Scalar::Null => false,
