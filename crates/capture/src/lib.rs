@@ -21,7 +21,7 @@ use crate::draw::{Draw, Drawn};
 use crate::statement::Statement;
 pub use crate::written::{Written, write};
 
-/// What of it is wanted.
+/// Scope of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// So many statements at most: those that were asked most.
@@ -38,13 +38,13 @@ pub struct StatementLog {
     rows_max: usize,
     entries: Vec<Entry>,
     places: HashMap<String, usize>,
-    /// What has counted them, as in "counted by …".
+    /// Name of the source of the counts, as in "counted by …".
     pub counted_by: String,
     /// For how long.
     pub seconds: Option<f64>,
 }
 
-/// One statement.
+/// A statement.
 struct Entry {
     statement: Statement,
     calls: u64,

@@ -13,7 +13,7 @@ use plimsoll_core::{
     WireClient, WireSession, WireState, Wish,
 };
 
-/// How often a server is tried that a side has not been connected to: a name may have two addresses.
+/// Attempts for a server that a side has not been connected to: a name may have two addresses.
 const TRIES_EACH: usize = 2;
 
 /// The parameter of stores whose replicas answer reads.
@@ -23,10 +23,10 @@ pub const READS: ParamSpec = ParamSpec::one_of(
     "servers that answer reads: the primary, replicas in turn, or all of them; replicas may be behind",
 );
 
-/// Who answers what only reads.
+/// Servers that answer operations that only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// Who takes the writes.
+    /// The server that takes the writes.
     #[default]
     Primary,
     /// Replicas, each session one of them in turn.
@@ -36,7 +36,7 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// What [`READS`] says in `params`.
+    /// Reads the parameter [`READS`] of `params`.
     pub fn of(params: &Params) -> Self {
         match params.text(READS.name) {
             "replicas" => Reads::Replicas,
@@ -90,7 +90,7 @@ pub enum Route {
     Only,
     /// Each key to the side that its hash says: the first parameter of an operation on bytes under bytes.
     Key,
-    /// What certainly only reads, alone or with all steps of its operation, to the second; everything else to the first.
+    /// Sends operations of which every step is known to only read to the second branch; all others to the first.
     Reads,
 }
 
@@ -107,7 +107,7 @@ pub struct Branched {
 
 /// Servers of which one is asked.
 struct Side {
-    /// Those that will do.
+    /// Clients whose servers are acceptable.
     clients: Vec<WireClient>,
     /// The one that is asked now.
     at: usize,
@@ -125,7 +125,7 @@ impl Side {
         &mut *self.clients[self.at].session
     }
 
-    /// Where the next connection goes.
+    /// Returns the target of the next connection.
     fn wish(&mut self, branch: usize) -> Wish {
         let WireClient { address, session } = &mut self.clients[self.at];
         let address = session.next_address().unwrap_or_else(|| address.clone());
@@ -174,7 +174,7 @@ fn sides_of(kinds: &[OpKind]) -> Vec<usize> {
     let operation = |at: usize| kinds[at].step_of.map_or(at, usize::from);
     let mut writes = vec![false; kinds.len()];
     for (at, kind) in kinds.iter().enumerate() {
-        // The operation that steps are of is sent by nobody.
+        // The operation that the steps belong to is not sent itself.
         if let Some(known) = writes.get_mut(operation(at)) {
             *known |= kind.call != Call::Steps && kind.writes();
         }

@@ -15,16 +15,16 @@ use crate::tls::Tls;
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// How many times as long as it may be silent a server may take for a whole answer, of which it says a little now and then.
+/// Limit of the time for a whole answer that arrives slowly, as a multiple of the permitted silence.
 const DRIPS_MAX: u32 = 4;
 
 /// Takes bytes and says how many of them it used; what it appends is sent.
 type Feed<'f> = &'f mut dyn FnMut(&[u8], &mut Vec<u8>) -> usize;
 
-/// One connection to a server. After an error it is of no more use.
+/// A connection to a server. It cannot be used after an error.
 pub struct Channel {
     socket: OwnedFd,
-    /// Where TLS begins with the first byte.
+    /// TLS, if it begins with the first byte.
     tls: Option<Tls>,
     place: String,
     /// Bytes to send, and how many of them have been.
@@ -101,7 +101,7 @@ impl Channel {
         &self.place
     }
 
-    /// Lets somebody write what the next turns send.
+    /// Calls `write` with the buffer that the next turns send.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.asked_at = Instant::now();
         self.quiet_since = self.asked_at;
@@ -283,7 +283,7 @@ impl Channel {
         }
     }
 
-    /// Of a server that has never said a word, nobody knows whether it speaks what is spoken here.
+    /// Returns the error for a server that has never sent a byte: its protocol is unknown.
     fn unreachable(&self, what: String) -> StoreError {
         let error = StoreError::new(StoreErrorKind::Unreachable, what);
         match self.has_spoken {
@@ -348,7 +348,7 @@ mod tests {
         assert!(error.next.unwrap().starts_with("Check scheme, host and port"), "{}", error.what);
     }
 
-    /// A listener that says a word to whoever connects, and a channel that has heard it.
+    /// Returns a listener that greets each connection, and a channel that has received the greeting.
     fn after_a_word(waits: Waits) -> (TcpListener, std::net::TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());

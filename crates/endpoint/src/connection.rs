@@ -18,12 +18,12 @@ pub trait Asked: WireSession {
     fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink);
 }
 
-/// One that can also be asked in plain text.
+/// A session that also takes requests in plain text.
 pub trait TextSession: Asked {
     /// Appends statements as plain text. Their values come back as texts.
     fn start_text(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>);
 
-    /// What the server at `place` said no to, as an error.
+    /// Converts a rejection by the server at `place` to an error.
     fn rejected(place: &str, answer: &Answer) -> StoreError;
 }
 

@@ -1,8 +1,8 @@
-//! What a URL leaves unsaid and the process's environment may say.
+//! Defaults from the process's environment for the parts that a URL omits.
 
 use std::path::PathBuf;
 
-/// What is asked of the process's environment.
+/// Access to the process's environment.
 pub struct Environment<'a> {
     /// The value of an environment variable.
     pub var: &'a dyn Fn(&str) -> Option<String>,

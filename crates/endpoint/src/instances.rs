@@ -23,12 +23,12 @@ pub const INSTANCES: ParamSpec = ParamSpec::int(
 /// See the module.
 pub struct Instances {
     all: Vec<Box<dyn Store>>,
-    /// What was made: bytes under bytes, or tables.
+    /// True if a key-value space was created; false for tables.
     has_keys: bool,
 }
 
 impl Instances {
-    /// Those of `all`, of which there is one at least.
+    /// Joins the stores `all`, of which there must be at least one.
     pub fn new(all: Vec<Box<dyn Store>>) -> Self {
         Self { all, has_keys: false }
     }

@@ -26,7 +26,7 @@ impl<C: Connected> Link<C> {
         Self { server, connect: Arc::new(connect), open: None }
     }
 
-    /// The same with a connection that has been made already.
+    /// Returns the link with a connection that is open already.
     #[must_use]
     pub fn holding(self, open: Option<C>) -> Self {
         Self { open, ..self }
@@ -48,7 +48,7 @@ impl<C: Connected> Link<C> {
         let open = match open.filter(|_| is_alive) {
             Some(open) => open,
             None => {
-                // How one of our own ended says more than that nobody listens any more.
+                // The end of a private server is more informative than a refused connection.
                 if let Some((server, nodes)) = &self.server {
                     server.check(*nodes)?;
                 }

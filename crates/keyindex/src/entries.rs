@@ -1,11 +1,11 @@
-//! What a record is found by: its entries in each index.
+//! Entries of a record in each index.
 
 use plimsoll_core::Value;
 
 use crate::IndexError;
 use crate::encode;
 
-/// One index of a collection.
+/// An index of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexSpec {
     /// Values in an entry: more than one makes a composite index.
@@ -20,7 +20,7 @@ impl IndexSpec {
         IndexSpec { width, multi: false }
     }
 
-    /// The same index with any number of entries to a record.
+    /// Permits any number of entries per record.
     #[must_use]
     pub const fn multi(self) -> Self {
         IndexSpec { multi: true, ..self }

@@ -1,4 +1,4 @@
-//! What is asked of an index.
+//! Queries of an index.
 
 use std::ops::Bound;
 
@@ -23,7 +23,7 @@ pub struct Query {
     pub(crate) after: Option<Cursor>,
 }
 
-/// Where a limited query stopped. Its bytes may be kept and made a cursor of the same query again.
+/// Position at which a limited query stopped. Its bytes may be kept and made a cursor of the same query again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub(crate) Vec<u8>);
 

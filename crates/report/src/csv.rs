@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::slices::SliceRow;
 
-/// What stands in a column of a row. A number is empty where there is none.
+/// Value of a column in a row. A missing number is empty.
 enum Field {
     Text(String),
     Number(String),
@@ -63,7 +63,7 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     out
 }
 
-/// The same fields of one slice as a JSON object on one line; a number that there is not is null.
+/// Returns the same fields of a slice as a JSON object on one line; a missing number is null.
 pub fn json_slice(row: &SliceRow) -> String {
     let fields = COLUMNS.map(|(name, field)| {
         let value = match field(row) {

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs: text for the terminal, one self-contained page, JSON.
+//! Reports of a run, for people and for programs: text for the terminal, one self-contained page, JSON.
 //!
 //! It formats what `analysis` hands it ([`RunView`]) and calculates nothing. It writes no file and reads no
 //! recording; what it returns is a string. Every text that comes from outside (names of stores, errors, plans,

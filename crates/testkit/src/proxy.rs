@@ -15,14 +15,14 @@ use plimsoll_core::Address;
 /// Longest that a thread of the proxy goes without looking whether it is wanted.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What happens when the bytes are spent.
+/// Action after the last permitted byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing is passed on any more; connections stay, and new ones are taken.
     Silent,
     /// Connections end, and new ones end at once.
     Close,
-    /// The same, with a reset.
+    /// Closes the connection with a reset.
     Reset,
     /// Connections end once; new ones are as good as if there were no proxy.
     Blip,
@@ -220,7 +220,7 @@ impl Shared {
         to.end(false);
     }
 
-    /// How many of `count` bytes of answers are passed on.
+    /// Returns the number of bytes of answers, at most `count`, that are passed on.
     fn spend(&self, count: usize) -> usize {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_failed.load(SeqCst) && self.fault == Fault::Blip {

@@ -1,4 +1,4 @@
-//! One connection: bytes to encrypt and bytes to decrypt.
+//! A connection: bytes to encrypt and bytes to decrypt.
 
 use std::fmt;
 use std::io::{BufRead, Write};
@@ -11,7 +11,7 @@ use crate::check::can_be_read;
 use crate::end_point;
 use crate::failure::explain;
 
-/// One connection's TLS, and what waits on our side of it.
+/// TLS of a connection, with the bytes that wait on the client's side.
 pub struct Tls {
     connection: ClientConnection,
     /// Decrypted and not used yet.
@@ -20,7 +20,7 @@ pub struct Tls {
     pub written: Vec<u8>,
     /// Names the server in messages.
     place: String,
-    /// Whom the client trusts, for messages.
+    /// Source of the client's roots, for messages.
     roots: Arc<str>,
     /// Something has arrived.
     heard: bool,

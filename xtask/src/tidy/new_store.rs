@@ -7,10 +7,10 @@ use std::process::Command;
 
 use super::{files_below, tidy};
 
-/// What is built for the new store is kept for the next time here, below the directory of all that is built.
+/// Directory of the new store's build, below the target directory; kept for the next time.
 const PLACE: &str = "new-store";
 
-/// Where cargo has put the program that runs this: `…/target/debug`.
+/// Returns the directory of the running program: `…/target/debug`.
 fn built() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     program.ancestors().nth(2).unwrap().to_owned()
@@ -23,7 +23,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::File::options().write(true).open(to)?.set_modified(from.metadata()?.modified()?)
 }
 
-/// Puts all of a folder that belongs to no crate of ours into another one, as links where nothing is written over.
+/// Copies everything in a folder that belongs to no internal crate into another folder, as links if the files are
+/// never written.
 fn share(from: &Path, to: &Path, as_links: bool) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -77,7 +77,7 @@ pub fn conditions<'v>(rules: impl Iterator<Item = (&'v str, Text, Vec<&'v String
     table
 }
 
-/// What was configured differently.
+/// Lists the differences in configuration.
 pub fn differences(differences: &[ConfigDifference]) -> Table {
     let mut table = Table::new("Configured differently", ["where", "what", "A", "B"].map(words).to_vec());
     let or_dash = |text: &str| if text.is_empty() { NONE.to_string() } else { text.to_string() };
@@ -160,7 +160,7 @@ fn missing(group: &Group) -> Vec<String> {
     reasons.into_iter().map(sentence).collect()
 }
 
-/// What the last column's words mean.
+/// Explains the words of the last column.
 fn legend(comparison: &Comparison) -> String {
     let floor = &comparison.noise_floor;
     let floor = match floor.throughput_percent.max(floor.p50_percent).max(floor.p99_percent) {

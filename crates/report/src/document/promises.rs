@@ -1,5 +1,5 @@
-//! What stores kept when their disk lost power: at a glance, a row for each store with its settings and a column for each fate
-//! of the disk; then each with its numbers, and the command that tries it again.
+//! Results of power cuts: an overview with a row for each store with its settings and a column for each fate of the
+//! disk; then each with its numbers, and the command that repeats it.
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
@@ -8,7 +8,7 @@ use super::results::bad;
 use super::{Body, Cell, NONE, Table, Tone, numbers, or_none, words};
 use crate::cells;
 
-/// What stores kept when their disk lost power.
+/// Reports the data that stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted(
         "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \

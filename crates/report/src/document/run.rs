@@ -73,7 +73,7 @@ fn verdict(view: &RunView, full: bool) -> Verdict {
     }
 }
 
-/// What came of it, the first number and what is not as it must be marked.
+/// Returns the results, with the first number and all violations marked.
 fn answer(summary: &SummaryView) -> (String, Text) {
     let part = |(at, part): (usize, &SummaryPart)| match (at, part.bad) {
         (_, true) => Tone::Bad.text(&part.text),

@@ -153,7 +153,7 @@ fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
     }
 }
 
-/// What came of a number that was to be decided between two sides; empty for the others.
+/// Formats the decision on a metric between two sides; empty for metrics that were not to be decided.
 fn decision(metric: &AbMetricView) -> Text {
     let after = metric.decided_after.map_or(String::new(), |n| format!(", decided after {n}"));
     match metric.decision {
@@ -233,7 +233,7 @@ fn pictures<'a>(view: &'a RunView, sweep: &'a SweepView, body: &mut Body<'a>) {
     body.pictures("small", sweep.multiples.iter().map(Picture::Chart).collect());
 }
 
-/// How many trials stand behind a cell.
+/// Returns the number of trials of a cell.
 fn behind(sweep: &SweepView) -> String {
     let n = || sweep.cells.iter().flatten().flatten().map(|cell| cell.n);
     match (n().min().unwrap_or(0), n().max().unwrap_or(0)) {

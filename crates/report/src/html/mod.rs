@@ -119,7 +119,7 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: u64) -> String 
     )
 }
 
-/// What came of it, in large numbers; smaller where there are several lines of them.
+/// Writes the results in large numbers; smaller if there are several lines of them.
 fn answers(summary: &[SummaryView]) -> String {
     let part = |part: &SummaryPart| {
         let bad = if part.bad { " class=\"bad\"" } else { "" };

@@ -1,4 +1,4 @@
-//! What arrives on a connection of HTTP/2: frame by frame, up to an answer.
+//! Input of an HTTP/2 connection: frame by frame, up to an answer.
 
 use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind, WireState};
 

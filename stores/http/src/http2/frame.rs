@@ -2,9 +2,9 @@
 
 use crate::response::Malformed;
 
-/// What stands before every frame's payload.
+/// Size of the header of a frame, bytes.
 pub(crate) const HEADER_BYTES: usize = 9;
-/// The largest payload that we take: nobody is told otherwise.
+/// Largest payload that is accepted, bytes: the protocol's default.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// The largest window, and the largest number of a stream.
 pub(crate) const WINDOW_MAX: i64 = (1 << 31) - 1;
@@ -66,7 +66,7 @@ impl<'b> Frame<'b> {
         self.flags & flag != 0
     }
 
-    /// What is in it, without padding and priority.
+    /// Returns the content, without padding and priority.
     #[inline]
     pub(crate) fn content(&self) -> Result<&'b [u8], Malformed> {
         let mut content = self.payload;

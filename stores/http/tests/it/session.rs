@@ -111,7 +111,7 @@ fn a_connection_that_closes_ends_in_good_order() {
     assert_eq!((said[0].1, said[1].1), (Outcome::Ok, Outcome::Unknown));
     assert_eq!(said[1].3, "closed");
     assert_eq!(*session.state(), WireState::Ended);
-    // Opened again, it asks nobody whether this is the place.
+    // Opened again, it does not send the opening request.
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
     assert_eq!((session.state(), out.len()), (&WireState::Ready, 0));
