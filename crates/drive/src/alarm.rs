@@ -48,7 +48,8 @@ impl Alarms {
         }
     }
 
-    /// How long before a due operation an alarm goes off, and the worker stays awake.
+    /// Returns the time before a due operation at which an alarm fires, and from which the worker stays awake,
+    /// nanoseconds.
     #[inline]
     pub fn lead_ns(&self) -> u64 {
         self.lead_ns as u64

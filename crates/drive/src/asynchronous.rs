@@ -1,9 +1,9 @@
 //! The asynchronous executor: clients of others, on a tokio runtime of the worker's thread.
 //!
-//! Each session is one task for as long as the phase lasts; nothing is spawned for an operation. A task that has ended
-//! its operation asks the core for the next one, and goes on with it where that is its own. What is due by the clock is
-//! another task's, the *pump*: it gives operations to idle sessions, and sees to slices, ends and timeouts. It sleeps on
-//! a timer of the kernel's (timerfd), as tokio's own are only precise to a millisecond.
+//! Each session is one task for as long as the phase lasts; nothing is spawned for an operation. A task that has
+//! completed its operation requests the next one from the core, and performs it if it is its own. Operations that are
+//! due by the clock belong to another task, the *pump*: it gives operations to idle sessions, and handles slices, ends
+//! and time-outs. It sleeps on a timer of the kernel's (timerfd), as tokio's own are only precise to a millisecond.
 
 mod losses;
 mod pump;
@@ -38,12 +38,12 @@ const OPENING_MAX: usize = 64;
 /// Operations of one session that are answered without a wait, after which others have a turn.
 const INSTANT_MAX: u32 = 64;
 
-/// What a session's task is to do next.
+/// Next action of a session's task.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     /// An operation whose parameters are still where the core has them.
     Own(KindId),
-    /// One whose parameters were copied.
+    /// An operation whose parameters were copied.
     Given(KindId),
     /// To go on with an operation of several steps.
     Steps,
@@ -51,24 +51,24 @@ enum Work {
     GiveUp,
 }
 
-/// What came of it.
+/// Result of an operation's step.
 enum Came {
     /// The operation has ended.
     Over(u64),
-    /// It sleeps before its next step.
+    /// The operation sleeps before its next step.
     Sleeps,
     /// The connection is of no more use; the operation has ended.
     Lost(StoreError),
 }
 
-/// Where a session's task waits.
+/// Place at which a session's task waits.
 struct Seat {
     work: Cell<Option<Work>>,
     params: RefCell<ValueBuf>,
     waker: RefCell<Option<Waker>>,
     /// When it is woken up, whatever else happens.
     alarm_ns: Cell<u64>,
-    /// It was: what it waits for is given up.
+    /// True after the alarm: the wait is given up.
     rang: Cell<bool>,
     losses: Losses,
 }
@@ -105,7 +105,7 @@ impl Seat {
     }
 }
 
-/// What the runtime tells of its sleeps. It wants its hooks to be anybody's.
+/// Sleeps of the runtime, reported by its hooks. The runtime requires that hooks can be shared by all threads.
 #[derive(Default)]
 struct Sleeps {
     /// Only an open loop is told.

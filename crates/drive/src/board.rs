@@ -1,4 +1,4 @@
-//! What one worker and the control thread share: counts, and what the worker is doing.
+//! State shared by a worker and the control thread: counts, and the activity of the worker.
 //!
 //! A worker owns two sets of histograms and writes slice `k` into set `k mod 2`; moving on to the next
 //! slice is the swap. It moves when its own clock says so, and only into a set that the control thread has
@@ -23,7 +23,7 @@ use crate::histogram::{Digits, WorkerHistogram};
 pub(crate) const SERVERS_MAX: usize = 64;
 /// Sets of histograms to a worker.
 pub(crate) const RING: u32 = 2;
-/// How long after a slice's end the control thread begins to collect it.
+/// Time from a slice's end until the control thread begins to collect it.
 pub(crate) const GRACE_NS: u64 = 1_000_000;
 
 const WORKING: u64 = 0;
@@ -103,7 +103,7 @@ impl Tally {
         }
     }
 
-    /// What servers answered, by their numbers.
+    /// Returns the response times of servers, by their numbers.
     pub fn servers(&self) -> &[WorkerHistogram] {
         &self.servers
     }
@@ -119,13 +119,14 @@ impl Tally {
         with_labels(&self.histograms, &MEASURES[..self.measures])
     }
 
-    /// The same of operations that were disturbed: one measure each, the one that says how long clients waited.
+    /// Returns the response times of disturbed operations: one measure each, the one that contains the clients'
+    /// waiting.
     pub fn each_disturbed(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
         with_labels(&self.disturbed, &MEASURES[self.measures - 1..self.measures])
     }
 }
 
-/// What is measured of an operation; of one in a closed loop only the first.
+/// Measures of an operation; in a closed loop only the first.
 const MEASURES: [Measure; 2] = [Measure::Service, Measure::Response];
 
 fn with_labels<'a>(
@@ -165,11 +166,11 @@ pub(crate) struct Board {
     pub involuntary: AtomicU64,
     /// At the worker's last slice's end: how long it was ready to run while others had its processor.
     pub queued_ns: AtomicU64,
-    /// Whether the control thread gives the worker up: see [`Board::question`].
+    /// State of the control thread's decision to give the worker up: see [`Board::question`].
     verdict: AtomicU32,
 }
 
-/// What a worker is doing, as the control thread sees it.
+/// Activity of a worker, as the control thread sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     Working,
@@ -288,7 +289,7 @@ impl Board {
     }
 }
 
-/// What all workers of a phase share.
+/// State shared by all workers of a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Slices that the control thread has taken and emptied.
@@ -299,12 +300,12 @@ pub(crate) struct Shared {
     pub end_ns: AtomicU64,
     /// The caller's wish to end the phase.
     pub stop: Arc<AtomicBool>,
-    /// Where servers listen, by their numbers, where operations go to several.
+    /// Addresses of servers, by their numbers, if operations go to several.
     pub servers: Mutex<Vec<Address>>,
 }
 
 impl Shared {
-    /// The number of the server at `address`: that of nobody else. Not for every operation.
+    /// Returns the unique number of the server at `address`. Too slow for every operation.
     pub fn server(&self, address: &Address) -> usize {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.iter().position(|known| known == address).unwrap_or_else(|| {

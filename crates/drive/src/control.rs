@@ -27,22 +27,21 @@ pub(crate) use launch::pin;
 const RUN_UP_NS: u64 = 1_000_000;
 /// Longest that the control thread goes without looking whether it should stop.
 const LOOK_NS: u64 = 20_000_000;
-/// The same while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
+/// Interval between looks while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
 const WIRE_LOOK_NS: u64 = 100_000_000;
-/// How late a slice may be before its workers are given up.
+/// Delay of a slice after which its workers are given up.
 const STUCK_NS: u64 = 30_000_000_000;
-/// How long before the planned end it is seen whether it has to be put off, and until when it can be: workers look for
-/// it every 10 ms.
+/// Earliest and latest time before the planned end at which it can be postponed: workers check for it every 10 ms.
 const PUT_OFF_NS: u64 = 200_000_000;
 const PUT_OFF_LAST_NS: u64 = 30_000_000;
 /// Shortest time by which an end is put off.
 const PUT_OFF_BY_NS: u64 = 100_000_000;
-/// How long the end of a phase waits for its threads to drop their sessions.
+/// Time that the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 
-/// What a worker tells the control thread.
+/// Message of a worker to the control thread.
 pub(crate) enum Message {
-    /// Its sessions are open and prepared, or why not.
+    /// Sessions of the worker are open and prepared, or the error.
     Opened(Result<(), StoreError>),
     Done {
         worker: usize,
@@ -54,7 +53,7 @@ pub(crate) enum Message {
     },
 }
 
-/// What a worker leaves behind.
+/// Final report of a worker.
 pub(crate) struct WorkerReport {
     pub core: CoreReport,
     pub io: Option<IoUsed>,
@@ -65,21 +64,21 @@ pub(crate) struct WorkerReport {
     pub down_ns: u64,
 }
 
-/// One phase to be driven.
+/// A phase to be driven.
 pub struct Drive<'a> {
     /// The run's clock.
     pub clock: &'a Clock,
-    /// How.
+    /// Parameters of the drive.
     pub spec: &'a DriveSpec,
     /// With [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and dropped when it is over.
     pub sessions: Sessions,
     /// All kinds of operation, by position.
     pub kinds: &'a [OpKind],
-    /// What the clients ask. Each client's cycles count from [`DriveSpec::first_cycle`].
+    /// Operations of the clients. Each client's cycles count from [`DriveSpec::first_cycle`].
     pub stream: Arc<dyn Stream>,
-    /// One to a worker ([`DriveSpec::worker_count`]), or none at all.
+    /// Observers, one for each worker ([`DriveSpec::worker_count`]), or none at all.
     pub observers: Vec<Box<dyn Observer>>,
-    /// Set by whoever wants the phase to end early: nothing new is started, and the result is what there is.
+    /// Ends the phase early when set: nothing new is started, and the result covers what was done.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -123,7 +122,7 @@ struct RunningPhase<'a> {
     inbox: Receiver<Message>,
     reports: Vec<Option<Box<WorkerReport>>>,
     hung: Vec<OpTime>,
-    /// Those among them that were only given up because the user wanted an end.
+    /// Operations among them that were given up only because the user wanted an end.
     stopped: u64,
     grid: Grid,
     /// The schedules of those that have one.
@@ -154,7 +153,7 @@ impl<'a> RunningPhase<'a> {
         Ok(!self.shared.must_end())
     }
 
-    /// What a phase comes to that was cancelled before it began: no time, no slice and no operation.
+    /// Returns the result of a phase that was cancelled before it began: no time, no slice and no operation.
     fn call_off(&mut self) -> Result<DriveResult, DriveError> {
         let now_ns = self.clock.now_ns();
         self.grid.start_ns = now_ns;

@@ -1,4 +1,4 @@
-//! One session of the wire executor: its connection, how far that has come, and the bytes that are still to be sent.
+//! Session of the wire executor: its connection, the state of that, and the bytes that are still to be sent.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use crate::place::ResolvedAddress;
 /// First and longest wait before a lost connection is tried again.
 pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 
-/// How far a connection has come.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// None; the next try is at this time.
@@ -75,7 +75,7 @@ impl ServerConnection {
         self.tries < self.place.targets.len()
     }
 
-    /// It is of use. Returns for how long it was lost.
+    /// Marks the connection as usable. Returns the time for which it was lost.
     pub fn ready(&mut self, now_ns: u64) -> u64 {
         self.enter(Stage::Ready, now_ns);
         self.backoff_ns = BACKOFF_NS.start;
@@ -144,7 +144,7 @@ pub(crate) struct SessionLink {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HungUp {
     pub errno: Errno,
-    /// How many more pieces of what the server said are listened to: it may talk on without listening.
+    /// Pieces of the server's data that are still read: a server may continue to send without reading.
     pub pieces_left: u32,
 }
 

@@ -1,5 +1,5 @@
-//! What the wire executor wants of the kernel, in the shape of completions: these bytes arrived for this session,
-//! send these, connected, the clock ticked. How the kernel is asked is the backend's business.
+//! Requests of the wire executor to the kernel, in the form of completions: bytes arrived for a session, bytes to
+//! send, connected, the clock ticked. The kernel interface is the backend's choice.
 //!
 //! A session is known by its *slot*, and has at most one connection at a time. Events of a connection that was
 //! closed are never handed out, whatever was on its way when it was.
@@ -24,7 +24,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Alarms that can be set at a time.
 pub(crate) const ALARMS: usize = 4;
 
-/// What came of waiting.
+/// Event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The connection stands, or does not come about.
@@ -37,7 +37,7 @@ pub(crate) enum Event {
     Broken { slot: usize, errno: Errno },
     /// There is room again for what could not be sent before: [`Reactor::send`] it.
     Room { slot: usize },
-    /// What [`Reactor::send`] had taken could not be sent.
+    /// Bytes accepted by [`Reactor::send`] could not be sent.
     Unsent { slot: usize, errno: Errno },
     /// The clock ticked.
     Tick,
@@ -80,7 +80,7 @@ pub(crate) trait Reactor {
     /// Waits until something came or `wait_ns` are over; without `wait_ns`, for as long as it takes.
     fn wait(&mut self, wait_ns: Option<u64>) -> Result<(), Errno>;
 
-    /// What came, one after the other; `None` when it is time to wait again.
+    /// Returns the next event; `None` when it is time to wait again.
     fn next(&mut self) -> Option<Event>;
 
     /// The bytes of the [`Event::Arrived`] that was handed out last.

@@ -59,7 +59,7 @@ impl Schedule {
         self.start_ns.saturating_add(after_ns)
     }
 
-    /// How many are due before `now_ns`.
+    /// Returns the number of operations due before `now_ns`.
     pub fn due_before(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         let mut count = match &self.times {

@@ -35,7 +35,7 @@ const SLEPT_NS: u64 = 5_000;
 /// Sessions of one worker that connect, greet and prepare at the same time: enough to keep a server busy, and not so
 /// many that it times out on some of them.
 const OPENING_MAX: usize = 64;
-/// One worker's sessions, its socket loop and its core.
+/// Sessions of a worker, its socket loop and its core.
 pub(crate) struct WireWorker<R> {
     core: WorkerCore,
     ticker: Ticker,
@@ -54,7 +54,7 @@ pub(crate) struct WireWorker<R> {
     first_error: Option<StoreError>,
     lost_answer: Answer,
     lost_connections: u64,
-    /// Connections that servers ended in good order.
+    /// Connections that servers ended gracefully.
     ended_connections: u64,
     /// Connections that could not be opened.
     failed_connects: u64,
@@ -72,7 +72,7 @@ pub(crate) struct WireWorker<R> {
     waited_ns: (u64, u64),
 }
 
-/// What a wire worker is made of.
+/// Parts of a wire worker.
 pub(crate) struct Wire {
     pub core: WorkerCore,
     pub links: Vec<SessionLink>,
@@ -117,7 +117,7 @@ impl Wire {
 struct Completions<'a> {
     core: &'a mut WorkerCore,
     lanes: Range<usize>,
-    /// Whether a lane takes another operation when its last one has ended.
+    /// True if a lane takes another operation when its last one has ended.
     releases: bool,
     now_ns: u64,
     /// The number of the server that answers, where a session asks several.

@@ -19,8 +19,8 @@ fn heavy_tail(number: usize) -> u64 {
     ((60_000.0 * uniform.powf(-1.0)) as u64).min(2 * SECOND)
 }
 
-/// What a queue of `sessions` without a generator's faults comes to: one operation at each arrival before `end_ns`,
-/// first come, first served. Response times, service times, and what was never sent with the time it waited.
+/// Results of a queue of `sessions` without a generator's faults: one operation at each arrival before `end_ns`, first
+/// come, first served. Response times, service times, and what was never sent with the time it waited.
 struct Reference {
     response_ns: Vec<u64>,
     service_ns: Vec<u64>,

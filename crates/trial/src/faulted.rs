@@ -72,7 +72,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a store, its client or its servers may fail so because their disk does.
+/// Returns true if a failed disk may cause this failure of a store, its client or its servers.
 fn may_come_of_a_disk(error: &TrialError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
     // A file system that has met an error may allow nothing but reading.

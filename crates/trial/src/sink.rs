@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on, and to whom.
+//! Events of a run, and their receivers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,16 +33,16 @@ pub enum Told {
     /// A slice of the phase that began last: what all kinds of operation came to in it together. Not measured are those of
     /// reading back: they are recorded nowhere.
     Slice {
-        /// What it came to.
+        /// Figures of the slice.
         row: Box<SliceRow>,
-        /// Whether it counts.
+        /// True if the slice counts.
         measured: bool,
     },
     /// The load that goes on: how many of its operations have ended, and of how many. Those that slices tell of besides come on top.
     Loading(u64, u64),
     /// A series of which something was read, and its position; again in each phase that reads it.
     Series(u32, Series),
-    /// What samplers, or the store's own counters, read.
+    /// Reading of a sampler, or of the store's own counters.
     Sample(Sample),
     /// Something worth a line on the time axis.
     Event(Event),
@@ -50,17 +50,18 @@ pub enum Told {
     Answers(AnswerCheck),
     /// The ledger's verdict.
     Ledger(LedgerCheck),
-    /// How far the cells of a run are, each a trial for itself, several at once: again with every step of one of them.
+    /// Progress of a run's cells, independent trials of which several run at once: repeated at every step of one of
+    /// them.
     Cells(CellsSoFar),
-    /// What is being done and takes a while, in a few words.
+    /// Activity that takes a while, in a few words.
     Note(String),
-    /// What was found on the way, in a sentence.
+    /// Observation during the run, in a sentence.
     Remark(String),
-    /// What somebody must have read: a warning, or what is done to his data.
+    /// Notice that a person must read: a warning, or a change of the user's data.
     Notice(String),
 }
 
-/// How far cells are.
+/// Progress of cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellsSoFar {
     /// Trials that are done or were not needed.
@@ -71,14 +72,14 @@ pub struct CellsSoFar {
     pub broken: u32,
     /// Time left, by how long those took that are done; `None` while none is.
     pub left: Option<Duration>,
-    /// What goes on: cells, and what is done there.
+    /// Activities: cells, and the step of each.
     pub now: Vec<(String, String)>,
 }
 
 /// Looks on at a run.
 pub trait Sink: Sync {
-    /// Takes what happened. Whoever tells waits meanwhile; samples, series and events come from other threads than the
-    /// rest, at the same time.
+    /// Receives an event. The sender waits meanwhile; samples, series and events come from other threads than the
+    /// rest, concurrently.
     fn take(&self, told: &Told);
 }
 
@@ -88,9 +89,9 @@ pub struct Sinks<'a> {
     pub clock: Clock,
     /// The recording.
     pub recorder: &'a Recorder,
-    /// Who looks on.
+    /// Sink of the caller.
     pub sink: &'a dyn Sink,
-    /// What is known so far: what a search or a comparison in turn goes by.
+    /// Results so far: the basis of a search or of a comparison in turn.
     pub fold: Mutex<Fold>,
 }
 
@@ -145,7 +146,7 @@ impl Sinks<'_> {
         if measured { self.recorder.slice(trial, phase, slice) } else { Ok(()) }
     }
 
-    /// What is known so far.
+    /// Returns the results so far.
     pub fn fold(&self) -> MutexGuard<'_, Fold> {
         self.fold.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What one worker has noted, in the order in which it is to be judged.
+//! Notes of one worker, in the order in which they are to be judged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Write {
     pub outcome: Option<Outcome>,
 }
 
-/// One observer, seen from the ledger.
+/// Notes of an observer, as the ledger sees them.
 pub(crate) struct Inbox {
     pub ring: Arc<Ring>,
     watches: Arc<[Watch]>,
@@ -45,7 +45,7 @@ pub(crate) struct Inbox {
     pub cut_ns: u64,
     /// The time of the last note.
     pub last_ns: u64,
-    /// What is taken from now on was asked no earlier.
+    /// Earliest time at which operations taken from now on were asked.
     pub floor_ns: u64,
     /// The worker has gone, and everything has been taken.
     pub is_closed: bool,
@@ -106,7 +106,7 @@ impl Inbox {
             }
             (Note::Ended, [at_ns, rest @ ..]) => {
                 self.last_ns = self.last_ns.max(*at_ns);
-                // An outcome that nobody saw came at no time; it is known from here on.
+                // An unobserved outcome has no time; it is known from here on.
                 let outcome = Some(outcome);
                 self.writes.push_back(Write { at_ns: self.last_ns, stamp: NO_STAMP, id: ALIEN, ticket, outcome });
                 rest

@@ -1,4 +1,4 @@
-//! What the store holds when everything is over: all its records, and the answer of its index.
+//! Contents of the store at the end: all its records, and the answer of its index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct ReadBack {
     pub(crate) gap: Option<String>,
 }
 
-/// What the index says, beside what the records themselves say.
+/// Answer of the index, beside the records themselves.
 pub(crate) struct IndexAnswer {
     field: usize,
     bounds: ValueBuf,

@@ -1,4 +1,4 @@
-//! A ring of words between one worker and the ledger: the worker writes notes, the ledger reads them, nobody waits.
+//! Ring of words between one worker and the ledger, without locks: the worker writes notes, the ledger reads them.
 //!
 //! A note is some words that begin with a [`Header`]. It is published as a whole, so the ledger never sees half of one.
 
@@ -14,7 +14,7 @@ use crate::field::FieldValue;
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
-/// What a worker and the ledger share.
+/// State shared by a worker and the ledger.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// A power of two.
@@ -27,7 +27,7 @@ pub(crate) struct Ring {
     open: Box<[AtomicU64]>,
     /// Answers that were not written down because the ledger was behind, by kind.
     skipped: Box<[AtomicU64]>,
-    /// What the worker had to say when it went, and the ring had no room for.
+    /// Last notes of a worker that has ended, if the ring had no room for them.
     rest: Mutex<Vec<u64>>,
     closed: AtomicBool,
 }
@@ -85,7 +85,7 @@ impl Pen {
         Self { ring, at: 0, tail: 0 }
     }
 
-    /// Whether a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
+    /// Returns true if a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
     #[inline]
     pub fn has_room(&mut self, words: usize, leaves: usize) -> bool {
         let len = self.ring.words.len();
@@ -195,12 +195,12 @@ pub(crate) fn take_value(words: &[u64]) -> (FieldValue, &[u64]) {
     (field, rest.get(taken..).unwrap_or_default())
 }
 
-/// What a note is.
+/// Type of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     /// A record is about to be written. Words: time, record and client, stamp.
     Sent,
-    /// What came of all that was sent with this ticket. Words: time.
+    /// Outcome of everything that was sent with this ticket. Words: time.
     Ended,
     /// An answer of one value, or none. Words: sent, finished, record and client, cycle, rows, stamp.
     Value,

@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Whether the phase is over for this worker; has the pump know when nothing is in flight any more.
+    /// Returns true if the phase is over for this worker; wakes the pump when nothing is in flight any more.
     fn has_ended(&self) -> bool {
         let core = self.core.borrow();
         if core.has_ended() && core.in_flight() == 0 {
@@ -132,7 +132,8 @@ impl Worker {
         core.has_ended()
     }
 
-    /// Ends the phase where nothing else would: a server refuses for good, or nobody else does this client's operations.
+    /// Ends the phase if no other event would: a server refuses permanently, or no other session performs this
+    /// client's operations.
     fn end_for(&self, lane: usize, now_ns: u64, error: StoreError, is_wanted: bool) {
         let mut core = self.core.borrow_mut();
         let away_ns = self.seats[lane].losses.longest_ns(now_ns);
@@ -143,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Nobody saw the end of the operation of `lane`.
+    /// Handles the operation of `lane`, whose end was not observed.
     #[cold]
     pub(super) fn unanswered(&self, lane: usize, session: &dyn AsyncSession, answer: &mut Answer) -> Came {
         let now_ns = self.give_up(lane, session.place(), answer);

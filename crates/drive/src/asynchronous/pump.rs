@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the timer, or until somebody calls the pump.
+    /// Waits for the timer, or for a call.
     async fn wait(&self) {
         poll_fn(|context| {
             if self.is_called.replace(false) {

@@ -57,7 +57,7 @@ impl Worker {
         .await
     }
 
-    /// What `future` comes to, or nothing when it is given up; and whether it had to be waited for.
+    /// Awaits `future` until it is given up. Returns its output, if any, and true if it was pending.
     pub(super) async fn watch<T>(
         &self,
         lane: usize,
@@ -180,7 +180,7 @@ impl Worker {
     }
 }
 
-/// Has the pump know when the task of a session panicked.
+/// Wakes the pump if the task of a session panics.
 struct Alarm {
     worker: Rc<Worker>,
     lane: usize,

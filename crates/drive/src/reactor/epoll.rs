@@ -201,7 +201,7 @@ impl Reactor for Epoll {
         if let Some(socket) = &self.connections[slot].socket {
             let _ = shutdown(socket, Shutdown::Both);
         }
-        // What could not be sent is nobody's any more; not to be told of room for it is all that is wanted.
+        // Data that could not be sent is dropped; only the notice of free space must not arrive.
         self.connections[slot].sent = 0;
         let _ = self.watch(slot, false);
     }

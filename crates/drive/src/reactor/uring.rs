@@ -34,7 +34,7 @@ use request::{Completion, Stage, UringConnection, UringRequest};
 const QUEUE: u32 = 256;
 /// Fewest and most pieces of memory for receiving.
 const PIECES: std::ops::RangeInclusive<usize> = 64..=4096;
-/// How long dropping waits for the kernel to end all requests.
+/// Attempts to end all requests of the kernel on drop.
 const LEAVE_TRIES: u32 = 100;
 const LEAVE_TRY_NS: u64 = 10_000_000;
 /// In place of a connection's number.
@@ -51,7 +51,7 @@ pub(crate) struct Uring {
     free: Vec<u32>,
     /// Each slot's connection.
     slots: Vec<u32>,
-    /// Completions that nobody has looked at.
+    /// Completions that were not read yet.
     came: VecDeque<Completion>,
     /// The piece that [`Reactor::arrived`] shows, and how much of it.
     shown: Option<(u16, usize)>,
@@ -473,7 +473,7 @@ impl Drop for Uring {
                 self.asked -= u64::from(completion.ends_a_request());
             }
             if self.asked == 0 {
-                // SAFETY: it is dropped once, here, and nobody reaches it afterwards.
+                // SAFETY: it is dropped once, here, and not accessible afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.pool) };
                 return;
             }

@@ -22,7 +22,7 @@ pub(super) struct BranchTable {
     starts: Vec<usize>,
 }
 
-/// One connection of a session that has several.
+/// A connection of a session that has several.
 struct Branch {
     /// The session's slot.
     link: usize,

@@ -178,7 +178,7 @@ impl<R: Reactor> WireWorker<R> {
             || (!self.core.has_planned_end()
                 && link.connection.lost_ns.into_iter().chain(link.silent_since_ns).any(is_away))
         {
-            // Nobody else does this client's operations, and no clock would end the phase.
+            // No other session performs this client's operations, and no clock would end the phase.
             self.core.halt(now_ns, StopReason::Lost(error));
         }
     }

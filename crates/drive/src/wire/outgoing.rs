@@ -1,4 +1,4 @@
-//! What goes out: operations on every idle lane, steps when they can go, and as few sends as possible.
+//! Output: operations on every idle lane, steps when they can go, and as few sends as possible.
 //!
 //! A session has `depth` of the core's *lanes*, each for one operation at a time of a client of its own; a ticket names
 //! it. With a depth of 1 a lane's number is its session's slot. What is started for one session in one go is sent in one
@@ -179,7 +179,7 @@ impl<R: Reactor> WireWorker<R> {
     }
 }
 
-/// What came of starting operations.
+/// Result of starting operations.
 pub(super) enum Filled {
     /// There may be more to start.
     Started,

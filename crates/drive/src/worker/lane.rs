@@ -18,11 +18,11 @@ pub(crate) struct Begun {
     pub sent_ns: u64,
 }
 
-/// What a lane is busy with.
+/// Activity of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     No,
-    /// One operation that was sent as it is.
+    /// An operation that was sent as it is.
     Op,
     /// An operation of several steps.
     Steps,

@@ -29,7 +29,7 @@ pub(crate) struct Rests {
 }
 
 impl Rests {
-    /// Those of a worker with so many lanes; `None` where clients go on at once. Takes its memory here.
+    /// Makes the rests of a worker with so many lanes; `None` if clients continue immediately. Takes its memory here.
     pub fn new(spec: &DriveSpec, think: Option<ThinkTime>, seed: u64, lanes: usize) -> Option<Box<Self>> {
         let rests = think.is_some() || !spec.stages.is_empty();
         rests.then(|| {
@@ -95,7 +95,7 @@ impl Rests {
         self.resting.push(Reverse((until_ns, lane)));
     }
 
-    /// One lane whose rest is over by `now_ns`.
+    /// Takes a lane whose rest is over by `now_ns`.
     pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
         match self.resting.peek() {
             Some(Reverse((until_ns, _))) if *until_ns <= now_ns => self.resting.pop().map(|Reverse((_, lane))| lane),

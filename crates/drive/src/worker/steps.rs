@@ -17,14 +17,14 @@ use crate::spec::StopReason;
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;
 
-/// What the operation of a lane wants next.
+/// Next step of a lane's operation.
 #[derive(Debug)]
 pub(crate) enum NextStep<'a> {
     /// Send this on its session, and ask again.
     Send(Op<'a>),
     /// Ask again when an answer has come, or when [`WorkerCore::awake`] says so.
     Wait,
-    /// It has ended. The session is not released by this.
+    /// The operation has ended. The session is not released by this.
     Over,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Tracks {
     /// The step behind the one that was sent last, in the middle of a pipeline: its kind, and whether it is to be
     /// followed at once too.
     behind: Option<(KindId, bool)>,
-    /// What an observer is told of an operation's end: nothing, or why it is an error when no step's answer says it.
+    /// Answer that an observer receives at an operation's end: empty, or the error if no step's answer has it.
     end: Answer,
 }
 
@@ -52,7 +52,7 @@ struct Track {
     gathers: bool,
     /// No step is asked for before this.
     sleeps_until_ns: u64,
-    /// What the operation ends as, when all answers have come.
+    /// Outcome of the operation, when all answers have arrived.
     end: Option<(KindId, Outcome)>,
     /// An error of one of its steps has been noted.
     noted: bool,
@@ -192,7 +192,7 @@ impl WorkerCore {
     /// answered.
     pub fn step(&mut self, lane: usize, depth_max: usize, now_ns: u64) -> NextStep<'_> {
         self.check_if_due(now_ns);
-        // Whoever slept may have been given up meanwhile.
+        // An operation that slept may have been given up meanwhile.
         if self.lanes[lane].busy != Busy::Steps as u64 {
             return NextStep::Wait;
         }

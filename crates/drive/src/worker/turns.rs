@@ -11,14 +11,14 @@ use crate::schedule::{Cursor, NEVER_NS};
 /// The grid of coarse wake-ups.
 const COARSE_NS: u64 = 1_000_000;
 
-/// Where operations' times come from.
+/// Source of the operations' times.
 #[derive(Debug)]
 pub(crate) enum Turns {
     /// Closed loop: when the last one is done.
     Closed,
     /// Open loop, every `stride`th arrival from `next` on.
     Own { arrivals: Cursor, next: u64, stride: u64 },
-    /// Open loop, whichever arrival nobody has taken yet: as many as `taken` are.
+    /// Open loop, the next arrival that no worker has taken yet: as many as `taken` are.
     Shared { arrivals: Cursor, taken: Arc<AtomicU64> },
 }
 
@@ -72,7 +72,7 @@ impl WorkerCore {
         self.held_ns
     }
 
-    /// When the oldest operation that nobody has sent is or was due.
+    /// Returns the scheduled time of the oldest operation that was not sent.
     pub(super) fn oldest_unsent_ns(&mut self) -> Option<u64> {
         match &mut self.turns {
             Turns::Closed => None,

@@ -1,4 +1,4 @@
-//! What the tests ask and what they see of it.
+//! Operations of the tests, and their observations.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ pub fn kinds() -> Vec<OpKind> {
     }]
 }
 
-/// One operation as an observer saw it sent.
+/// An operation as an observer saw it sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent {
     pub client: u32,
@@ -143,7 +143,7 @@ pub fn drive_kinds(
 }
 
 impl Driven {
-    /// What holds for every phase: slices follow each other and hold what the result counts.
+    /// Checks the properties of every phase: slices follow each other and hold what the result counts.
     fn check(&self, kinds: &[OpKind]) {
         let mut at_ns = self.result.start_ns;
         for (position, slice) in self.slices.iter().enumerate() {
