@@ -1,4 +1,5 @@
-//! What each server answered, where operations go to several, and which is slower than all others; what samplers timed.
+//! Operations answered by each server, if there are several, with a server that is slower than all others; and the
+//! times of samplers.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ const SLOWER: f64 = 1.25;
 /// [`SLOWER`] is no chance.
 const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
 
-/// What servers answered in the counted time of this phase of `run`; none where operations went to one.
+/// Returns the servers' answers in the counted time of this phase of `run`; none if operations went to one server.
 pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     of_series(run, facts, |series| (series.source == ANSWERS).then(|| series.subject.clone()))
 }
 
-/// How long what samplers timed one by one took in the counted time of this phase of `run`.
+/// Returns the times that samplers measured individually in the counted time of this phase of `run`.
 pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     of_series(run, facts, |series| {
         is_of_sampler(series).then(|| {
@@ -32,7 +33,7 @@ pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     })
 }
 
-/// Whether a distribution was read by a sampler.
+/// Returns true if a distribution was read by a sampler.
 pub fn is_of_sampler(series: &Series) -> bool {
     series.kind == SeriesKind::Distribution && series.source != ANSWERS && series.source != WITNESS
 }

@@ -41,7 +41,7 @@ pub struct SliceRow {
     pub unknown: u64,
     /// Due and never sent when the phase ended; in rows of all kinds only.
     pub unfinished: u64,
-    /// Those that did not fail, a second.
+    /// Operations that did not fail, a second.
     pub rate_per_s: f64,
     /// Mean time in nanoseconds, without those that were refused.
     pub mean_ns: f64,
@@ -55,15 +55,15 @@ pub struct SliceRow {
     pub due_unsent: u64,
     /// Sent and not answered at the slice's end.
     pub in_flight: u64,
-    /// How late the generator was, 99th percentile.
+    /// Scheduling delay of the generator, 99th percentile, nanoseconds.
     pub lag_p99_ns: u64,
     /// CPU time of the generator's workers.
     pub worker_cpu_ns: u64,
-    /// Of `count`, those that a pause of the machine disturbed; `None` where nobody watched for pauses.
+    /// Number of `count` that a pause of the machine disturbed; `None` if pauses were not observed.
     pub disturbed: Option<u64>,
     /// p99 of the others.
     pub undisturbed_p99_ns: Option<u64>,
-    /// Time in pauses of the machine and their aftermath; `None` where nobody watched.
+    /// Time in pauses of the machine and their aftermath; `None` if pauses were not observed.
     pub disturbed_ns: Option<u64>,
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,

@@ -200,7 +200,7 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     Some(ScaleView { fit: fit.ok(), sentence, chart })
 }
 
-/// What a fit says: `one_client` is what was measured with one, `most` the most clients that were.
+/// Describes a fit: `one_client` is the rate measured with one client, `most` the highest measured number of clients.
 fn sentence(fit: &Fit, one_client: Option<f64>, most: f64) -> String {
     let mut text = format!(
         "By the best fit, one client would get {} ({}); contention σ would be {} %, coherency κ {} %",

@@ -27,7 +27,7 @@ pub const R_SQUARED_MIN: f64 = 0.9;
 /// A fit of the law.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
-    /// What one client gets, operations a second.
+    /// Rate of one client, operations a second.
     pub lambda_per_s: f64,
     /// Contention, from 0 to 1.
     pub sigma: f64,

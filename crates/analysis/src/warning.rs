@@ -44,13 +44,13 @@ const STEAL_PERCENT: f64 = 2.0;
 struct Case {
     /// The worst of several is the one that is said; more is worse.
     weight: f64,
-    /// What was seen, without its place.
+    /// Observation, without its place.
     text: String,
-    /// What to do about it.
+    /// Next step for the user.
     next: &'static str,
 }
 
-/// Where it was seen: trial and phase.
+/// Place of the observation, as trial and phase, with its case.
 type Placed = (String, Case);
 
 /// Places of a warning that are named.

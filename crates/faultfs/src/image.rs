@@ -14,7 +14,7 @@ use crate::device::private;
 use crate::error::FaultError;
 use crate::extents::Extent;
 
-/// How much is copied at once.
+/// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
 /// Puts the contents of an extent into the image.
@@ -40,7 +40,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_into(&File::open(from)?, &private().create(true).truncate(true).open(to)?)
 }
 
-/// The same into a file that is empty.
+/// Copies into a file that is empty.
 pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> {
     let length = source.metadata()?.len();
     target.set_len(length)?;

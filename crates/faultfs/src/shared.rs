@@ -11,7 +11,7 @@ use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 use crate::counters::{AtRisk, Counters, Cut};
 use crate::power::Power;
 
-/// What can lose power, and be told to do more that is wrong.
+/// A device that can lose power, and have other faults.
 pub(crate) trait Device: Send + 'static {
     fn power(&self) -> &Power;
     fn power_mut(&mut self) -> &mut Power;
@@ -21,14 +21,14 @@ pub(crate) trait Device: Send + 'static {
     /// EIO where that is the answer.
     fn power_off(&mut self) -> Result<(), rustix::io::Errno>;
     fn counters(&self) -> Counters;
-    /// What went wrong with what it keeps its data in, which is no fault that anybody asked for.
+    /// Returns the error of the storage below, which is not a requested fault.
     fn broken(&self) -> Option<&str>;
-    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
+    /// After a cut: keeps the survivors, and continues with nothing un-flushed. Faults stay as they are set.
     ///
     /// # Errors
     /// In words, when there was no cut, or files cannot be written.
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
+    /// Arms a power cut, or with `freezes` a freeze; returns false if power was cut before, and cannot be cut later.
     fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         let can_go = self.power_mut().arm(at, freezes);
         if at == CutMoment::Now && self.cut().is_none() {
@@ -37,7 +37,7 @@ pub(crate) trait Device: Send + 'static {
         can_go
     }
 
-    /// The same with a device that freezes and fails flushes from then on.
+    /// Arms a freeze after which flushes fail.
     fn halt(&mut self, at: CutMoment) -> bool {
         self.power_mut().halt();
         self.arm(at, true)
@@ -118,12 +118,12 @@ impl<D: Device> SharedDevice<D> {
         done
     }
 
-    /// Somebody uses it once more.
+    /// Adds a user.
     pub(crate) fn opened(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Somebody does not any more.
+    /// Removes a user.
     pub(crate) fn closed(&self) {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }

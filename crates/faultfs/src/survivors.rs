@@ -9,9 +9,9 @@ use crate::random::SplitMix;
 pub(crate) struct SurvivingSectors {
     /// Which operation.
     pub operation: usize,
-    /// Its first sector that is there, counted from its own first one.
+    /// First surviving sector, counted from the write's first one.
     pub first: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
 }
 

@@ -50,7 +50,7 @@ pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
     Dice::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
 }
 
-/// What is to be done.
+/// Next action of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This pair, from 1.

@@ -16,13 +16,13 @@ pub struct Turn {
     values: BTreeMap<(AbMetric, bool), Result<f64, String>>,
     /// Numbers that a late generator may have moved.
     moved: Vec<AbMetric>,
-    /// How late the generator was, where that matters.
+    /// Delay of the generator, if it matters.
     pub late: Option<String>,
-    /// Somebody watched for pauses of the machine all the time.
+    /// True if pauses of the machine were observed all the time.
     pub is_watched: bool,
     /// Operations that ended.
     pub ops: u64,
-    /// What the load generator used, in per cent of one processor.
+    /// Use of the load generator, in per cent of one processor.
     pub generator_percent: Option<f64>,
     /// When it was driven.
     pub span_ns: (u64, u64),
@@ -143,7 +143,7 @@ impl Turn {
         known.cloned().unwrap_or_else(|| Err("not measured".to_string()))
     }
 
-    /// Whether a late generator may have moved the number.
+    /// Returns true if a late generator may have changed the metric.
     pub fn is_moved(&self, metric: AbMetric) -> bool {
         self.moved.contains(&metric)
     }

@@ -6,7 +6,7 @@
 //!
 //! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
-//! double quotes. What one of the runs did not measure meets it too: nobody can say that it held.
+//! double quotes. A number that one of the runs did not measure meets it too: it may have changed.
 //!
 //! Whether it is met cannot be told of a change whose 95 % interval reaches beyond the condition on both sides, nor of one
 //! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference.
@@ -40,7 +40,7 @@ enum Limit {
 pub struct RuleError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Description of the mistake.
     pub what: String,
     /// Byte at which.
     pub at: usize,
@@ -98,7 +98,7 @@ impl Rule {
         }
     }
 
-    /// What comes of it, where equal runs differ by `floor`.
+    /// Evaluates the condition, if equal runs differ by `floor`.
     pub fn check(&self, groups: &[Group], floor: NoiseFloor) -> RuleResult {
         let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));
         let about: Vec<_> = all.filter(|(group, metric)| self.is_about(group, metric)).collect();

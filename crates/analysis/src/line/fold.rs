@@ -12,7 +12,7 @@ use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 use super::sentence;
 use super::{Ending, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
-/// What response times a search goes by, where pauses of the machine were watched.
+/// Note on the response times that a search judges by, if pauses of the machine were observed.
 const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
 
@@ -93,7 +93,7 @@ impl LineFold {
         &self.search
     }
 
-    /// What reports show of it, of a run that is as `state` says; `None` without any rung.
+    /// Returns the view of the search for reports, of a run in state `state`; `None` without any rung.
     fn view(self, state: &RunState) -> Option<LineView> {
         if self.rungs.is_empty() {
             return None;
@@ -122,7 +122,7 @@ pub fn lines(run: &Run) -> Vec<LineView> {
     run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view(&run.state)).collect()
 }
 
-/// What was done at each rate, and how long it took: medians of the rungs that say something.
+/// Draws the rate done and the response times at each rate: medians of the rungs that count.
 fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
     let mut asked_per_s: Vec<f64> = rungs.iter().filter_map(|one| one.rung.rate_per_s).collect();
     asked_per_s.sort_by(f64::total_cmp);

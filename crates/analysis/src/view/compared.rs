@@ -16,7 +16,7 @@ pub struct Comparison {
     pub b: Side,
     /// Changes smaller than this are not called any.
     pub noise_floor: NoiseFloor,
-    /// What differs in configuration, environment and version.
+    /// Differences in configuration, environment and version.
     pub differences: Vec<ConfigDifference>,
     /// The numbers, by trial and phase.
     pub groups: Vec<Group>,
@@ -24,7 +24,7 @@ pub struct Comparison {
     pub lines: Vec<String>,
     /// Trials and phases of one run that the other does not have, and trials that were asked something else.
     pub unmatched: Vec<String>,
-    /// What was asked not to happen.
+    /// Results of conditions.
     pub rules: Vec<RuleResult>,
 }
 
@@ -56,16 +56,16 @@ impl Comparison {
     }
 }
 
-/// One of the runs.
+/// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// The run's id.
     pub id: String,
-    /// Its title.
+    /// Title of the run.
     pub title: String,
-    /// Its start, as text.
+    /// Start of the run, as text.
     pub started: String,
-    /// How it ended.
+    /// State at the end of the run.
     pub state: EndState,
 }
 
@@ -74,7 +74,7 @@ pub struct Side {
 pub struct ConfigDifference {
     /// `plan`, `environment`, or the name of a trial.
     pub place: String,
-    /// What.
+    /// Name of the item.
     pub name: String,
     /// In A; empty where it was not there.
     pub a: String,
@@ -89,7 +89,7 @@ pub struct Group {
     pub trial: String,
     /// Name of the phase; `space` for the footprint, `figures` for named figures.
     pub phase: String,
-    /// Its numbers.
+    /// Metrics of the group.
     pub metrics: Vec<Metric>,
 }
 
@@ -110,10 +110,10 @@ pub struct Metric {
     pub change_percent: Option<f64>,
     /// 95 % interval of the change; `None` where too little was observed for one.
     pub interval_percent: Option<(f64, f64)>,
-    /// How the interval was made.
+    /// Method of the interval.
     pub method: &'static str,
-    /// Whether the change is more than noise; `None` where nothing tells: of a number that was seen once, and where the
-    /// interval holds zero and differences that matter to anybody.
+    /// True if the change is more than noise; `None` if undecided: for a number that was seen once, and if the
+    /// interval holds zero and differences that matter.
     pub significant: Option<bool>,
     /// True where less is better.
     pub lower_is_better: bool,
@@ -145,7 +145,7 @@ impl MetricValue {
     }
 }
 
-/// What came of a condition.
+/// Result of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleResult {
     /// As it was given.
@@ -159,7 +159,7 @@ pub struct RuleResult {
 }
 
 impl RuleResult {
-    /// What came of it, in a word: `ok`, `failed` or `undecided`.
+    /// Returns the result in a word: `ok`, `failed` or `undecided`.
     pub fn word(&self) -> &'static str {
         match (self.failures.is_empty(), self.undecided.is_empty()) {
             (false, _) => "failed",

@@ -36,7 +36,7 @@ impl Machine {
     }
 }
 
-/// What is known of pauses when goals are judged.
+/// Knowledge of pauses when goals are judged.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
     /// Operations as they were seen.
@@ -243,7 +243,7 @@ fn search(store: &Store, spec: &LineSpec, on: (Machine, Judged), seed: u64) -> (
     }
 }
 
-/// What many searches came to.
+/// Results of many searches.
 struct Tally {
     n: usize,
     decided: usize,

@@ -93,7 +93,7 @@ impl Store {
         if waiting > self.thrashes_at { service * self.slower } else { service }
     }
 
-    /// What an open loop of Poisson arrivals at `rate` would see.
+    /// Returns the observations of an open loop of Poisson arrivals at `rate`.
     pub fn drive(&self, rate: f64, warmup_s: f64, seconds: f64, dice: &mut Dice) -> Seen {
         let end_s = warmup_s + seconds;
         let stalls_from = dice.unit() * self.stall_every_s.min(1e6);
@@ -262,7 +262,7 @@ pub fn worst(values: &[f64], one_in: usize) -> f64 {
     *values.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
-/// What else there is to see.
+/// Additional samples.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Sampled {
     Nothing,

@@ -15,7 +15,7 @@ pub(crate) enum Unit {
     Page(u64, u64, u8),
 }
 
-/// What survives.
+/// Choice of survivors.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     /// Changes up to this one.

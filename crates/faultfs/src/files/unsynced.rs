@@ -1,4 +1,4 @@
-//! What is not synced of one file: its pages that were written, with what was in them, and its sizes.
+//! Unsynced state of one file: its written pages, with their old contents, and its sizes.
 //!
 //! A page is on the disk as it was at the last sync, or as it is at the cut, as the page cache has it. The file's size follows: what was
 //! written beyond its end is there as far as it survives, and what is missing before it is zeros.
@@ -26,7 +26,7 @@ struct Written {
     seq: u64,
     /// Which of its sectors were written; none of a page that was cut off.
     sectors: u8,
-    /// What is synced of it; none where that is nothing, or zeros.
+    /// Synced contents of the page; `None` if there are none, or zeros.
     before: Option<Slot>,
 }
 
@@ -130,7 +130,7 @@ impl Unsynced {
         Ok(())
     }
 
-    /// What is in a page now, with zeros beyond the end.
+    /// Returns the present contents of a page, with zeros beyond the end.
     fn now(&self, number: u64) -> io::Result<Page> {
         let mut page = [0; PAGE_BYTES as usize];
         self.node.read(&mut page, number * PAGE_BYTES)?;
@@ -159,7 +159,7 @@ impl Unsynced {
         Some((first, all.next_back().unwrap_or(first)))
     }
 
-    /// Whether it was given sizes that are not durable.
+    /// Returns true if it has sizes that are not durable.
     pub(crate) fn has_sizes(&self) -> bool {
         !self.sizes.is_empty()
     }
@@ -170,7 +170,7 @@ impl Unsynced {
         survive.map(|size| size.size_bytes).min().unwrap_or(u64::MAX)
     }
 
-    /// Its sizes up to `upto` are durable.
+    /// Makes its sizes up to `upto` durable.
     pub(crate) fn commit_sizes(&mut self, upto: u64, slots: &mut Slots) -> io::Result<()> {
         let floor = self.floor(upto);
         let durable = self.sizes.iter().take_while(|size| size.seq <= upto).count();
