@@ -56,7 +56,7 @@ impl Comparison {
     }
 }
 
-/// One of the two runs.
+/// A run of the comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// The run's id.
