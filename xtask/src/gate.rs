@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::Result;
 use crate::process::{line_of, run};
 
-/// Says that HEAD was proved, or runs `.ci/run`. With `--mark`, the last line of `.ci/run`, records that HEAD is proved.
+/// Reports that HEAD was proved, or runs `.ci/run`. With `--mark`, the last line of `.ci/run`, records that HEAD is
+/// proved.
 pub fn gate(root: &Path, arguments: &[String]) -> Result {
     let git = |arguments: &[&str]| line_of(Command::new("git").args(arguments).current_dir(root));
     let (commit, tree) = (git(&["rev-parse", "HEAD"])?, git(&["rev-parse", "HEAD^{tree}"])?);

@@ -133,7 +133,7 @@ fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
     Some(format!("no answer to `{}` in phase {phase} could be checked", unheard.op))
 }
 
-/// Why a trial has no ledger.
+/// Returns the reason that a trial has no ledger.
 fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
     phases
         .iter()

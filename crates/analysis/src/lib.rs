@@ -91,7 +91,7 @@ pub fn take_late_for_void(run: &mut data::Run) {
     }
 }
 
-/// Everything that reports show of `run`.
+/// Derives all contents of reports from `run`.
 pub fn view(run: &data::Run) -> RunView {
     let facts: Vec<Vec<PhaseFacts<'_>>> = run.trials.iter().map(PhaseFacts::of).collect();
     let end_ns = timeline::last_ns(run);

@@ -72,7 +72,7 @@ fn of_series(run: &Run, facts: &PhaseFacts<'_>, name: impl Fn(&Series) -> Option
     nodes
 }
 
-/// Which of `nodes` is slower than every other, by the first of [`COMPARED`] that shows it.
+/// Returns the node that is slower than every other, by the first of [`COMPARED`] that shows it.
 pub fn slowest(nodes: &[NodeView]) -> Option<String> {
     COMPARED.iter().find_map(|(name, samples)| {
         if nodes.len() < 2 || nodes.iter().any(|node| node.count < *samples) {

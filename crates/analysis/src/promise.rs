@@ -43,7 +43,7 @@ impl Cut<'_> {
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 
-    /// Everything else that is not as it was written, by its name.
+    /// Returns all other disagreements, by name.
     fn wrong(&self) -> impl Iterator<Item = (&String, u64)> {
         let others =
             self.ledger.wrong.iter().filter(|(name, _)| ![RESURRECTED, DID_NOT_START].contains(&name.as_str()));

@@ -45,7 +45,7 @@ pub struct SliceRow {
     pub rate_per_s: f64,
     /// Mean time in nanoseconds, without those that were refused.
     pub mean_ns: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the times.
     pub stddev_ns: f64,
     /// p50, p90, p95, p99, p99.9; `None` with fewer than ten samples above. See [`SliceRow::percentile_ns`].
     pub percentiles_ns: [Option<u64>; SHOWN.len()],

@@ -48,7 +48,7 @@ pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
 /// Times of a step.
 #[derive(Default)]
 pub struct StepTimes {
-    /// Whatever it came to.
+    /// Times of all outcomes.
     pub all: Times,
     /// Times of answered steps.
     pub answered: Times,

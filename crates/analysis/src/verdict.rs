@@ -380,7 +380,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
 /// Trials that are named where several share a reason.
 const NAMED_MAX: usize = 3;
 
-/// That `phase` failed or was void in these of `all` trials, with the words of the first.
+/// Reports that `phase` failed or was void in these of `all` trials, with the words of the first.
 fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
     match trials {
         [one] => format!("phase {phase} of {one} {words}"),
@@ -398,7 +398,8 @@ fn sort(words: &str) -> &str {
     if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
 }
 
-/// That every answer of a search was right and nothing was lost; `None` where something was not, or nothing was checked.
+/// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
+/// nothing was checked.
 pub fn truth(trials: &[TrialView]) -> Option<String> {
     let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
@@ -412,7 +413,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
         .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
 }
 
-/// That all answers were right, where any was checked.
+/// Returns a sentence that all answers were right, if any was checked.
 fn answers_kept(trials: &[TrialView]) -> Option<String> {
     let answers: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
     (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))

@@ -31,7 +31,7 @@ pub use self::trial::*;
 /// Version of the view's shape.
 pub const FORMAT: u32 = 1;
 
-/// Everything a report shows of a run.
+/// Contents of a report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunView {
     /// [`FORMAT`].
@@ -80,7 +80,7 @@ pub struct RunView {
     pub events: Vec<EventView>,
     /// The machine.
     pub environment: Vec<Named>,
-    /// Everything on the time axis, and percentile curves.
+    /// Plots on the time axis, and percentile curves.
     pub plots: Plots,
 }
 
@@ -154,13 +154,13 @@ plimsoll_core::words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictState {
-    /// Everything ran, every goal held, no answer was wrong and nothing was lost.
+    /// All trials ran, every goal held, no answer was wrong and no write was lost.
     Pass,
     /// A goal was missed, an answer was wrong, or an acknowledged write was lost.
     Fail,
-    /// Nothing was seen to break, but not everything was seen.
+    /// No violation was seen, but not everything was seen.
     Incomplete,
-    /// Nothing was seen to break and everything was seen, but what was asked cannot be told from it.
+    /// No violation was seen and everything was seen, but the result is not conclusive.
     Undecided,
 }
 
@@ -301,11 +301,11 @@ pub struct FigureCell {
     pub late: bool,
     /// The fewest observations behind any of its terms.
     pub n: u64,
-    /// Why there is no value.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
 }
 
-/// Something that speaks against the result.
+/// Circumstance that makes the result less certain.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Warning {
     /// Observation, with its numbers.
@@ -314,7 +314,7 @@ pub struct Warning {
     pub next: String,
 }
 
-/// Something that happened.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventView {
     /// When, on the run's clock.

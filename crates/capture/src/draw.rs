@@ -115,7 +115,7 @@ impl Draw {
         Ok(Err(refusal))
     }
 
-    /// Lets the server plan the statement.
+    /// Makes the server plan the statement.
     fn checked(&self, drawn: Drawn, production: &mut dyn Production) -> Result<Result<Drawn, String>, StoreError> {
         let first = drawn.rows.first().map_or(&[][..], Vec::as_slice);
         let refusal = production.refusal(&drawn.statement.text, first)?;

@@ -24,7 +24,7 @@ pub use crate::written::{Written, write};
 /// Scope of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// So many statements at most: those that were asked most.
+    /// Most statements to capture, by their number of calls.
     pub statements: usize,
     /// Rows of values for each.
     pub values: usize,
@@ -59,7 +59,7 @@ struct Entry {
 pub struct Captured {
     dialect: Dialect,
     kept: Vec<Kept>,
-    /// Why statements were left out, how many, and their calls; most calls first.
+    /// Reasons for omitted statements, with their number and calls; most calls first.
     pub left_out: Vec<(String, usize, u64)>,
     /// Calls of all statements.
     pub calls: u64,

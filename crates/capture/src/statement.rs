@@ -38,7 +38,7 @@ pub(crate) enum Origin {
     },
     /// Always this.
     Fixed(&'static str),
-    /// Nothing tells.
+    /// Unknown meaning.
     Unknown,
 }
 
@@ -173,7 +173,8 @@ impl Statement {
         text
     }
 
-    /// Why a script cannot have it, or is not to; `catalogue` as [`Production::catalogue`](plimsoll_core::Production::catalogue).
+    /// Returns the reason that a script cannot contain the statement, or must not; `catalogue` as
+    /// [`Production::catalogue`](plimsoll_core::Production::catalogue).
     pub fn foreign(&self, catalogue: &[&str]) -> Option<&'static str> {
         let first = self.pieces.first()?;
         if self.is(0, "begin start commit end rollback abort savepoint release set show reset discard use prepare execute deallocate") {

@@ -29,7 +29,7 @@ const REGION: u64 = 1 << 20;
 pub struct WriterGroup {
     /// Number of threads.
     pub threads: usize,
-    /// They write to one file, each to a part of its own.
+    /// True if the threads write to parts of one file.
     pub shared: bool,
     /// Flushes that came to their end in a second, of all threads.
     pub flushes_per_s: f64,

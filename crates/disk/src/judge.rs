@@ -29,9 +29,9 @@ const SHARE: f64 = 0.9;
 plimsoll_core::words! {
     /// Verdict on the flushes of a path.
     pub enum FlushVerdict {
-        /// They reach a device that is hardware as far as can be told, which takes as long for them as it has to.
+        /// Flushes reach a device that is hardware as far as known, and take the time that it needs.
         Reach = "flushes reach the device",
-        /// They cannot be real.
+        /// Flushes cannot be real.
         CannotBeReal = "flushes cannot be real",
         /// The evidence does not decide.
         CannotBeTold = "cannot be told from here",
@@ -43,7 +43,7 @@ plimsoll_core::words! {
 pub struct Judgement {
     /// Verdict.
     pub verdict: FlushVerdict,
-    /// Why, as it follows the verdict in a sentence.
+    /// Reason, as the continuation of the verdict's sentence.
     pub because: String,
     /// Observations, one fact each.
     pub reasons: Vec<String>,

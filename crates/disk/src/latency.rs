@@ -44,7 +44,7 @@ impl Site {
 pub enum Outcome {
     /// The point was measured.
     Measured(Measured),
-    /// There is no such way here, and why.
+    /// The way does not exist here, with the reason.
     NotHere(String),
 }
 

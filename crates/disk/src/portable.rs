@@ -41,7 +41,7 @@ pub struct Step {
     pub adds: &'static str,
     /// Times to write 1 MiB; `None` if the step is not available here.
     pub times: Option<FlushTimes>,
-    /// Why not.
+    /// Reason that the step is not available.
     pub not_here: Option<String>,
     /// Bytes written in total, filler included.
     pub written_bytes: u64,

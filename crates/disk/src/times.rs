@@ -19,7 +19,7 @@ pub struct Clocked {
 }
 
 impl Clocked {
-    /// Nothing yet.
+    /// Makes an empty distribution.
     pub fn new() -> Result<Self, StoreError> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3)
             .map_err(|error| StoreError::broken(format!("a histogram cannot be made: {error}")))?;
@@ -64,7 +64,7 @@ impl Clocked {
 pub struct FlushTimes {
     /// Number of times.
     pub n: u64,
-    /// Their mean.
+    /// Mean of the times.
     pub mean_ns: f64,
     /// Half are no longer; needs 20.
     pub p50_ns: Option<u64>,

@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Tells the core of the runtime's last sleep.
+    /// Reports the runtime's last sleep to the core.
     #[inline]
     fn catch_up(&self, core: &mut WorkerCore) {
         let at_ns = self.sleeps.caught_up_ns.load(Relaxed);
@@ -334,7 +334,7 @@ impl Worker {
     }
 }
 
-/// Lets all tasks run that can.
+/// Yields until all other runnable tasks have run.
 async fn give_way() {
     let mut has = false;
     poll_fn(|context| {

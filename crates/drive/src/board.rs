@@ -294,7 +294,7 @@ impl Board {
 pub(crate) struct Shared {
     /// Slices that the control thread has taken and emptied.
     pub taken: AtomicU32,
-    /// Nothing new is to be started: a worker met something that ends the phase, or the control thread did.
+    /// True when no operation may start: a worker met the end of the phase, or the control thread did.
     pub halt: AtomicBool,
     /// The planned end, where there is one. It may be put off until shortly before it has come.
     pub end_ns: AtomicU64,

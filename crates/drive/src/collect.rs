@@ -225,7 +225,7 @@ impl Collector {
         Some(slice)
     }
 
-    /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
+    /// Returns the totals, when all workers are done or given up. The last slice ends at `end_ns`.
     pub fn finish(mut self, end_ns: u64, hung: &[OpTime], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
         // A slice that would begin with the end has nothing in it.
         let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));

@@ -406,8 +406,8 @@ impl<'a> RunningPhase<'a> {
 }
 
 impl Drop for RunningPhase<'_> {
-    /// Whatever ends the phase: its threads start nothing new, and are gone with their sessions before the
-    /// caller goes on, except for those that hang in their store.
+    /// Ends the phase: its threads start no operations, and end with their sessions before this returns, except for
+    /// those that hang in their store.
     fn drop(&mut self) {
         self.shared.halt.store(true, Ordering::Relaxed);
         self.go.clear();

@@ -1,4 +1,4 @@
-//! Which slice a moment belongs to: pure functions of a number or a time.
+//! Mapping from times to slices: pure functions of a number or a time.
 
 /// Division of a phase into slices of `slice_ns`. Slices start anew at the phase's start, at the end of its warm-up,
 /// and at a planned end; the slices in which the last answers arrive are drain.

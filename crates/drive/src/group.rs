@@ -1,4 +1,4 @@
-//! Which sessions a worker drives, and by which schedule: sessions of one phase may be in groups with a pace of their own.
+//! Assignment of sessions to workers, and of schedules to groups of sessions in a phase.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(crate) enum Event {
     Closed { slot: usize },
     /// Receiving failed.
     Broken { slot: usize, errno: Errno },
-    /// There is room again for what could not be sent before: [`Reactor::send`] it.
+    /// Output space is available again for bytes that could not be sent: [`Reactor::send`] them.
     Room { slot: usize },
     /// Bytes accepted by [`Reactor::send`] could not be sent.
     Unsent { slot: usize, errno: Errno },

@@ -297,7 +297,7 @@ pub struct DriveResult {
     pub steps: Vec<[u64; 4]>,
     /// Operations that were due and never sent. See [`plimsoll_core::Slice::unfinished`].
     pub unfinished: u64,
-    /// Why it ended.
+    /// Reason that the phase ended.
     pub stop: StopReason,
     /// Every operation's times, in no order, where they were asked for; as many as there was room for.
     pub each: Vec<OpTime>,
@@ -335,7 +335,7 @@ pub struct DriveResult {
     pub late: Option<String>,
 }
 
-/// Why a phase ended.
+/// Reason that a phase ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// The time was over, or every client had completed its number of operations.
@@ -422,7 +422,7 @@ pub struct Lag {
     pub max_ns: u64,
 }
 
-/// Why a phase could not be driven at all.
+/// Error that prevents a phase from being driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// The spec asks for what cannot be.
@@ -434,7 +434,7 @@ pub enum DriveError {
     /// A thread of this program panicked, which is a bug here or in the store's session.
     #[error("worker {worker} panicked: {message}")]
     Panicked {
-        /// Which.
+        /// Number of the worker.
         worker: usize,
         /// Message of the panic.
         message: String,

@@ -415,7 +415,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Whatever is due by the clock: slices, the end, timeouts, new tries.
+    /// Handles the events that are due by the clock: slices, the end, time-outs, new attempts.
     fn keep_time(&mut self, now_ns: u64) {
         if !self.starting {
             self.core.check_if_due(now_ns);

@@ -37,7 +37,7 @@ pub(crate) const CANCEL_NS: u64 = 500_000_000;
 /// In place of the number of a client's next operation: it has no more.
 const DONE: u64 = u64::MAX;
 
-/// Everything a core is made of.
+/// Parts of a core.
 pub(crate) struct Setup {
     pub stream: Arc<dyn Stream>,
     pub observer: Option<Box<dyn Observer>>,
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     pub shared: Arc<Shared>,
     /// The clients it drives, by lane.
     pub clients: Vec<u32>,
-    /// Their ways through operations of several steps, by lane; [`Tracks`] says what becomes of them.
+    /// Steps of the operations of several steps, by lane; [`Tracks`] handles their results.
     pub steps: Vec<Option<Box<dyn Steps>>>,
     /// All kinds of operation, by position.
     pub kinds: Arc<[OpKind]>,
@@ -98,11 +98,11 @@ pub(crate) enum Next {
     Send { lane: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// An operation of several steps has begun on `lane`: ask [`WorkerCore::step`] what is to be sent.
     Steps { lane: usize },
-    /// Nothing is due before this time.
+    /// No operation is due before this time.
     SleepUntil(u64),
     /// No session is idle.
     Wait,
-    /// Nothing will be started any more.
+    /// No operation will be started any more.
     Stop,
 }
 
@@ -411,7 +411,7 @@ impl WorkerCore {
         Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
-    /// Something went wrong that is no operation's.
+    /// Notes an error that belongs to no operation.
     #[cold]
     pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
         self.errors.note(outcome, answer);

@@ -34,7 +34,7 @@ struct Simulation {
     slices: Vec<Slice>,
     /// From when to when the generator does not run at all.
     stalls: Vec<(u64, u64)>,
-    /// Why the phase ended.
+    /// Reason that the phase ended.
     stop: Arc<std::sync::Mutex<Option<StopReason>>>,
 }
 

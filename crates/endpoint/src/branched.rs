@@ -45,7 +45,7 @@ impl Reads {
         }
     }
 
-    /// Says no where replicas are to answer and there is none.
+    /// Fails if replicas are to answer and there is none.
     ///
     /// # Errors
     /// `Usage`; `next` says how there would be some.
@@ -83,10 +83,10 @@ impl Reads {
     }
 }
 
-/// Which side an operation goes to.
+/// Side of the session that an operation is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Everything to the only one.
+    /// Sends all operations to the only side.
     Only,
     /// Each key to the side that its hash says: the first parameter of an operation on bytes under bytes.
     Key,
@@ -114,7 +114,7 @@ struct Side {
     out: Vec<u8>,
     is_connected: bool,
     is_ready: bool,
-    /// That `out` is sent is wished.
+    /// True if `out` is to be sent.
     sends: bool,
     /// Connections that did not come about since the session was opened.
     misses: usize,

@@ -46,7 +46,7 @@ pub struct Channel {
     stopped_at: Option<Instant>,
     /// The server has said something.
     has_spoken: bool,
-    /// Something failed.
+    /// True after a failure.
     is_lost: bool,
 }
 
@@ -91,7 +91,7 @@ impl Channel {
         self.waits = waits;
     }
 
-    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    /// Sets if the following requests are long work, during which the server may be silent for [`Waits::work`].
     pub fn set_works(&mut self, works: bool) {
         self.works = works;
     }

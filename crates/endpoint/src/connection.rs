@@ -103,7 +103,7 @@ impl<S: Asked> Connection<S> {
         self.channel.set_waits(waits);
     }
 
-    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    /// Sets if the following requests are long work, during which the server may be silent for [`Waits::work`].
     pub fn set_works(&mut self, works: bool) {
         self.channel.set_works(works);
     }

@@ -117,7 +117,7 @@ impl Control {
         self.ask(&format!("tell {}", other.directory().display()), ANSWER_LIMIT).map(drop)
     }
 
-    /// Says that another on the same circuit has lost power.
+    /// Reports that another device on the same circuit has lost power.
     pub(crate) fn told(&self) -> Result<(), FaultError> {
         self.ask("told", ANSWER_LIMIT).map(drop)
     }

@@ -68,7 +68,7 @@ pub enum ImageState {
 /// An image that was looked at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedImage {
-    /// Which one.
+    /// Crash point of the image.
     pub point: CrashPoint,
     /// The time of the last record before the cut, on CLOCK_MONOTONIC.
     pub at_ns: u64,

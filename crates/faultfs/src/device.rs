@@ -166,7 +166,7 @@ impl FaultDevice {
         Ok(files)
     }
 
-    /// Tells the daemon that the image is there, and waits until it serves it.
+    /// Notifies the daemon that the image is ready, and waits until it serves it.
     fn have_it_served(&self) -> Result<(), FaultError> {
         let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
         let (_, ours) = self.daemon.as_ref().ok_or_else(|| gone(io::ErrorKind::NotConnected.into()))?;

@@ -8,7 +8,7 @@ use plimsoll_core::{FileSystem, StoreError, StoreErrorKind};
 /// Prefix by which the daemon reports [`FaultError::Underlying`].
 pub(crate) const UNDERLYING: &str = "the disk under the device failed: ";
 
-/// Why a fault device cannot be had, or does not do what it is asked.
+/// Error of a fault device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultError {

@@ -1,4 +1,4 @@
-//! Which sectors an un-flushed write or discard covers, and where the newest contents of each are.
+//! Sectors covered by un-flushed writes and discards, with the position of the newest contents of each.
 
 use std::collections::BTreeMap;
 

@@ -61,7 +61,8 @@ pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> 
     Ok(())
 }
 
-/// Which file system is in an image, by the magic number of its superblock (fs/ext4/ext4.h, fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
+/// Returns the file system in an image, by the magic number of its superblock (fs/ext4/ext4.h,
+/// fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
 pub(crate) fn file_system(image: &Path) -> Result<FileSystem, FaultError> {
     let file = File::open(image).map_err(FaultError::at(image))?;
     let magic: [(FileSystem, u64, &[u8]); 3] = [

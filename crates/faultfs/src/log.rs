@@ -82,7 +82,7 @@ impl Log {
         Ok(at + HEADER_BYTES)
     }
 
-    /// Everything in it is durable: its place is used again, unless the log is kept.
+    /// Marks all records as durable: their space is reused, unless the log is kept.
     pub(crate) fn flushed(&mut self) -> io::Result<()> {
         if self.is_kept {
             return self.append(LogKind::Flush, 0, 0, &[]).map(drop);

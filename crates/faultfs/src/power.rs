@@ -125,12 +125,12 @@ impl Power {
         }
     }
 
-    /// Nothing is wrong any more; a cut that is armed stays so.
+    /// Removes all faults; an armed cut stays so.
     pub(crate) fn mend(&mut self) {
         self.faults = Faults::default();
     }
 
-    /// Nothing is wrong any more, and no cut is armed.
+    /// Removes all faults and disarms the cut.
     pub(crate) fn clear(&mut self) {
         self.mend();
         (self.armed, self.halts) = (None, false);

@@ -56,12 +56,12 @@ pub(crate) trait Device: Send + 'static {
         self.power_mut().set(fault);
     }
 
-    /// Nothing is wrong any more; a cut that is armed stays so.
+    /// Removes all faults; an armed cut stays so.
     fn mend(&mut self) {
         self.power_mut().mend();
     }
 
-    /// Nothing is wrong any more, and no cut is armed.
+    /// Removes all faults and disarms the cut.
     fn clear(&mut self) {
         self.power_mut().clear();
     }

@@ -27,8 +27,8 @@ impl IndexSpec {
     }
 }
 
-/// Says what records are found by. Must be a pure function of key and record: the entries of an old
-/// version are computed again to know which index keys to remove.
+/// Extracts the index entries of records. Must be a pure function of key and record: the entries of an old version are
+/// computed again to know which index keys to remove.
 pub trait Extract {
     /// Adds the entries that the record has in the index at position `index`. An error means that these
     /// bytes are no record ([`IndexError::Corrupt`]).

@@ -15,8 +15,8 @@ use crate::{IndexError, find};
 pub enum Inserted {
     /// All records are there.
     All,
-    /// Nothing was written: the record at this position has a key that is taken, by a stored record or by an
-    /// earlier one of the same rows.
+    /// No record was written: the key of the record at this position is taken, by a stored record or by an earlier one
+    /// of the same rows.
     KeyTaken(usize),
 }
 

@@ -34,7 +34,7 @@ pub use rows::Rows;
 
 use plimsoll_core::KvError;
 
-/// Why something could not be done with records and their indexes.
+/// Error of records and their indexes.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The store did not do it, or may not have done it.

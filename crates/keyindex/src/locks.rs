@@ -83,7 +83,7 @@ impl KeyLocks {
         LockGuard { locks: Arc::clone(self), stripes }
     }
 
-    /// Nothing in here can panic while the mutex is held, so a poisoned one is as good as any.
+    /// Returns the state. No code can panic while the mutex is held, so a poisoned one is valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -135,7 +135,7 @@ impl Query {
         assert!(!self.ended, "a range or beginning is the last part of a query");
     }
 
-    /// Everything that begins with `low`.
+    /// Restricts the query to values with the prefix `low`.
     fn close(&mut self) {
         self.high.clear();
         self.high.extend_from_slice(&self.low);

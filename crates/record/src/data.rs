@@ -157,13 +157,13 @@ plimsoll_core::words! {
         Fault = "after the disk's fault",
         /// When its maintenance cycle ends, and what to set.
         Cycle = "cycle",
-        /// Why there is nothing to hold its records against.
+        /// Reason that its records cannot be compared with a ledger.
         Ledger = "ledger",
-        /// Why it could not be made cold.
+        /// Reason that it could not be made cold.
         NotCold = "not possible",
-        /// Why it is not known how large its data are.
+        /// Reason that the size of its data is unknown.
         DataSize = "size of the data",
-        /// Why it is not known how large its cache is.
+        /// Reason that the size of its cache is unknown.
         CacheSize = "size of the cache",
     }
 }
@@ -306,7 +306,7 @@ pub const RESURRECTED: &str = "resurrected";
 pub struct PhaseResult {
     /// Name of the number.
     pub name: ResultName,
-    /// Which of several: a store's counter, the name of a setting; mostly empty.
+    /// Subject, if there are several of the name: a store's counter, the name of a setting; mostly empty.
     pub subject: String,
     /// Value.
     pub value: f64,
@@ -336,7 +336,7 @@ plimsoll_core::words! {
         Info = "info",
         /// The event may have affected measurements.
         Warning = "warning",
-        /// Something failed.
+        /// A part of the run failed.
         Error = "error",
     }
 }
@@ -361,7 +361,7 @@ plimsoll_core::words! {
     }
 }
 
-/// Something worth a mark on the time axis: a point, or a span of time.
+/// Mark on the time axis: a point, or a span of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// When it was, or began.
@@ -525,7 +525,7 @@ pub struct Run {
     pub series: Vec<Series>,
     /// Samples, in time order.
     pub samples: Vec<Sample>,
-    /// Everything worth a line, in time order.
+    /// Events, in time order.
     pub events: Vec<Event>,
     /// Bytes written by the recorder itself, to distinguish them from the store's own.
     pub recorder_bytes: u64,

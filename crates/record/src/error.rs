@@ -10,7 +10,7 @@ pub enum RecordError {
     /// Neither `$XDG_STATE_HOME` nor `$HOME` says where runs are kept.
     #[error("there is no place to keep runs: set XDG_STATE_HOME or HOME to an absolute path")]
     NoPlace,
-    /// There is a run of that name already.
+    /// A run of that name exists already.
     #[error("{} is there already: start the run again, it gets another name", .0.display())]
     Exists(PathBuf),
     /// The device is full. What was recorded before can be read.
@@ -44,7 +44,7 @@ pub enum RecordError {
         /// SQLite's or the system's words.
         what: String,
     },
-    /// There is no such run.
+    /// The run does not exist.
     #[error("there is no run {wanted:?} in {}: `plimsoll runs` lists what there is", runs_dir.display())]
     NotFound {
         /// Run that was requested.
@@ -57,7 +57,7 @@ pub enum RecordError {
     Ambiguous {
         /// Run that was requested.
         wanted: String,
-        /// Which runs it may mean.
+        /// Runs that the name may mean.
         candidates: Vec<String>,
     },
     /// The file is something else.
@@ -80,7 +80,7 @@ pub enum RecordError {
     /// The recording existed when the run began, and does not any more.
     #[error("{} was removed or moved while it was written: the run goes no further, and nothing of it is kept", .0.display())]
     Removed(PathBuf),
-    /// Something else stands in its place.
+    /// Another file has taken its place.
     #[error("{} was replaced by something else while it was written: the run goes no further, and nothing of it is kept",
         .0.display())]
     Replaced(PathBuf),

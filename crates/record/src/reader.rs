@@ -75,7 +75,7 @@ pub fn glance(path: &Path) -> Result<Glance, RecordError> {
     read().map_err(|error| RecordError::reading(&path, &error))
 }
 
-/// Why a query gave nothing usable.
+/// Fault of a query's result.
 enum Fault {
     Sql(rusqlite::Error),
     Content(String),

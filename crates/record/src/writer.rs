@@ -226,7 +226,7 @@ impl Recorder {
         Ok(position)
     }
 
-    /// Something worth a line.
+    /// Records an event.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].

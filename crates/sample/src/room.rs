@@ -49,7 +49,8 @@ impl Room {
     }
 }
 
-/// Lets this process, and servers that it starts, have `wanted` file descriptors, as far as it may.
+/// Raises the limit of file descriptors for this process, and servers that it starts, to `wanted`, as far as
+/// permitted.
 pub fn raise_descriptors(wanted: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < wanted) {

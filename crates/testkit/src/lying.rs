@@ -101,7 +101,7 @@ impl StoreKind for Lying {
     }
 }
 
-/// Something that happens later than it should.
+/// Effect of an operation that is delayed by a lie.
 struct Pending {
     /// Operations until then.
     after: u32,

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Action after the last permitted byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is passed on any more; connections stay, and new ones are taken.
+    /// Passes no data any more; connections stay, and new ones are accepted.
     Silent,
     /// Connections end, and new ones end at once.
     Close,

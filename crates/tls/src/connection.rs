@@ -22,7 +22,7 @@ pub struct Tls {
     place: String,
     /// Source of the client's roots, for messages.
     roots: Arc<str>,
-    /// Something has arrived.
+    /// True after the first arrival.
     heard: bool,
 }
 

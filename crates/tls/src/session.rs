@@ -49,7 +49,7 @@ enum State {
     /// The server has been asked; what the session has written waits.
     Asked(Vec<u8>),
     Encrypted(Box<Tls>),
-    /// There is no connection; whether that is because of TLS.
+    /// No connection; true if the cause is TLS.
     Failed(WireState, bool),
 }
 
@@ -112,7 +112,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
         matches!(self.state, State::Failed(_, true))
     }
 
-    /// Lets the session write, and sends what it wrote unless more follows at once.
+    /// Calls `write` for the session, and sends its output unless more follows immediately.
     #[inline]
     pub fn write(&mut self, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut S, &mut Vec<u8>)) {
         match &mut self.state {

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::Way;
 
-/// Why nothing is traced.
+/// Error that prevents a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -48,7 +48,7 @@ pub enum TraceError {
     /// A directory cannot be watched.
     #[error("{path}: {source}")]
     Directory {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// Error that was returned.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Which files are used, and how: by a process's system calls, or by a directory's events.
+//! Use of files: by a process's system calls, or by a directory's events.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,7 +50,7 @@ pub struct FileUse {
 }
 
 impl FileUse {
-    /// Everything that happened to it.
+    /// Returns the number of all events of the file.
     pub fn total(&self) -> u64 {
         let made = self.opens + self.closes + self.creates + self.deletes + self.renames;
         made + self.reads + self.writes + self.syncs + self.resizes

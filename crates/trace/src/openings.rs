@@ -25,7 +25,7 @@ pub(crate) struct FileCall {
     pub(crate) name: &'static str,
     pub(crate) number: u16,
     pub(crate) does: Does,
-    /// Which argument is a path.
+    /// Index of the argument that is a path.
     pub(crate) path: Option<u8>,
     /// True if the argument before the path is the directory that the path is relative to.
     pub(crate) is_at: bool,

@@ -1,4 +1,4 @@
-//! Which file a call was about, as far as `/proc` can still tell.
+//! File of a call, as far as `/proc` still shows it.
 
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};

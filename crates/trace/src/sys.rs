@@ -256,7 +256,7 @@ impl Mapping {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// Says that all was read before the word at `offset` became `value`. The mapping has to be a writable one.
+    /// Stores `value` at `offset`, after all earlier reads. The mapping must be writable.
     pub(crate) fn store(&self, offset: usize, value: u64) {
         self.word(offset).store(value, Ordering::Release);
     }

@@ -48,7 +48,7 @@ pub struct Slow {
     pub pid: u32,
     /// The process's name.
     pub name: String,
-    /// Which thread; 0 where that is not told.
+    /// Thread that called; 0 if not known.
     pub tid: u32,
     /// Call that was made.
     pub call: Call,
@@ -58,14 +58,14 @@ pub struct Slow {
     pub time_ns: u64,
     /// Return value: 0, or the negative number of an error; `None` if it is not known.
     pub result: Option<i64>,
-    /// Which file, where that can be told.
+    /// Path of the file, if known.
     pub path: Option<PathBuf>,
 }
 
 /// Calls of one sort made by a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
-    /// Which.
+    /// Call that was made.
     pub call: Call,
     /// Durations since the trace began.
     pub times: Times,

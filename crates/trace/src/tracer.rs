@@ -36,7 +36,7 @@ const ENDED_MAX: usize = 1_000;
 
 /// A way to trace, once it goes on.
 pub(crate) trait Source: Send {
-    /// Everything since it began; slow calls since the reading before.
+    /// Returns all counts since the start, and slow calls since the previous reading.
     fn read(&mut self) -> Result<CallCounts, TraceError>;
 }
 

@@ -35,7 +35,7 @@ struct Side {
 /// Part of the work that a trial does.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
-    /// Everything but the checks, for the pair.
+    /// All phases but the checks, for the pair.
     Turn(Option<u32>),
     /// The checks alone.
     Check,

@@ -92,7 +92,7 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
     removed.map_err(|error| TrialError::io(data.display(), &error))
 }
 
-/// Lets other users get to what is in `directory`, as which servers may run, whatever the file mode creation mask is.
+/// Gives other users, as which servers may run, access through `directory`, whatever the file mode creation mask is.
 ///
 /// # Errors
 /// As the operating system says.

@@ -8,7 +8,7 @@ use plimsoll_record::RecordError;
 /// An error of a run: what happened, where, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialError {
-    /// Which class of trouble.
+    /// Class of the error.
     pub kind: ErrorKind,
     /// Description of the event and its place.
     pub what: String,

@@ -56,7 +56,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Says how many errors the file system on a disk that failed has found.
+    /// Records the number of errors that the file system on a disk with faults has found.
     pub(crate) fn push_file_system_errors(&self, end: &mut PhaseEnd) {
         let disk = self.store.power_switch().filter(|_| self.acted.has_fault);
         if let Some(count) = disk.and_then(|disk| disk.file_system_errors()) {

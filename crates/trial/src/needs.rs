@@ -38,7 +38,7 @@ const WORKER_DESCRIPTORS: u64 = 8;
 /// Connections of our own that a server of our own takes beside sessions, and what servers keep for themselves.
 const CONTROL_SESSIONS: u64 = 16;
 
-/// So much of something: a part that is there in any case, and one for each client.
+/// Amount of a resource: a constant part, and a part for each client.
 #[derive(Debug, Clone, Default)]
 struct Amount {
     fixed: u64,
@@ -96,7 +96,7 @@ impl Needs {
         )
     }
 
-    /// Lets this process have the file descriptors, and says whether there is enough of everything.
+    /// Raises the limit of file descriptors of this process, and checks that all resources are sufficient.
     ///
     /// # Errors
     /// What there is too little of, how that was calculated, and what would fit.

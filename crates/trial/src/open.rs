@@ -44,7 +44,7 @@ impl Open {
     }
 }
 
-/// Says what will be done to attached stores, before anything is; refuses what can be known to go wrong.
+/// Announces the changes to attached stores before they are made; refuses a run that is known to fail.
 ///
 /// # Errors
 /// What cannot be, and what to write instead.

@@ -103,7 +103,7 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) is_sized: bool,
     /// Results of actions on its servers.
     pub(crate) acted: Acted,
-    /// Why the store could not be made cold by the phase before, if it could not.
+    /// Reason that the preceding phase could not make the store cold, if it could not.
     pub(crate) not_cold: Option<String>,
     /// When the phase began that was driven last.
     pub(crate) driven_from_ns: u64,
@@ -352,7 +352,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Tells how late the witness of the machine's pauses woke up in a slice that ended at `at_ns`.
+/// Records the delays of the witness's wake-ups in a slice that ended at `at_ns`.
 fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), RecordError> {
     let text = |text: &str| text.to_owned();
     let (source, name, unit) = (text(WITNESS), text("lateness"), text("ns"));
@@ -362,7 +362,7 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
     sinks.tell(Told::Sample(Sample { at_ns, distributions, ..Sample::default() }))
 }
 
-/// Tells what each of several servers answered in `slice`, by their names.
+/// Records the answers of each of several servers in `slice`, by their names.
 fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, ServerAnswers)>) -> Result<(), RecordError> {
     let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;

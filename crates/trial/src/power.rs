@@ -141,7 +141,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Says so, and that nothing more is to be asked.
+    /// Records that the store did not start, and that no more operations are to be sent.
     pub(crate) fn did_not_start(
         &mut self,
         ordinal: u32,

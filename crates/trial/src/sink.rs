@@ -13,12 +13,12 @@ use plimsoll_record::data::{
 };
 use plimsoll_record::{RecordError, Recorder, packed};
 
-/// Something that happened. Times are nanoseconds since the run's start; trials and phases are named by their positions.
+/// Event of a run. Times are nanoseconds since the run's start; trials and phases are named by their positions.
 #[derive(Debug)]
 pub enum Told {
     /// The run begins.
     BeginRun(Box<RunHeader>),
-    /// Nothing more happens.
+    /// End of the run.
     EndRun(RunState, u64),
     /// The next trial, as a person calls it: `2/5 sqlite, index own`.
     Next(String),
@@ -44,7 +44,7 @@ pub enum Told {
     Series(u32, Series),
     /// Reading of a sampler, or of the store's own counters.
     Sample(Sample),
-    /// Something worth a line on the time axis.
+    /// Mark on the time axis.
     Event(Event),
     /// Answers against the truth.
     Answers(AnswerCheck),
@@ -96,7 +96,7 @@ pub struct Sinks<'a> {
 }
 
 impl Sinks<'_> {
-    /// Tells the sink, and has it recorded.
+    /// Passes an event to the sink and to the recorder.
     ///
     /// # Errors
     /// The first thing that went wrong with the recording, now or earlier.
@@ -135,7 +135,7 @@ impl Sinks<'_> {
         }
     }
 
-    /// Tells of a slice of a phase of a trial, and has it recorded where it is `measured`.
+    /// Passes a slice of a phase of a trial to the sink, and to the recorder if it is `measured`.
     ///
     /// # Errors
     /// As [`Sinks::tell`].
@@ -151,12 +151,12 @@ impl Sinks<'_> {
         self.fold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the sink what is not recorded.
+    /// Passes an event to the sink only.
     pub fn show(&self, told: &Told) {
         self.sink.take(told);
     }
 
-    /// Tells of what happens now, to which of its class.
+    /// Reports an event of this moment, with its subject in its class.
     ///
     /// # Errors
     /// As [`Sinks::tell`].

@@ -347,7 +347,7 @@ impl TrialRun<'_, '_> {
         self.tell_errors(end, result);
     }
 
-    /// Says of each error how often it was met with.
+    /// Reports the number of occurrences of each error.
     pub(crate) fn tell_errors(&self, end: &mut PhaseEnd, result: &DriveResult) {
         // Errors of sessions after a cut are expected, and errors before it may be faults.
         let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
@@ -428,8 +428,8 @@ fn spread(clients: u32, depth: u32) -> (u32, u32) {
     (sessions, clients.saturating_mul(depth).div_ceil(sessions))
 }
 
-/// Why a store whose files should have left the page cache is not cold: more than one byte in a hundred stayed.
-/// That is so on a file system that lives in memory, from which nothing can be dropped.
+/// Returns the reason that a store is not cold although its files should have left the page cache: more than one byte
+/// in a hundred stayed. That is so on a file system that lives in memory, from which nothing can be dropped.
 fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
     (resident_bytes > file_bytes / 100).then(|| {
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;

@@ -110,7 +110,7 @@ pub struct StoreCounters<'a> {
     pub probe: &'a mut Probe,
     /// Position of the trial.
     pub trial: u32,
-    /// That it could not be asked has been said.
+    /// True after the failure was reported.
     pub has_failed: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::error::TrialError;
 /// Changes that are named in an announcement.
 const NAMED_MAX: usize = 4;
 
-/// Everything that `trial` may change of what Plimsoll has not made, in words, each once.
+/// Lists all changes by `trial` to data that Plimsoll has not made, in words, each once.
 ///
 /// # Errors
 /// The first of it, unless `plan` allows it.

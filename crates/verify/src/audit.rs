@@ -185,7 +185,7 @@ impl Audit<'_> {
         });
     }
 
-    /// Nothing shows that what came after the effect at `position` has happened; `shown` as above.
+    /// Reports writes after the effect at `position` without any evidence that they happened; `shown` as above.
     fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
         let mut lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();

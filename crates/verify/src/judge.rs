@@ -20,7 +20,7 @@ use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 const WAITING_MAX: usize = 1 << 16;
 const WAITING_ROWS_MAX: usize = 1 << 21;
 
-/// Why an answer is not judged now.
+/// Reason that an answer cannot be judged now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// The verdict depends on the outcome of the open write with this number.
@@ -97,7 +97,7 @@ pub(crate) struct Findings {
     pub missing: Vec<u32>,
 }
 
-/// Which records an answer has had.
+/// Records that an answer has had.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMarks {
     /// Of each record, the number of the last question whose answer had it.

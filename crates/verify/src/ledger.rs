@@ -322,8 +322,8 @@ impl Ledger {
         self.trials
     }
 
-    /// Why nothing can be vouched for, in one sentence; `None` when everything was noted. The observers of all phases have to
-    /// be dropped before the last drain.
+    /// Returns the reason that the ledger cannot vouch for anything, in one sentence; `None` when everything was
+    /// noted. Drop the observers of all phases before the last drain.
     pub fn gap(&self) -> Option<String> {
         let overflows = self.post.shared.overflows.load(Ordering::Relaxed);
         if overflows > 0 {

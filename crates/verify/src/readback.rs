@@ -39,7 +39,7 @@ impl ReadBack {
         Self::of_rows(workload, Vec::new())
     }
 
-    /// Nothing, because the store could not be read: why, in a few words.
+    /// Makes the result for a store that could not be read; `why` is the reason, in a few words.
     pub fn unreadable(workload: Arc<dyn Workload>, why: &str) -> Self {
         Self { gap: Some(format!("what the store holds could not be read: {why}")), ..Self::new(workload) }
     }

@@ -150,7 +150,7 @@ impl Pen {
         self.ring.skipped[usize::from(kind)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says the last words, which may be more than the ring has room for, and goes.
+    /// Writes the last notes, which may need more room than the ring has, and closes it.
     pub fn close(&mut self, rest: &[u64]) {
         self.ring.rest.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rest);
         self.ring.closed.store(true, Ordering::Release);

@@ -36,7 +36,7 @@ pub(crate) enum Look {
     Alive,
     /// Alive, unless the write with this number is refused later.
     AliveUnlessRefused(u32),
-    /// That depends on what becomes of the open write with this number, and on more than whether it is refused.
+    /// Undetermined: it depends on the outcome of the open write with this number, beyond its refusal.
     Open(u32),
     /// The state had ended before the question was asked.
     Stale(u32),

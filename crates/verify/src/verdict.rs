@@ -95,7 +95,7 @@ pub struct LedgerVerdict {
     /// With nothing lost: the upper bound, with 95 % confidence, of the share of acknowledged writes that are
     /// lost: 3 / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
     pub loss_upper_bound: Option<f64>,
-    /// Why the ledger cannot vouch for anything; `None` when it can.
+    /// Reason that the ledger cannot vouch for anything; `None` when it can.
     pub gap: Option<String>,
     /// A few disagreements, in plain words.
     pub examples: Vec<String>,

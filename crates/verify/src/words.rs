@@ -125,7 +125,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Which write a row says that it is of.
+/// Describes the write that a row claims to be of.
 pub(crate) fn claimed(row: Row) -> String {
     match Version::from_stamp(row.stamp) {
         Some(Version::Written { client, cycle }) => format!("write {} of client {client}", within_phase(cycle)),

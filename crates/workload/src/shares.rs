@@ -1,4 +1,4 @@
-//! Which of a workload's kinds a phase asks for, in which shares, and which of them is next.
+//! Operation types that a phase draws from a workload, with their shares and order.
 
 use plimsoll_core::{KindId, StreamSpec};
 

@@ -38,7 +38,7 @@ pub(crate) struct Client {
     pub login: Arc<Login>,
     /// The durability that writes are promised, where that is one: they are refused.
     promised: Option<Durability>,
-    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     pub requests: Vec<Request>,
     /// The server was asked who it is, and answered.

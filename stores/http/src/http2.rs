@@ -236,7 +236,7 @@ impl Http2Session {
         matches!(self.state, WireState::Failed(_) | WireState::Ended)
     }
 
-    /// Nothing is left of a connection that takes no more.
+    /// Clears a connection that takes no more requests.
     #[cold]
     fn end(&mut self, done: &mut dyn CompletionSink) {
         while let Some(at) = self.waiting.pop_front() {

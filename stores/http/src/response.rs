@@ -21,7 +21,7 @@ pub enum Framing {
     Length(u64),
     /// With a chunk of no bytes.
     Chunked,
-    /// Nothing was said: with the connection.
+    /// Not specified: the body ends with the connection.
     Unsaid,
 }
 

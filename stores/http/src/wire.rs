@@ -27,7 +27,7 @@ const DEPTH_MAX: u32 = 64;
 enum Awaited {
     #[default]
     Head,
-    /// So many bytes: of the body, or of the chunk.
+    /// Bytes that remain: of the body, or of the chunk.
     Body(u64),
     ChunkLine,
     Chunk(u64),

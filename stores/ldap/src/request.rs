@@ -79,7 +79,7 @@ pub(crate) fn entries(base: String, scope: LdapScope) -> LdapCall {
     LdapCall::Search { base, scope, filter: "(objectClass=*)".to_owned(), attributes: vec!["1.1".to_owned()] }
 }
 
-/// Why an operation cannot be said, and what to do.
+/// Mistake in an operation, and its remedy.
 struct Mistake {
     what: String,
     next: &'static str,

@@ -42,7 +42,7 @@ pub fn find_server() -> Result<PathBuf, StoreError> {
 /// Topology of several servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Topology {
-    /// Nothing: there is one.
+    /// Single server.
     #[default]
     Alone,
     /// A Galera cluster: each takes writes, and a commit is certified by all.

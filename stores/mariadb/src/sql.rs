@@ -19,7 +19,7 @@ const PARAMETERS_MAX: usize = 65_535;
 /// parameters. Each is four round trips' worth of work or more for the server.
 const RECORDS_AT_ONCE: [usize; 3] = [1, 16, 256];
 
-/// Which of them it is. They differ in collations and in what they can be asked about themselves.
+/// Product that the server is. The products differ in collations and in the facts that they report about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavor {
     /// MariaDB.
@@ -130,7 +130,7 @@ pub fn create(layout: &Layout, flavor: Flavor) -> Result<Vec<String>, StoreError
 pub struct Text {
     /// The statement.
     pub sql: String,
-    /// Which parameter stands at each `?`.
+    /// Index of the parameter for each `?`.
     pub parameters: Vec<u16>,
 }
 

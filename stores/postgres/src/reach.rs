@@ -95,7 +95,7 @@ pub(crate) fn reach_all(
     (found, misses)
 }
 
-/// Why a host is not taken.
+/// Reason that a host is skipped.
 struct Miss {
     error: StoreError,
     /// The server has refused: no other host is asked.

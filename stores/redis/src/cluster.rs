@@ -46,7 +46,7 @@ pub struct Members {
     pub login: Arc<Login>,
     /// Our side of TLS, where it is spoken.
     pub tls: Option<TlsClient>,
-    /// Which version is spoken.
+    /// Version of the protocol.
     pub protocol: Protocol,
     /// Begins every key.
     pub prefix: String,
@@ -94,7 +94,7 @@ struct Node {
     is_named: bool,
     /// A connection is wished.
     is_wished: bool,
-    /// That `out` is sent is wished.
+    /// True if `out` is to be sent.
     sends: bool,
     /// Operations that wait for it.
     waiting: Vec<u32>,

@@ -52,7 +52,7 @@ pub struct Found {
     pub endpoint: Endpoint,
     /// All of these, where there are several.
     pub addresses: Vec<Address>,
-    /// They are Sentinels, and this is their name of the master.
+    /// Name of the master, if the servers are Sentinels.
     pub master: Option<String>,
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn greeted(asked: Opening, words: &[u8], login: &Login) -> Result<(),
     if asked != Opening::Needed && words.starts_with(b"NOPERM") { Ok(()) } else { Err(refusal(words, login)) }
 }
 
-/// Why the server does not let us in.
+/// Converts the server's refusal of the login to an error.
 pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
     use StoreErrorKind as K;
     let Login { place, user, database, .. } = login;

@@ -9,7 +9,7 @@ pub enum Node {
     Text(Vec<u8>),
     /// An integer.
     Int(i64),
-    /// Nothing.
+    /// Null value.
     Null,
     /// An array, a set, or a map's keys and values in turn.
     List(Vec<Node>),

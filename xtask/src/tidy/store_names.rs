@@ -22,7 +22,7 @@ const SOMETHING_ELSE: [(&str, &[&str], &str); 8] = [
     ("crates/cli/src/args/", &[], "the same of verbs whose options have files of their own"),
 ];
 
-/// Says every place where code of `crates` names a store, or asks the catalogue for one by a name of its own.
+/// Reports every place where code of `crates` names a store, or asks the catalogue for one by a name of its own.
 pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result {
     let names = names(root, files)?;
     let mut needed = BTreeSet::new();

@@ -27,7 +27,7 @@ pub(super) struct Series {
     pub undisturbed: bool,
     /// Number of the pair and the logarithm of B's value over A's.
     pub logs: Vec<(u32, f64)>,
-    /// Why pairs have none.
+    /// Reason that pairs have no value.
     pub missing: Option<String>,
 }
 

@@ -45,7 +45,7 @@ pub fn fewest_pairs(spec: &AbSpec) -> usize {
     evidence::fewest(alpha(spec))
 }
 
-/// Which side of `pair` is driven first, by lot: 0 for A, 1 for B.
+/// Returns the side of `pair` that is driven first, by lot: 0 for A, 1 for B.
 pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
     Dice::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
 }
@@ -55,6 +55,6 @@ pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
 pub enum Next {
     /// This pair, from 1.
     Pair(u32),
-    /// Nothing: it is decided, or the budget is spent.
+    /// Ends: the difference is decided, or the budget is spent.
     Done,
 }

@@ -25,7 +25,7 @@ pub struct Observed {
     pub repeats: Vec<f64>,
     /// Observations behind all of them.
     pub n: u64,
-    /// Why there is none.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
     /// A late generator may have moved one of the values.
     pub late: bool,
@@ -36,7 +36,7 @@ pub struct Observed {
 /// Observations within the trials.
 #[derive(Debug, Clone, Default)]
 pub enum Within {
-    /// Nothing but the number itself.
+    /// No further observation than the number itself.
     #[default]
     Nothing,
     /// A value for each slice, in time order.

@@ -35,7 +35,7 @@ enum Limit {
     Value(f64, &'static str),
 }
 
-/// Why a text is no condition.
+/// Error of a text that is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
     /// The text.
@@ -118,7 +118,7 @@ impl Rule {
         result
     }
 
-    /// Why it cannot be told whether `metric`, which seems to meet it or not (`met`), does.
+    /// Returns the reason that the result of the condition for `metric` is undecided; `met` is its apparent result.
     fn undecided(&self, group: &Group, metric: &Metric, met: bool, floor: NoiseFloor) -> Option<String> {
         let to = metric.b.value?;
         let change = matches!(self.limit, Limit::Change(_));
@@ -181,7 +181,7 @@ impl Rule {
         metric.name == self.name && op && self.phase.as_ref().is_none_or(|phase| group.phase == *phase)
     }
 
-    /// Why the condition's value says nothing about a number that it names: the two have other units.
+    /// Returns a message if the condition's value has another unit than a number that it names.
     pub fn misfit(&self, groups: &[Group]) -> Option<String> {
         let Limit::Value(limit, given) = self.limit else { return None };
         let mut about =

@@ -78,7 +78,7 @@ impl Rates {
     }
 }
 
-/// Everything there is to say.
+/// Returns the result of a search.
 pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
     let rates = Rates::of(rungs);
     let (held, failed) = (rates.highest_held(), rates.lowest_failed());
@@ -170,7 +170,8 @@ fn state(
     }
 }
 
-/// That goals broke at a rate below one at which they held, where they did by more than the interval may be wide.
+/// Describes goals that broke at a rate below one at which they held, if they did by more than the interval may be
+/// wide.
 fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
     let seen = observed(rungs);
     let broke = seen.iter().filter(|one| one.excess > 0.0).map(|one| one.ln_rate.exp()).fold(f64::INFINITY, f64::min);

@@ -35,8 +35,8 @@ const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 /// Distance from the line, as a share, within which rungs' operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
 
-/// Everything that was sampled while a phase drove, warm-up left out. The generator's own use explains nothing about
-/// the store.
+/// Returns all series sampled during a phase's drive, without the warm-up. The generator's own use explains nothing
+/// about the store.
 pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<Resource> {
     let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
     let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };

@@ -78,7 +78,7 @@ impl LineFold {
         }
     }
 
-    /// Which rung is next, or what the line is.
+    /// Returns the next rung, or the line.
     pub fn next(&self) -> &Next {
         &self.next
     }
@@ -192,7 +192,7 @@ fn taken(search: &LineSearch) -> Option<String> {
     })
 }
 
-/// That rungs are judged on time that others had too.
+/// Notes that rungs are judged on time that other programs used, too.
 fn beside(search: &LineSearch) -> Option<String> {
     let rungs = search.rungs().iter().filter(|(_, seen)| seen.beside_others);
     let numbers: Vec<String> = rungs.map(|(rung, _)| (rung.ordinal + 1).to_string()).collect();

@@ -60,6 +60,6 @@ pub use sentence::goal_name;
 pub enum Next {
     /// This rung.
     Rung(Rung),
-    /// Nothing more.
+    /// Ends the search.
     Done(Box<LineResult>),
 }

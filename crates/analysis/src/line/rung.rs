@@ -37,7 +37,7 @@ pub struct Resource {
 pub struct RungSummary {
     /// Counted time.
     pub seconds: f64,
-    /// Everything that it took, settling before it included.
+    /// Total duration, including settling before it.
     pub took_s: f64,
     /// Operations that did not fail, a second.
     pub rate_per_s: f64,
@@ -50,13 +50,14 @@ pub struct RungSummary {
     pub rejected_per_s: f64,
     /// The goals of the spec that one rung can measure, in their order.
     pub goals: Vec<GoalSeen>,
-    /// Why a goal that it missed says nothing of the store: the generator was late, or others had the processors for most of it.
+    /// Reason that a missed goal is no evidence about the store: the generator was late, or other programs had the
+    /// processors for most of it.
     pub void: Option<String>,
     /// Of the counted time, that which goals are not judged on because others had the processors.
     pub taken_s: f64,
     /// Others had the processors nearly all the time, so that it is judged as it was seen, beside them.
     pub beside_others: bool,
-    /// Why it failed altogether.
+    /// Reason that the phase failed.
     pub failed: Option<String>,
     /// Resources that were sampled.
     pub resources: Vec<Resource>,
@@ -66,7 +67,7 @@ pub struct RungSummary {
     pub cycle_s: Option<f64>,
     /// Most operations until a cycle has ended, if cycles depend on work.
     pub cycle_ops: Option<f64>,
-    /// That in words, with what to set.
+    /// Length of a cycle in words, with the setting to change.
     pub cycle_words: Option<String>,
 }
 
@@ -203,7 +204,7 @@ impl Judged {
         Judged { parts, slices, taken, unsent }
     }
 
-    /// That most of it was taken.
+    /// Notes that most of the rung was taken by other programs.
     fn void(&self) -> Option<String> {
         let (taken, slices) = (self.taken, self.slices);
         (taken * 2 > slices).then(|| {

@@ -1,4 +1,4 @@
-//! Which rung is next, and how long it is to last.
+//! Choice of the next rung, and of its duration.
 
 use plimsoll_record::data::GoalKind;
 
@@ -92,7 +92,7 @@ impl LineSearch {
         self.rungs.push((rung, summary));
     }
 
-    /// Says what is next.
+    /// Returns the next action.
     pub fn next(&self) -> Next {
         match self.decide() {
             Ok((rate_per_s, purpose)) => {

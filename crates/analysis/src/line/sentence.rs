@@ -57,7 +57,7 @@ pub(super) fn sentence(result: &LineResult) -> String {
     }
 }
 
-/// Why a search that saw goals hold knows of no rate at which they do not when its time is up. Goals may have broken in rungs
+/// Describes a search that found no rate at which a goal breaks before its time was up. Goals may have broken in rungs
 /// that others outweigh: the line lies where the least time is on its wrong side.
 pub(super) fn none_above(rungs: &[(Rung, RungSummary)]) -> String {
     let judged = rungs.iter().filter_map(|(rung, seen)| Some((rung.rate_per_s?, seen.worst_ratio(rung)?)));

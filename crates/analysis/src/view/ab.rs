@@ -85,7 +85,7 @@ pub enum Decision {
     Less,
     /// No difference that matters.
     Same,
-    /// Nothing yet.
+    /// Not decided yet.
     Open,
 }
 
@@ -105,10 +105,10 @@ pub struct AbRuleView {
 pub struct AbPairView {
     /// Number of the pair, from 1.
     pub pair: u32,
-    /// Which side was first: `A` or `B`.
+    /// Side that was driven first: `A` or `B`.
     pub first: &'static str,
     /// The numbers that are to be decided, in the order of `AbMetric::ALL`: A and B.
     pub values: Vec<[Option<f64>; 2]>,
-    /// Why it does not count, if it does not.
+    /// Reason that the pair does not count, if it does not.
     pub left_out: Option<String>,
 }

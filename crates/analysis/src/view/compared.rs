@@ -69,7 +69,7 @@ pub struct Side {
     pub state: EndState,
 }
 
-/// Something that was not the same.
+/// Difference between the configurations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct ConfigDifference {
     /// `plan`, `environment`, or the name of a trial.

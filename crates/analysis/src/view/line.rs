@@ -46,7 +46,7 @@ pub struct RungView {
     pub rung: Rung,
     /// State of the rung.
     pub state: RungState,
-    /// Why it is undecided or failed altogether.
+    /// Reason that the rung is undecided or failed.
     pub reason: Option<String>,
     /// Further note: that it held although the generator was late.
     pub note: Option<String>,
@@ -168,7 +168,7 @@ pub struct LineResult {
     pub held_per_s: Option<f64>,
     /// Lowest rate above it at which one did not.
     pub failed_per_s: Option<f64>,
-    /// Which goal broke first, and by how much.
+    /// Goal that broke first, and its excess.
     pub broken: Option<Broken>,
     /// Causes of the line, likeliest first; empty when no sampled series explains it.
     pub causes: Vec<Cause>,
@@ -208,7 +208,7 @@ pub struct GoalSeen {
     pub unit: String,
     /// Value that was seen; `None` with too few samples.
     pub value: Option<f64>,
-    /// Why there is no value.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
     /// Observations behind it.
     pub n: u64,

@@ -1,9 +1,9 @@
-//! Everything on the time axis, percentile curves, and charts over a number that is not time.
+//! Plots on the time axis, percentile curves, and charts over a number that is not time.
 
 use plimsoll_record::data::PhaseKind;
 use serde::Serialize;
 
-/// Everything on the time axis, and the percentile curves. Times are seconds on the run's clock.
+/// Plots on the time axis, and the percentile curves. Times are seconds on the run's clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plots {
     /// End of the axis; it starts at 0.
@@ -79,7 +79,7 @@ pub struct Line {
     pub name: String,
     /// Values in the panel's unit; `None` where there is none, or too few samples.
     pub values: Vec<Option<f64>>,
-    /// Their median, which a legend shows while nothing is pointed at.
+    /// Median of the line, which a legend shows while the pointer is elsewhere.
     pub median: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ plimsoll_core::words! {
     pub enum PromiseState {
         /// All acknowledged writes were there.
         Kept = "kept",
-        /// They were, but nothing that was written was still to be flushed when the power went: that proves nothing.
+        /// Writes were acknowledged, but none was un-flushed at the power cut: that proves nothing.
         NothingAtRisk = "nothing at risk",
         /// The contents of the store could not be read, or the ledger has a gap.
         NotKnown = "not known",

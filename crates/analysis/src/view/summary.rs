@@ -54,7 +54,7 @@ pub struct BucketView {
     pub to_ns: Option<u64>,
     /// Number of operations.
     pub count: u64,
-    /// Their share, in per cent.
+    /// Share of the operations, in per cent.
     pub percent: f64,
     /// Share of those that took no longer, in per cent.
     pub cumulative_percent: f64,

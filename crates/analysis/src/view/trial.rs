@@ -93,7 +93,7 @@ pub struct SizeView {
     pub fits_memory: Option<bool>,
 }
 
-/// Something the store said in a phase.
+/// Remark of the store in a phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RemarkView {
     /// Name of the phase.
@@ -174,7 +174,7 @@ pub struct PhaseView {
     pub seconds: Option<f64>,
     /// State at the end of the phase.
     pub state: EndState,
-    /// Why it failed or is void.
+    /// Reason that the phase failed or is void.
     pub reason: Option<String>,
     /// True if the phase ended because its rate was not carried.
     #[serde(skip)]
@@ -203,7 +203,7 @@ pub struct PhaseView {
     /// Times that samplers measured individually, such as the server's fsyncs: as nodes, with the sampler's and
     /// series' name.
     pub sampled: Vec<NodeView>,
-    /// Which of the nodes is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
+    /// Sentence about a node that is slower than all others; `None` without one, or with too few answers.
     pub slowest_node: Option<String>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,
@@ -371,7 +371,7 @@ pub enum RowOp {
 pub enum RowOutcome {
     /// Anything but refused.
     All,
-    /// They were due and never sent.
+    /// Operations that were due and never sent.
     Unfinished,
     /// This.
     #[serde(untagged)]
@@ -381,11 +381,11 @@ pub enum RowOutcome {
 /// The latencies of one kind and outcome in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LatencyView {
-    /// Which operations.
+    /// Operations of the row.
     pub op: RowOp,
     /// Outcome of the operations.
     pub outcome: RowOutcome,
-    /// Which time it is.
+    /// Measure of the times.
     pub measure: Measure,
     /// Samples.
     pub count: u64,

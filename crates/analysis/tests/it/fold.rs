@@ -10,8 +10,8 @@ use plimsoll_record::data::{Goal, GoalKind, Run, TrialHeader};
 use crate::driven::{driven, sampled};
 use crate::recorded;
 
-/// Tells `fold` of every rung of a search as a trial of its own, and the search of each when it has ended. Gives the rows of
-/// all slices.
+/// Passes every rung of a search to `fold` as a trial of its own, and the ended trial to the search. Returns the rows
+/// of all slices.
 fn told(run: &Run, fold: &mut Fold, search: &mut LineFold) -> Vec<SliceRow> {
     let mut rows = Vec::new();
     let mut before_ns = 0;

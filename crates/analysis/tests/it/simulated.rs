@@ -44,8 +44,8 @@ pub struct Store {
     pub generator_per_s: f64,
     /// The generator's thread is kept off its processor so long, once a second.
     pub generator_gone_s: f64,
-    /// So long after a rung's begin, and then again and again, a checkpoint has ended, and its last part has slowed
-    /// every service down to this many times.
+    /// Period of checkpoints from a rung's begin on, and the factor by which the last part of each slows every service
+    /// down.
     pub cycle: Option<Checkpoints>,
 }
 

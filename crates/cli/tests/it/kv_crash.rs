@@ -47,7 +47,7 @@ fn verdict(place: &Place, child: Child) -> (LedgerCheck, u64, Ran) {
     (trial.ledgers.into_iter().next().unwrap(), wrong, ran)
 }
 
-/// Everything acknowledged is there, and what the kill left open is neither lost nor there for certain.
+/// Checks that all acknowledged writes are present, and that writes without an answer are neither lost nor required.
 fn nothing_is_lost(place: &Place, child: Child) {
     let (ledger, wrong, ran) = verdict(place, child);
     assert!(ledger.complete && ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);

@@ -122,7 +122,7 @@ impl Listener {
 enum Ended {
     /// The writer sent something that cannot be parsed, or the connection broke.
     Refused(String),
-    /// Nothing can be kept any more.
+    /// No more numbers can be stored.
     Broken(StoreError),
 }
 

@@ -91,7 +91,7 @@ impl Run {
         head[24..].copy_from_slice(&checksum(self.id, number, rest).to_le_bytes());
     }
 
-    /// Which number `block` has; `None` where it is none of this run, or damaged.
+    /// Returns the number of `block`; `None` if it is not of this run, or damaged.
     fn number(&self, block: &[u8]) -> Option<u64> {
         let (head, rest) = block.split_at_checked(HEAD)?;
         let word = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);

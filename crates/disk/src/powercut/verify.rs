@@ -45,7 +45,7 @@ pub struct RunFindings {
 pub struct Lost {
     /// Number of the block.
     pub number: u64,
-    /// Something is there, and it is damaged; or it is missing.
+    /// True if the block is damaged, false if it is missing.
     pub damaged: bool,
 }
 

@@ -108,7 +108,7 @@ pub fn report(
 struct Wire {
     sent: AtomicU64,
     kept: AtomicU64,
-    /// Nothing more is sent.
+    /// True when no more blocks are sent.
     done: AtomicBool,
     gone: OnceLock<io::Error>,
 }

@@ -39,7 +39,7 @@ fn is_for_good(error: &StoreError) -> bool {
 }
 
 impl Worker {
-    /// Lets the next of those sessions be opened that have not been.
+    /// Opens the next of the sessions that are not open yet.
     pub(super) fn open_next(&self) {
         let lane = self.opens_next.get();
         if let Some(seat) = self.seats.get(lane) {

@@ -122,7 +122,7 @@ impl Worker {
         (came, has_waited)
     }
 
-    /// Something is in flight that is overdue at this time.
+    /// Notes that an operation in flight is overdue at this time.
     #[inline]
     fn watch_until(&self, deadline_ns: u64) {
         self.deadline_ns.set(self.deadline_ns.get().min(deadline_ns));

@@ -26,7 +26,7 @@ pub(super) struct BranchTable {
 struct Branch {
     /// The session's slot.
     link: usize,
-    /// Which of its connections it is.
+    /// Number of the connection within its session.
     number: usize,
     /// None while none is wished.
     connection: Option<ServerConnection>,
@@ -90,7 +90,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Something came for a branch.
+    /// Handles an event of a branch.
     #[inline]
     pub(super) fn on_branch(&mut self, event: Event, now_ns: u64) {
         let Some(slot) = event.slot() else { return };

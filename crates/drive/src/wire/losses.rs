@@ -13,7 +13,7 @@ use crate::worker::Busy;
 /// Most pieces of what a server said before sending to it failed.
 const LAST_WORDS_PIECES_MAX: u32 = 16;
 
-/// Why a connection is given up.
+/// Reason that a connection is given up.
 pub(super) enum Loss {
     Closed,
     System(Errno),

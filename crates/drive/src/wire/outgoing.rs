@@ -17,7 +17,7 @@ const UNSENT_MAX: u32 = 64;
 /// Operations that are started before the first of them is sent.
 const BATCH_MAX: u32 = 64;
 
-/// Which lanes are whose.
+/// Assignment of lanes to sessions.
 pub(super) struct Lanes {
     depth: usize,
     /// By lane, its session's slot: a division for each operation would cost more.
@@ -181,12 +181,12 @@ impl<R: Reactor> WireWorker<R> {
 
 /// Result of starting operations.
 pub(super) enum Filled {
-    /// There may be more to start.
+    /// More operations may be ready to start.
     Started,
-    /// There may be more to start; what was started ended without sending anything.
+    /// More operations may be ready to start; those started ended without sending anything.
     Unsent,
-    /// Nothing is due before this time.
+    /// No operation is due before this time.
     SleepUntil(u64),
-    /// Nothing can be started.
+    /// No operation can be started.
     Wait,
 }

@@ -28,7 +28,7 @@ pub enum Deed {
     AnswerAfter(u64),
     /// The connection is closed at once.
     HangUp,
-    /// Nothing, and nothing with any later request on this connection: it is half open.
+    /// Leaves this request and all later ones on this connection unanswered: it is half open.
     Silence,
 }
 

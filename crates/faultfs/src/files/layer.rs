@@ -32,7 +32,7 @@ pub(crate) struct DirectoryEntry {
 /// A change, with what undoes it.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// There is a new name of it.
+    /// The entry has a new name.
     Named(DirectoryEntry),
     /// The entry has lost this name, and has a hidden one.
     Removed(DirectoryEntry, Hidden),

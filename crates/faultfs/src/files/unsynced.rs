@@ -24,7 +24,7 @@ const RUN_PAGES: usize = 256;
 struct Written {
     /// When it was written first since it was synced.
     seq: u64,
-    /// Which of its sectors were written; none of a page that was cut off.
+    /// Sectors of the page that were written; none of a page that was cut off.
     sectors: u8,
     /// Synced contents of the page; `None` if there are none, or zeros.
     before: Option<Slot>,
@@ -195,7 +195,7 @@ impl Unsynced {
         Ok(())
     }
 
-    /// Nothing of it is to be lost any more.
+    /// Drops the unsynced state, which is not to be lost any more.
     pub(crate) fn forget(self, slots: &mut Slots) -> io::Result<()> {
         self.pages.into_values().filter_map(|page| page.before).try_for_each(|slot| slots.free(slot))
     }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Fixture, assert_nothing_left, loops_on, write};
 
-/// Everything has to have ended this long after a death.
+/// Time after a death within which all processes and mounts must be gone.
 const BOUND: Duration = Duration::from_secs(10);
 /// Variable with the directory in which the process makes a device for another test.
 const OWNED: &str = "PLIMSOLL_FAULTFS_TEST_OWNED";

@@ -34,7 +34,7 @@ pub struct RecordsSession<K> {
     rows: Rows,
 }
 
-/// Why an operation did not come to `Ok` or `NotFound`.
+/// Failure of an operation, other than `NotFound`.
 pub(super) enum Failure {
     Index(IndexError),
     /// The operation itself is wrong; the words say how.

@@ -140,7 +140,7 @@ fn observations(metric: &Metric) -> String {
     format!("{} / {}", one(metric.a.n, metric.a.repeats), one(metric.b.n, metric.b.repeats))
 }
 
-/// Why numbers of a group are missing: each reason once, with its run and the numbers it is about.
+/// Lists the reasons for missing numbers of a group: each once, with its run and the numbers.
 fn missing(group: &Group) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for metric in &group.metrics {

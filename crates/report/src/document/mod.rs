@@ -35,7 +35,7 @@ pub use run::run;
 /// Meaning of a text to its reader. Colours of the terminal and classes of the page follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// No special meaning.
     Plain,
     /// The value that readers look for.
     Strong,
@@ -323,7 +323,7 @@ pub struct Verdict {
     pub(crate) sentence: String,
     /// Reasons for the verdict.
     pub(crate) reasons: Vec<String>,
-    /// Which run this is.
+    /// Run that the verdict is about.
     pub(crate) about: String,
 }
 

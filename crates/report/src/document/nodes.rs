@@ -8,7 +8,7 @@ use plimsoll_core::sampler::ANSWERS;
 use super::latency::{phases, timed};
 use super::{Block, Body, Sparks, Text, Tone};
 
-/// So many of the counters that nodes have are drawn in the terminal: the first that a store names.
+/// Most counters of nodes that are drawn in the terminal: the first that a store names.
 const COUNTERS_MAX: usize = 3;
 
 /// Lists the operations that each server answered, if there are several servers.

@@ -63,7 +63,7 @@ pub fn html(view: &RunView) -> String {
     )
 }
 
-/// Everything before the verdict.
+/// Writes the part of the page before the verdict.
 fn head(view: &RunView) -> String {
     let run = &view.run;
     let policy = format!(

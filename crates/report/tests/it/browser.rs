@@ -22,7 +22,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     last_id: u64,
     session: String,
-    /// Everything the browser said that was no answer.
+    /// Events of the browser, without replies to commands.
     pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }

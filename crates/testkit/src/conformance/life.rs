@@ -306,7 +306,7 @@ fn on_servers(
     Ok(Some((cluster, store)))
 }
 
-/// That a probe reads something: every series once, and none of it less than nothing.
+/// Checks that a probe reads every series once, without negative values.
 fn reads(probe: &mut Probe) -> Result<(), String> {
     let readings = probe().map_err(said("counters"))?;
     let names: BTreeSet<_> = readings.iter().map(|reading| (&reading.subject, &reading.name)).collect();

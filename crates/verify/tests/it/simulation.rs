@@ -103,7 +103,7 @@ impl Simulation {
         }
     }
 
-    /// Lets all clients do `ops` operations each, at the same time.
+    /// Makes all clients run `ops` operations each, concurrently.
     pub fn storm(&mut self, ops: u64) {
         let mut queue = BinaryHeap::new();
         let mut flights: Vec<Option<Flight>> = (0..self.clients).map(|_| None).collect();

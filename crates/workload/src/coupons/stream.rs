@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use std::sync::Arc;
 

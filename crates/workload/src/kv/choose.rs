@@ -1,4 +1,4 @@
-//! Which record is asked for: YCSB's distributions as pure functions of random bits.
+//! Choice of records: YCSB's distributions as pure functions of random bits.
 //!
 //! Definitions are those of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010; package
 //! `site.ycsb.generator` of its core):

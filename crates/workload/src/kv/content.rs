@@ -79,7 +79,7 @@ impl Content {
         self.version_in(self.keys.apply(id), value)
     }
 
-    /// Which write a value says that it is of, at its beginning.
+    /// Returns the write that the beginning of a value claims.
     #[inline]
     pub(super) fn claim(value: &[u8]) -> Option<Version> {
         let stamp = value.get(8..HEADER_BYTES)?.try_into().map(i64::from_le_bytes).ok()?;

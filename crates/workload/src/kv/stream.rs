@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Truth, Value, ValueBuf, Version, in_turn};
 

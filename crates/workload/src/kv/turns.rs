@@ -11,8 +11,8 @@ use crate::scramble::{below, hash};
 /// Multipliers of a round's order that are kept at most.
 const STEPS_MAX: usize = 64;
 
-/// Which of its client's operations in this phase an operation is: a phase's cycles begin at a multiple of 2^32, so that
-/// operations of one phase are others than those of another.
+/// Returns the number of an operation within its client's phase: a phase's cycles begin at a multiple of 2^32, so
+/// phases differ in their operations.
 #[inline]
 pub(crate) fn within_phase(cycle: u64) -> u64 {
     cycle & 0xffff_ffff

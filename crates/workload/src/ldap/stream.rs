@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use plimsoll_core::{KindId, Stream, StreamSpec, Value, ValueBuf, Version, in_turn};
 
@@ -44,7 +44,7 @@ struct Mixed {
     chooser: Chooser,
     entries: u64,
     clients: u64,
-    /// There are adds, and deletes undo them.
+    /// True if the mix has adds, which deletes undo.
     deletes_added: bool,
     turns: Turns,
 }

@@ -1,4 +1,4 @@
-//! Which rows are asked for: the distributions that sysbench calls `--rand-type`, with its defaults.
+//! Choice of rows: the distributions that sysbench calls `--rand-type`, with its defaults.
 
 use crate::script::Xoroshiro;
 

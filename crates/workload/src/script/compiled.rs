@@ -180,7 +180,7 @@ fn call(text: &StatementText, types: &[Option<ValueType>], finds_rows: bool) -> 
     }
 }
 
-/// Tells `read` of each variable that a command of `program` reads.
+/// Calls `read` for each variable that a command of `program` reads.
 fn reads(program: &Program, command: &Command, read: &mut impl FnMut(usize)) {
     match command {
         Command::Set(_, value) | Command::Sleep(value, _) | Command::JumpUnless(value, _) => {
@@ -208,8 +208,8 @@ fn forget_unread(programs: &mut Programs) {
     }
 }
 
-/// Which variables a script may read before it has set them itself, while some script sets them: they carry values
-/// from one operation to another.
+/// Returns true for each variable that a script may read before setting it, while some script sets it: it carries
+/// values from one operation to another.
 fn carried(programs: &Programs) -> Vec<bool> {
     let mut carried = vec![false; programs.names.len()];
     for program in &programs.scripts {

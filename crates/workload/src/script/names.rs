@@ -23,7 +23,7 @@ enum Token {
     Star,
     /// `::`
     Cast,
-    /// Something in parentheses or brackets.
+    /// Text in parentheses or brackets.
     Group,
     /// A string, a number or a variable.
     Literal,

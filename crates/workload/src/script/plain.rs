@@ -130,7 +130,7 @@ impl Plain {
     }
 }
 
-/// Which operation it is: its client, of how many, and its number.
+/// Identification of an operation: its client, the number of clients, and its number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OperationNumber {
     pub(super) client: u32,

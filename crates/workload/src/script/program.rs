@@ -34,7 +34,7 @@ pub(crate) struct Programs {
 /// Value of a variable before any script has set it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Initial {
-    /// Nothing: reading it is an error.
+    /// No value: reading it is an error.
     Unset,
     /// This value.
     Value(Scalar),

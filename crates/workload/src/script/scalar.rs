@@ -11,7 +11,7 @@ pub(crate) enum Scalar {
     Float(f64),
 }
 
-/// Why an expression has no value; pgbench's own words where it has some.
+/// Error of an expression, in pgbench's own words if it has any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum EvaluationError {
     /// An operation's result is no 64-bit integer.

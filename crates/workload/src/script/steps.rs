@@ -269,7 +269,7 @@ impl Run {
         Step::Send { kind: statement.kind, more }
     }
 
-    /// Something is wrong in the script itself.
+    /// Ends the operation with an error of the script itself.
     #[cold]
     fn fail(&mut self, fault: EvaluationError, command: usize) {
         // What waits is sent, as its pipeline must end.

@@ -290,7 +290,7 @@ impl Http2Session {
     }
 }
 
-/// So many `bytes` more have arrived: tells the server now and then that as many may follow.
+/// Notes that `bytes` more have arrived, and from time to time permits the server to send as many again.
 #[inline]
 fn tell(untold: &mut u64, bytes: u64, stream: u32, out: &mut Vec<u8>) {
     *untold += bytes;

@@ -28,9 +28,9 @@ pub(crate) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const HAS_PRIORITY: u8 = 0x20;
 
-/// Nothing is wrong.
+/// No error.
 pub(crate) const NO_ERROR: u32 = 0;
-/// Nothing has been done with the stream.
+/// The stream was not processed.
 pub(crate) const REFUSED_STREAM: u32 = 7;
 /// The server wants HTTP/1.1.
 pub(crate) const HTTP_1_1_REQUIRED: u32 = 13;

@@ -37,7 +37,8 @@ pub struct Login {
     pub database: Option<String>,
     /// The user's password, if one is known.
     pub password: Option<Password>,
-    /// Why none is known, where there is a reason: a configuration file that everybody may write to, say.
+    /// Reason that no password is known, if there is one: for example a configuration file that everybody may write
+    /// to.
     pub no_password_because: Option<String>,
     /// Shown in the server's `performance_schema.session_connect_attrs`.
     pub program_name: String,
@@ -128,7 +129,7 @@ pub(crate) enum Reply {
     Send(Vec<u8>),
     /// To wait for its next word.
     Wait,
-    /// Nothing more: we are in.
+    /// Login complete.
     Done,
 }
 

@@ -116,7 +116,7 @@ impl MySession {
         Self { turns: Some((servers, first)), ..self }
     }
 
-    /// Lets the session write, encrypted if that was agreed on.
+    /// Calls `write` for the session, with encryption if that was agreed on.
     #[inline]
     pub(super) fn write(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let Some(mut tls) = self.tls.take() else { return write(self, out) };

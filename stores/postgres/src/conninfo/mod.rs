@@ -34,7 +34,7 @@ const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 pub struct ConnInfo {
     /// At least one. Those of one URL differ in address and password only.
     pub hosts: Vec<Host>,
-    /// Which of them will do.
+    /// Condition for an acceptable host.
     pub wanted: Wanted,
     /// Sessions are spread over all of those: libpq's `load_balance_hosts=random`.
     pub balanced: bool,

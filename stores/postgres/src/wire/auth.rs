@@ -38,7 +38,7 @@ pub struct Login {
     pub database: String,
     /// Password, if known.
     pub password: Option<Password>,
-    /// Why none is known, where there is a reason: a password file that others may read, say.
+    /// Reason that no password is known, if there is one: for example a password file that others may read.
     pub no_password_because: Option<String>,
     /// Shown in the server's `pg_stat_activity` and logs.
     pub application_name: String,

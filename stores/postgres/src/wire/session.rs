@@ -40,7 +40,7 @@ pub enum Protocol {
 /// State of a session's transaction by the server's last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Transaction {
-    /// There is none.
+    /// No transaction.
     #[default]
     None,
     /// A transaction is open.

@@ -34,7 +34,7 @@ pub(crate) enum Code {
     Text,
     Bytea,
     Timestamp,
-    /// Everything else, as text.
+    /// Any other type, as text.
     Other,
 }
 

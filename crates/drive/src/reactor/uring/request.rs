@@ -42,7 +42,7 @@ pub(super) enum UringRequest {
     Cancel,
     Tick,
     Alarm,
-    /// Nothing was asked: the sad end of a send, which is seen in turn.
+    /// No request: the failed end of a send, which is processed in turn.
     Unsent,
 }
 
