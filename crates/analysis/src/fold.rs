@@ -20,7 +20,7 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Before anything happened. Where it `keeps`, it keeps the slices and readings of one trial; else none.
+    /// Makes a fold without events. If `keeps` is true, it keeps the slices and readings of one trial.
     pub fn new(keeps: bool) -> Self {
         Fold { keeps, ..Fold::default() }
     }

@@ -13,8 +13,8 @@ use crate::view::NodeView;
 
 /// Times the longest of the others that a server's time has to be for it to be called slower.
 const SLOWER: f64 = 1.25;
-/// By which times servers are compared, with the answers that each of them needs for it: so many that a difference of
-/// [`SLOWER`] is no chance.
+/// Percentiles by which servers are compared, with the number of answers that each requires: enough that a difference
+/// of [`SLOWER`] is no coincidence.
 const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
 
 /// Returns the servers' answers in the counted time of this phase of `run`; none if operations went to one server.
@@ -38,7 +38,7 @@ pub fn is_of_sampler(series: &Series) -> bool {
     series.kind == SeriesKind::Distribution && series.source != ANSWERS && series.source != WITNESS
 }
 
-/// Of each distribution that `name` has a name for: how many, and how long.
+/// Returns the count and times of each distribution for which `name` returns a name.
 fn of_series(run: &Run, facts: &PhaseFacts<'_>, name: impl Fn(&Series) -> Option<String>) -> Vec<NodeView> {
     let slices = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let (Some(first), Some(last), Some(counted)) = (slices().next(), slices().next_back(), facts.counted().last())

@@ -27,7 +27,7 @@ pub const UNDISTURBED: &str = "undisturbed_";
 /// A value and the observations behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// In the quantity's own unit; times in seconds.
+    /// Value in the quantity's own unit; times in seconds.
     pub value: f64,
     /// Observations.
     pub n: u64,
@@ -61,9 +61,9 @@ pub struct PhaseFacts<'a> {
     /// Part of `histograms` disturbed by pauses of the machine, by the measure of clients' waiting; `None` if pauses
     /// were not observed.
     pub disturbed: Option<BTreeMap<(KindId, Outcome, Measure), Times>>,
-    /// Of `histograms`, how many ended after the planned end: they count, but in no rate.
+    /// Number of operations of `histograms` that ended after the planned end: they count, but in no rate.
     drained: BTreeMap<(KindId, Outcome, Measure), u64>,
-    /// When counting began, where the plan leaves it to be found.
+    /// Start of counting, if the plan leaves it to be detected.
     counted_from_ns: u64,
     /// Operations that were due and never sent.
     pub unfinished: Option<Times>,

@@ -22,7 +22,7 @@ struct Cut<'r> {
     ledger: &'r LedgerCheck,
     /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
     acknowledged: u64,
-    /// Of them, those that the bound of the share of losses is three over; `None` where that is not known.
+    /// Number of them for which the bound of the share of losses is three over it; `None` if unknown.
     borne_out: Option<f64>,
     window_s: Option<f64>,
     /// The check came to its end: a store that died over it has not kept anything.

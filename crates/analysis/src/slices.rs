@@ -35,9 +35,9 @@ pub struct SliceRow {
     pub measure: &'static str,
     /// Operations that ended.
     pub count: u64,
-    /// Of them, refused.
+    /// Number of refused ones among them.
     pub rejected: u64,
-    /// Of them, without an answer.
+    /// Number of unanswered ones among them.
     pub unknown: u64,
     /// Due and never sent when the phase ended; in rows of all kinds only.
     pub unfinished: u64,

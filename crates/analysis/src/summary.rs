@@ -213,7 +213,7 @@ fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) ->
     }
 }
 
-/// Of each store the point with the highest throughput, with the errors and losses of all.
+/// Returns the point of each store with the highest throughput, with the errors and losses of all.
 fn best_of_stores(points: &[Point<'_, '_>]) -> Vec<SummaryView> {
     let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
     for point in points {

@@ -85,8 +85,8 @@ fn said(promise: &PromiseView) -> String {
     promise.sentence.trim_end_matches('.').to_owned()
 }
 
-/// As sentences. Those about a broken promise or a load line begin with the name of a store, which keeps
-/// its small letter.
+/// Formats the texts as sentences. Sentences about a broken promise or a load line begin with the name of a store,
+/// which keeps its small letter.
 fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<String> {
     let capital = |sentence: &String| {
         if lines.iter().any(|line| sentence.starts_with(&line.store)) {
@@ -208,8 +208,9 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     all
 }
 
-/// For how long before its end nothing was answered in a phase, in seconds, where connections could not be opened either: the
-/// server has gone, and had not come back. A moment is none: it may be starting again.
+/// Returns the time before its end in which nothing was answered in a phase, in seconds, if connections could not be
+/// opened either: the server is gone, and has not come back. A short time does not count: the server may be starting
+/// again.
 fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     phase.results.iter().find(|result| result.what == ResultName::FailedConnects && result.value > 0.0)?;
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial)?;

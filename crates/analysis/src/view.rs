@@ -58,8 +58,8 @@ pub struct RunView {
     pub disk_faults: Vec<DiskFaultView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
-    /// Of searches and comparisons in turn: that every answer was right and nothing was lost, all trials together; `null` where it was not so, was
-    /// not checked, or nothing was searched or compared.
+    /// Sentence that every answer of searches and comparisons in turn was right and nothing was lost, in all trials;
+    /// `null` if that is not so, was not checked, or nothing was searched or compared.
     pub truth: Option<String>,
     /// Seconds in which a phase did much less than in its others, and what else was so in them.
     pub stalls: Vec<StallsView>,
@@ -137,11 +137,11 @@ pub struct RunFacts {
 plimsoll_core::words! {
     /// State at the end of a run, a trial or a phase.
     pub enum EndState {
-        /// As planned.
+        /// Ended as planned.
         Complete = "complete",
         /// The user wanted an end.
         Interrupted = "interrupted",
-        /// With an error.
+        /// Ended with an error.
         Failed = "failed",
         /// The trial or phase is void. A run is never void.
         Void = "void",
@@ -179,11 +179,11 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GoalState {
-    /// In every trial it applies to.
+    /// Held in every trial it applies to.
     Held,
     /// Missed somewhere, where it cannot be told whether it was the store that missed it; nowhere else.
     Undecided,
-    /// Not everywhere measured; missed nowhere.
+    /// Not measured in every trial; missed in none.
     NotMeasured,
     /// Missed in at least one trial.
     Missed,
@@ -194,7 +194,7 @@ pub enum GoalState {
 pub struct GoalView {
     /// Quantity that the goal limits.
     pub what: GoalKind,
-    /// Of which operation type or step, of `status` the code; all together where there is none.
+    /// Operation type or step, of `status` the code; `None` for all together.
     pub of: Option<String>,
     /// Quantity that the goal limits, in words.
     pub text: String,
@@ -269,7 +269,7 @@ impl FigureView {
 /// A published value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedView {
-    /// In the figure's unit.
+    /// Value in the figure's unit.
     pub value: f64,
     /// Value as text.
     pub text: String,
@@ -293,7 +293,7 @@ pub struct FigureRow {
 pub struct FigureCell {
     /// Label of the store.
     pub store: String,
-    /// In the figure's unit.
+    /// Value in the figure's unit.
     pub value: Option<f64>,
     /// Value as text; `–` when there is none.
     pub text: String,
@@ -317,9 +317,9 @@ pub struct Warning {
 /// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventView {
-    /// When, on the run's clock.
+    /// Time of the event, on the run's clock.
     pub at_s: f64,
-    /// When it ended; of a point the same.
+    /// End of the event; equal to `at_s` for a point.
     pub until_s: f64,
     /// Name of the trial, if any.
     pub trial: Option<String>,
@@ -327,7 +327,7 @@ pub struct EventView {
     pub level: Level,
     /// Subject of the event.
     pub kind: EventClass,
-    /// Of these, which; may be empty.
+    /// Subject within the class; may be empty.
     pub subject: String,
     /// Description of the event.
     pub text: String,

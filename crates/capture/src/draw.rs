@@ -16,7 +16,7 @@ pub(crate) struct Drawn {
     pub statement: Statement,
     /// Values for its parameters, row by row; none where it has no parameter.
     pub rows: Vec<Vec<String>>,
-    /// Of each parameter whether it is a text whatever its values look like.
+    /// True for each parameter that is a text, whatever its values look like.
     pub is_text: Vec<bool>,
     /// Values that nothing but a guess tells, as they stand in the statement now.
     pub guessed: Option<&'static str>,

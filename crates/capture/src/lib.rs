@@ -40,7 +40,7 @@ pub struct StatementLog {
     places: HashMap<String, usize>,
     /// Name of the source of the counts, as in "counted by …".
     pub counted_by: String,
-    /// For how long.
+    /// Duration of the counts, seconds.
     pub seconds: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ struct Entry {
     calls: u64,
     /// Values of its parameters as they were seen: some of the calls.
     rows: Vec<Vec<String>>,
-    /// Of each parameter whether its values were seen as texts.
+    /// True for each parameter whose values were seen as texts.
     is_text: Vec<bool>,
 }
 

@@ -10,7 +10,7 @@ use crate::pieces::{Piece, Sort, pieces};
 /// A table that a statement names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// As the statement has it, with quotes and schema.
+    /// Name as in the statement, with quotes and schema.
     pub name: String,
     /// Qualifier of the table's columns, without quotes.
     alias: String,
@@ -29,7 +29,7 @@ pub(crate) enum Origin {
     /// A value of this column, which may be qualified.
     Column {
         qualifier: Option<String>,
-        /// As the statement has it, with quotes.
+        /// Column as in the statement, with quotes.
         column: String,
         /// True if the value is a list.
         is_array: bool,

@@ -19,7 +19,8 @@ pub struct FlushCounters {
 }
 
 impl FlushCounters {
-    /// Of the device `name`, or of its paths where there are several; `None` where the kernel does not count its flushes.
+    /// Opens the counters of the device `name`, or of its paths if there are several; returns `None` if the kernel
+    /// does not count its flushes.
     pub fn of(name: &str) -> Option<Self> {
         let block = Path::new("/sys/block");
         let counts = |device: &Path| {

@@ -19,7 +19,7 @@ pub fn failed(place: impl fmt::Display, error: &io::Error) -> StoreError {
     }
 }
 
-/// As [`failed`], for a result.
+/// Converts the error of a result, as [`failed`].
 pub fn at<T>(place: impl fmt::Display, result: io::Result<T>) -> Result<T, StoreError> {
     result.map_err(|error| failed(place, &error))
 }

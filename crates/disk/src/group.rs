@@ -33,9 +33,9 @@ pub struct WriterGroup {
     pub shared: bool,
     /// Flushes that came to their end in a second, of all threads.
     pub flushes_per_s: f64,
-    /// For each flush that the device counted; `None` where none was counted. What others flush meanwhile counts, too.
+    /// Number per flush that the device counted; `None` if none was counted. Flushes of other programs count, too.
     pub per_device_flush: Option<f64>,
-    /// Of write + fdatasync.
+    /// Times of write + fdatasync.
     pub times: FlushTimes,
 }
 

@@ -23,7 +23,7 @@ const PROBE: Duration = Duration::from_millis(700);
 const ROTATION_NS: f64 = 2_000_000.0;
 /// Programming a page of flash takes longer than this; answers that come sooner come from a cache.
 const FLASH_NS: f64 = 100_000.0;
-/// Of the flushes that were asked for, this share at least must have been counted.
+/// Least share of the requested flushes that must have been counted.
 const SHARE: f64 = 0.9;
 
 plimsoll_core::words! {
@@ -66,7 +66,7 @@ pub struct Counted {
     pub disk: String,
     /// While flushes were asked for, by us or by others.
     pub flushes: u64,
-    /// In as much time before, when only others asked.
+    /// Flushes counted in an equal time before the probe, when only other programs requested any.
     pub others: u64,
 }
 

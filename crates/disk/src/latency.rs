@@ -51,7 +51,7 @@ pub enum Outcome {
 /// Measurements of a point.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
-    /// Of write + flush.
+    /// Times of write + flush.
     pub times: FlushTimes,
     /// Bytes per second of the background writer, if there was one.
     pub load_bytes_per_s: Option<f64>,

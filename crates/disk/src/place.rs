@@ -30,14 +30,14 @@ pub struct StorageLocation {
     pub options: Vec<String>,
     /// The disks that hold the data. None where there are none, or they cannot be seen from here.
     pub disks: Vec<Disk>,
-    /// Of an overlay: where its upper directory is.
+    /// Storage of the upper directory of an overlay.
     pub upper: Option<Box<StorageLocation>>,
 }
 
 /// A disk.
 #[derive(Debug, Clone, Serialize)]
 pub struct Disk {
-    /// As in `/sys/block`.
+    /// Name, as in `/sys/block`.
     pub name: String,
     /// Model that the disk reports, if any.
     pub model: Option<String>,
@@ -51,7 +51,7 @@ pub struct Disk {
     pub fua: Option<bool>,
     /// True if the kernel counts flushes of the disk.
     pub counts_flushes: bool,
-    /// Of a loop device: what its file is on.
+    /// Storage of the file of a loop device.
     pub below: Option<Box<StorageLocation>>,
 }
 
@@ -65,7 +65,7 @@ pub enum DiskKind {
     Virtual(String),
     /// Another machine's.
     Network(String),
-    /// In the memory of this machine.
+    /// Memory of this machine.
     Memory,
     /// The file behind a loop device.
     Loop(PathBuf),

@@ -32,7 +32,7 @@ impl Scratch {
         Self::named(parent, PREFIX)
     }
 
-    /// As `new`, with names that begin with `prefix`.
+    /// Makes a directory as `new`, with a name that begins with `prefix`.
     pub(crate) fn named(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
         let about = at(parent.display(), fs::metadata(parent))?;
         if !about.is_dir() {

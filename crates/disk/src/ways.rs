@@ -19,7 +19,7 @@ plimsoll_core::words! {
 plimsoll_core::words! {
     /// Method of flushing a block.
     pub enum Flushing {
-        /// Not at all: what is written is in the kernel's memory.
+        /// No flush: the data stays in the kernel's memory.
         Nothing = "none",
         /// fsync(2).
         Fsync = "fsync",

@@ -76,7 +76,7 @@ impl Flusher {
         Ok(Self { flushing, ring })
     }
 
-    /// With which flags files are opened for it.
+    /// Returns the flags with which files are opened for it.
     pub fn flags(&self) -> i32 {
         let flags = match self.flushing {
             Flushing::Dsync => OFlags::DSYNC,
@@ -114,12 +114,12 @@ pub struct BlockWriter {
     flusher: Flusher,
     block: WriteBlock,
     file: File,
-    /// To flush names of new files.
+    /// Directory, to flush the names of new files.
     directory: Option<File>,
     path: PathBuf,
     room: u64,
     at: u64,
-    /// Of new files: those that are there.
+    /// Number of new files that exist.
     made: u64,
 }
 

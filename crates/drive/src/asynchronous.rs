@@ -45,9 +45,9 @@ enum Work {
     Own(KindId),
     /// An operation whose parameters were copied.
     Given(KindId),
-    /// To go on with an operation of several steps.
+    /// Continues an operation of several steps.
     Steps,
-    /// To give up one that sleeps.
+    /// Gives up an operation that sleeps.
     GiveUp,
 }
 
@@ -66,7 +66,7 @@ struct Seat {
     work: Cell<Option<Work>>,
     params: RefCell<ValueBuf>,
     waker: RefCell<Option<Waker>>,
-    /// When it is woken up, whatever else happens.
+    /// Time at which it is woken up, whatever else happens.
     alarm_ns: Cell<u64>,
     /// True after the alarm: the wait is given up.
     rang: Cell<bool>,
@@ -108,11 +108,11 @@ impl Seat {
 /// Sleeps of the runtime, reported by its hooks. The runtime requires that hooks can be shared by all threads.
 #[derive(Default)]
 struct Sleeps {
-    /// Only an open loop is told.
+    /// True for an open loop, which alone is told.
     is_told: AtomicBool,
     armed_ns: AtomicU64,
     from_ns: AtomicU64,
-    /// Until when everything there was to do is known to have been done; 0 when that has been told.
+    /// Time until which all due work is known to be done; 0 after it was reported.
     caught_up_ns: AtomicU64,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn run(
 
 struct Executor<'a> {
     board: Arc<Board>,
-    /// By lane.
+    /// Sessions by lane.
     sessions: &'a mut [Box<dyn BlockingSession>],
     ticker: Ticker,
 }

@@ -36,12 +36,12 @@ const GIVEN_UP: u32 = 2;
 /// The counts of one slice.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// By kind, outcome and measure; see [`Tally::index`].
+    /// Histograms by operation type, outcome and measure; see [`Tally::index`].
     histograms: Box<[WorkerHistogram]>,
     measures: usize,
-    /// By kind and outcome: how long clients waited for operations that were disturbed; none without a witness.
+    /// Waiting times of clients for disturbed operations, by operation type and outcome; none without a witness.
     disturbed: Box<[WorkerHistogram]>,
-    /// By server: how long clients waited for its answers; none where all operations go to one.
+    /// Waiting times of clients for the answers of each server; none if all operations go to one.
     servers: Box<[WorkerHistogram]>,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
@@ -57,7 +57,7 @@ impl Tally {
         Ok(Self { histograms, measures, disturbed: all.collect(), servers, lag, unfinished })
     }
 
-    /// Of lag, of what was never sent, of servers, and of each kind's operations.
+    /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
     fn digits(kinds: usize, measures: usize, watched: bool, servers: usize) -> Vec<Digits> {
         let each = |measures: usize| {
             (0..kinds * Outcome::ALL.len() * measures).map(move |index| {
@@ -151,7 +151,8 @@ pub(crate) struct Board {
     doing: AtomicU64,
     /// The operation a blocking session is doing; valid while `doing` says it is inside the store.
     pub sent_ns: AtomicU64,
-    /// When the store was called for a step: later than its operation was sent. Older than that for others.
+    /// Time at which the store was called for a step, which is later than the start of its operation. It is older than
+    /// that for other operations.
     step_ns: AtomicU64,
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
@@ -161,10 +162,10 @@ pub(crate) struct Board {
     pub oldest_ns: AtomicU64,
     /// Wire workers, at their last slice's end: CPU time since the thread began.
     pub cpu_ns: AtomicU64,
-    /// At the worker's last slice's end: how often it gave its processor up, and how often it was taken from it.
+    /// Counts of voluntary and involuntary context switches at the end of the worker's last slice.
     pub voluntary: AtomicU64,
     pub involuntary: AtomicU64,
-    /// At the worker's last slice's end: how long it was ready to run while others had its processor.
+    /// Time that the worker was ready to run while others had its processor, by the end of its last slice.
     pub queued_ns: AtomicU64,
     /// State of the control thread's decision to give the worker up: see [`Board::question`].
     verdict: AtomicU32,

@@ -105,7 +105,7 @@ impl Watching {
 struct Counted {
     /// Pauses that were counted, and that those of other processors may still overlap.
     pauses: Vec<Pause>,
-    /// Up to here their time and their aftermath's was.
+    /// End of their time and their aftermath.
     to_ns: u64,
 }
 

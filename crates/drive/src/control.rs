@@ -70,7 +70,8 @@ pub struct Drive<'a> {
     pub clock: &'a Clock,
     /// Parameters of the drive.
     pub spec: &'a DriveSpec,
-    /// With [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and dropped when it is over.
+    /// Sessions, with [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and
+    /// dropped when it is over.
     pub sessions: Sessions,
     /// All kinds of operation, by position.
     pub kinds: &'a [OpKind],
@@ -127,7 +128,7 @@ struct RunningPhase<'a> {
     grid: Grid,
     /// The schedules of those that have one.
     flows: Vec<Flow>,
-    /// When the phase was told to end before its time, and why.
+    /// Time at which the phase was told to end early, with the reason.
     halted: Option<(u64, StopReason)>,
 }
 
@@ -217,7 +218,7 @@ impl<'a> RunningPhase<'a> {
         self.finish(collector, on_slice)
     }
 
-    /// When it is to be seen whether the end has to be put off.
+    /// Returns the time at which a postponement of the end is decided.
     fn put_off_at_ns(&self) -> u64 {
         let end_ns = self.grid.end_ns.filter(|_| self.spec.undisturbed.is_some() && self.halted.is_none());
         let at_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_sub(PUT_OFF_NS));

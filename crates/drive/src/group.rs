@@ -17,7 +17,7 @@ pub(crate) struct Placed {
     pub group: Group,
     pub sessions: Range<u32>,
     pub workers: Range<usize>,
-    /// Of its arrivals and think times: others than those of the other groups.
+    /// Seed of its arrivals and think times, which differ from those of the other groups.
     pub seed: u64,
 }
 

@@ -1,4 +1,5 @@
-//! When the generator may have moved a phase's figures as much as the store made them. A pure decision, with its reason.
+//! Decision if the generator may have changed a phase's figures as much as the store did, as a pure function with a
+//! reason.
 //!
 //! Only an open loop can say so: it knows when each operation should have been sent. A closed loop whose worker is
 //! busy all the time measures the generator's ceiling; reports warn of that by its CPU.

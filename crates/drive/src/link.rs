@@ -28,11 +28,11 @@ pub(crate) enum Stage {
 pub(crate) struct ServerConnection {
     pub place: ResolvedAddress,
     pub stage: Stage,
-    /// When the stage began.
+    /// Start of the stage.
     pub since_ns: u64,
-    /// When its last try began.
+    /// Start of its last attempt.
     pub begun_ns: u64,
-    /// When it was lost, while it is not there again.
+    /// Time of its loss, until it is back.
     pub lost_ns: Option<u64>,
     backoff_ns: u64,
     /// Tries since the last success; says which address is next.
@@ -86,7 +86,7 @@ impl ServerConnection {
         down_ns
     }
 
-    /// For how long it has been lost.
+    /// Returns the time since its loss.
     pub fn down_ns(&self, now_ns: u64) -> u64 {
         self.lost_ns.map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))
     }
@@ -128,7 +128,7 @@ pub(crate) struct SessionLink {
     pub session: Box<dyn WireSession>,
     /// The session has several connections of its own, and none here.
     pub is_branched: bool,
-    /// When an operation was first given up since the last one that was answered.
+    /// Time at which an operation was first given up since the last answered one.
     pub silent_since_ns: Option<u64>,
     /// Bytes to send.
     pub out: Vec<u8>,

@@ -28,7 +28,7 @@ pub(crate) struct Process {
 pub(crate) struct Block {
     /// `u64::MAX` when nothing is kept.
     number: u64,
-    /// From the whole down to the block.
+    /// Bounds from the whole down to the block.
     bounds: [(f64, f64); LEVELS as usize + 1],
     times: [f64; BLOCK],
 }

@@ -66,8 +66,9 @@ pub(crate) trait Reactor {
     /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
     fn tick(&mut self, first: Timespec, interval_ns: u64);
 
-    /// From `at` on CLOCK_MONOTONIC on a wait ends, with [`Event::Alarm`]. An alarm goes off once, and is set anew from
-    /// its last setting on; setting it costs least where an earlier one stands. `alarm` is below [`ALARMS`].
+    /// Sets an alarm, which ends a wait with [`Event::Alarm`] from `at` on CLOCK_MONOTONIC on. An alarm fires once,
+    /// and may be set anew after its last setting; setting it is cheapest where an earlier one stands. `alarm` is
+    /// below [`ALARMS`].
     fn set_alarm(&mut self, alarm: usize, at: Timespec);
 
     /// Takes a socket whose connection was begun. [`Event::Connected`] follows; then bytes are received.

@@ -12,11 +12,11 @@ use crate::witness::Witness;
 /// Parameters of a phase's drive. There are [`DriveSpec::depth`] clients to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSpec {
-    /// When it ends. It also ends when the stream has no more operations.
+    /// Limit of the phase. It also ends when the stream has no more operations.
     pub limit: Limit,
     /// Time at the beginning that counts for nothing; its slices are flagged.
     pub warmup: Duration,
-    /// When operations are started.
+    /// Start times of operations.
     pub pace: Pace,
     /// Closed loop: how long clients wait after an answer.
     pub think: Option<ThinkTime>,
@@ -80,7 +80,7 @@ pub struct Group {
     pub sessions: u32,
     /// Threads that drive them, as [`DriveSpec::workers`].
     pub workers: u32,
-    /// When their operations are started.
+    /// Start times of their operations.
     pub pace: Pace,
     /// Closed loop: how long their clients wait after an answer.
     pub think: Option<ThinkTime>,
@@ -90,9 +90,9 @@ pub struct Group {
 /// Neither counts the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undisturbed {
-    /// As much as there has to be.
+    /// Least undisturbed time.
     pub at_least: Duration,
-    /// As long as the phase lasts at most, however little there was.
+    /// Longest duration of the phase, regardless of its undisturbed time.
     pub at_most: Duration,
 }
 
@@ -257,34 +257,35 @@ pub fn try_uring() -> std::io::Result<()> {
 /// Kernel interface that was used for sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IoUsed {
-    /// With epoll. Says why not with io_uring, where that would have been preferred but cannot be had.
+    /// The interface is epoll. The reason against io_uring is given if that would have been preferred but is not
+    /// available.
     Epoll(Option<String>),
-    /// With io_uring.
+    /// The interface is io_uring.
     Uring,
 }
 
-/// When a phase ends.
+/// Limit of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Each client does this many operations.
     Ops(u64),
-    /// After this long, not counting the warm-up.
+    /// Ends after this long, not counting the warm-up.
     Duration(Duration),
-    /// When the stream has no more operations.
+    /// Ends when the stream has no more operations.
     Exhausted,
 }
 
 /// Result of a phase. Times are nanoseconds on the run's clock; counts are without the warm-up's.
 #[derive(Debug, Clone)]
 pub struct DriveResult {
-    /// When the first operation could start. Connecting and preparing came before.
+    /// Earliest time at which an operation could start. Connecting and preparing came before.
     pub start_ns: u64,
     /// End of the warm-up; equal to `start_ns` where there is none, and to `end_ns` where the phase ended in it.
     pub measured_from_ns: u64,
-    /// When nothing was started any more, had nothing else ended the phase: its planned end, or a later one where it had to
-    /// be [`Undisturbed`] for longer. `None` where no time was planned.
+    /// Planned end of the phase, or the later one to which it was postponed to be [`Undisturbed`] for long enough.
+    /// `None` where no time was planned.
     pub planned_end_ns: Option<u64>,
-    /// When the last operation ended, and not before the planned end if that was reached.
+    /// Time at which the last operation ended, and not before the planned end if that was reached.
     pub end_ns: u64,
     /// Operations that ended, all outcomes.
     pub ops: u64,
@@ -358,7 +359,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Of several workers' reasons, the one with the highest rank is the phase's.
+    /// Returns the rank: of several workers' reasons, the one with the highest rank is the phase's.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             StopReason::Exhausted => 0,
@@ -384,11 +385,11 @@ pub struct OpTime {
     pub kind: KindId,
     /// Outcome of the operation.
     pub outcome: Outcome,
-    /// When it should have started. In a closed loop equal to `sent_ns`.
+    /// Scheduled start. In a closed loop equal to `sent_ns`.
     pub scheduled_ns: u64,
-    /// When it was sent.
+    /// Time of the send.
     pub sent_ns: u64,
-    /// When its answer had arrived.
+    /// Time at which its answer had arrived.
     pub end_ns: u64,
     /// Rows in its answer.
     pub rows: u64,

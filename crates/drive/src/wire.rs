@@ -49,7 +49,7 @@ pub(crate) struct WireWorker<R> {
     deadline_ns: u64,
     /// Sessions that are not ready.
     not_ready: usize,
-    /// Before the phase's start the first lost connection is the end.
+    /// True before the phase's start, when the first lost connection ends it.
     starting: bool,
     first_error: Option<StoreError>,
     lost_answer: Answer,
@@ -64,11 +64,11 @@ pub(crate) struct WireWorker<R> {
     slice: u32,
     ticks_from_ns: u64,
     alarms: Alarms,
-    /// When the clock ticks next, and the tick that the reactor is set to: in an open loop it is set to one at a time,
-    /// and not to those that an arrival comes before.
+    /// Time of the next tick, and the tick that the reactor is set to: in an open loop it is set to one at a time, and
+    /// not to those that an arrival precedes.
     next_tick_ns: u64,
     set_tick_ns: u64,
-    /// From when to when it waited last.
+    /// Start and end of the last wait.
     waited_ns: (u64, u64),
 }
 

@@ -45,7 +45,8 @@ const PRIORITY: i32 = 98;
 /// Longest that [`Witness::watch_for`] goes without looking, at what happened and at whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// From when and until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
+/// Start and end of the times at which due operations are disturbed. In a cache line that is written in pauses only,
+/// and read with every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Taint {
@@ -345,7 +346,7 @@ pub struct Seen {
     pub lateness: Option<Histogram<u64>>,
     /// Wake-ups that were overwritten before they were read.
     pub forgotten: u64,
-    /// When the last of those was over: pauses before it may be missing. 0 where none was forgotten.
+    /// End of the last of them: pauses before it may be missing. 0 where none was forgotten.
     pub unseen_to_ns: u64,
 }
 

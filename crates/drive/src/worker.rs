@@ -34,7 +34,7 @@ pub(crate) use turns::Turns;
 pub(crate) const CHECK_NS: u64 = 10_000_000;
 /// Time that operations in flight may take when the user wants an end.
 pub(crate) const CANCEL_NS: u64 = 500_000_000;
-/// In place of the number of a client's next operation: it has no more.
+/// Value in place of the number of a client's next operation: it has no more.
 const DONE: u64 = u64::MAX;
 
 /// Parts of a core.
@@ -58,7 +58,7 @@ pub(crate) struct Setup {
     pub settings: Settings,
     /// Operations go to several servers.
     pub tells_servers: bool,
-    /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
+    /// End of the present disturbance by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }
 
@@ -114,13 +114,13 @@ pub(crate) struct WorkerCore {
     grid: Grid,
     turns: Turns,
     slice: u32,
-    /// When [`WorkerCore::check`] is due.
+    /// Time at which [`WorkerCore::check`] is due.
     check_at_ns: u64,
     params: ValueBuf,
     /// Apart, because most streams have none.
     tracks: Option<Box<Tracks>>,
     lanes: Vec<Lane>,
-    /// By lane, the number of the server that it asks; none where all ask one.
+    /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
     idle: Idle,
     /// Apart, because most phases have none.
@@ -136,7 +136,7 @@ pub(crate) struct WorkerCore {
     held_ns: Option<u64>,
     ended: Option<StopReason>,
     ended_ns: u64,
-    /// When it was seen that the user wants an end.
+    /// Time at which the user's wish to end was seen.
     cancelled_ns: Option<u64>,
     last_end_ns: u64,
     errors: ErrorTable,

@@ -228,7 +228,7 @@ fn giving_up_names_who_was_behind() {
     }
 }
 
-/// When a client's operations are sent that are answered after `answer_ns`, on a made-up clock.
+/// Returns the send times of a client's operations that are answered after `answer_ns`, on an artificial clock.
 fn thinking(think: ThinkTime, answer_ns: u64) -> Vec<u64> {
     let spec = DriveSpec { think: Some(think), seed: 7, ..DriveSpec::default() };
     let mut sent = Vec::new();

@@ -99,7 +99,7 @@ pub struct Branched {
     sides: Vec<Side>,
     route: Route,
     kinds: Vec<OpKind>,
-    /// With [`Route::Reads`], by kind.
+    /// Side of each operation type with [`Route::Reads`].
     side_of: Vec<usize>,
     state: WireState,
     wishes: VecDeque<Wish>,
@@ -169,7 +169,8 @@ fn side_of_key(key: Value<'_>, sides: usize) -> usize {
     ((hash ^ (hash >> 32)) % sides as u64) as usize
 }
 
-/// By kind, the side of [`Route::Reads`]: 1 where the kind, and with it all steps of its operation, only read.
+/// Returns the side of each operation type with [`Route::Reads`]: 1 if the type, and with it all steps of its
+/// operation, only read.
 fn sides_of(kinds: &[OpKind]) -> Vec<usize> {
     let operation = |at: usize| kinds[at].step_of.map_or(at, usize::from);
     let mut writes = vec![false; kinds.len()];

@@ -36,13 +36,13 @@ pub struct Channel {
     waits: Waits,
     /// A long piece of work is asked: the server may be silent for longer.
     works: bool,
-    /// When it was last written to, or something moved.
+    /// Time of the last write or other progress.
     quiet_since: Instant,
-    /// When it was last written to.
+    /// Time of the last write.
     asked_at: Instant,
-    /// When what has arrived in part began to arrive.
+    /// Time at which the partial input began to arrive.
     began_at: Instant,
-    /// When it was first seen that the user wants an end.
+    /// Time at which the user's wish to end was first seen.
     stopped_at: Option<Instant>,
     /// The server has said something.
     has_spoken: bool,

@@ -11,7 +11,7 @@ pub struct Environment<'a> {
 }
 
 impl Environment<'static> {
-    /// This process's.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         let var = &|name: &str| std::env::var(name).ok();
         Environment { var, user: user_name(rustix::process::geteuid().as_raw()).or_else(|| var("USER")) }

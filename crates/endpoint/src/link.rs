@@ -18,7 +18,7 @@ pub struct Link<C> {
 }
 
 impl<C: Connected> Link<C> {
-    /// To what `connect` connects to; `server` are the nodes that are behind it where they are our own.
+    /// Makes a link to the server of `connect`; `server` are the private nodes behind it, if any.
     pub fn new(
         server: Option<(Arc<dyn Servers>, Nodes)>,
         connect: impl Fn() -> Result<C, StoreError> + Send + Sync + 'static,

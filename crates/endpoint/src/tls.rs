@@ -15,7 +15,7 @@ pub struct Endpoint<L> {
     pub address: Address,
     /// TLS options, if the connection uses TLS.
     pub tls: Option<TlsOptions>,
-    /// As whom, and what else the protocol says first.
+    /// Login, and other contents of the protocol's first message.
     pub login: L,
 }
 

@@ -31,7 +31,7 @@ pub struct UnsyncedFile {
 /// A cut that has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the cut, on CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Writes that were not durable.
     pub at_risk: AtRisk,

@@ -53,7 +53,7 @@ pub fn crash_images(log: &Path, base: &Path, points: &[CrashPoint], into: &Path)
 /// A log that is gone through once, from its beginning: images are made in its order.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    /// For what goes wrong.
+    /// Path, for error messages.
     path: PathBuf,
     log: File,
     entries: Vec<LogEntry>,

@@ -35,7 +35,7 @@ pub(crate) const FILES: &str = "files";
 pub(crate) const UNDO: &str = "undo";
 pub(crate) const MARK: &str = "plimsoll-faultfs";
 
-/// Of FUSE (linux/magic.h).
+/// Magic number of FUSE (linux/magic.h).
 const FUSE_MAGIC: i64 = 0x6573_5546;
 
 /// Time limit for the daemon to be ready, or to end.
@@ -55,8 +55,8 @@ pub struct DeviceSpec {
     pub file_system: FileSystem,
     /// True if all requests are kept in order, for [`crate::crash_images`]. Not of [`FileSystem::Files`].
     pub keep_log: bool,
-    /// Of [`FileSystem::Files`], which has no size: the directory whose files it is about, and which stays, on the file system of `directory`; without
-    /// it, that is a new one.
+    /// Directory of [`FileSystem::Files`], which has no size. It stays, and is on the file system of `directory`;
+    /// without it, a new one is made.
     pub files: Option<PathBuf>,
 }
 
@@ -269,7 +269,7 @@ impl Drop for FaultDevice {
 }
 
 impl Control {
-    /// As [`FaultDevice::power_cycle`], from any process of root's in the same mount namespace.
+    /// Cycles power as [`FaultDevice::power_cycle`] does, from any process of root's in the same mount namespace.
     ///
     /// # Errors
     /// As there.

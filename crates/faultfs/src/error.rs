@@ -28,7 +28,7 @@ pub enum FaultError {
     NoLoop {
         /// File that could not be opened or set up.
         path: PathBuf,
-        /// As the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A program is not installed.
@@ -58,7 +58,7 @@ pub enum FaultError {
     TooSmall {
         /// Size that was requested.
         size_bytes: u64,
-        /// For what.
+        /// File system of the device.
         file_system: FileSystem,
         /// Least size that is sufficient.
         least_bytes: u64,
@@ -72,7 +72,7 @@ pub enum FaultError {
         file_system: FileSystem,
         /// Intended mount point.
         at: PathBuf,
-        /// As the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A program failed.
@@ -103,13 +103,13 @@ pub enum FaultError {
     Io {
         /// Operation that failed.
         what: String,
-        /// As it says.
+        /// Error of the command.
         source: io::Error,
     },
 }
 
 impl FaultError {
-    /// For `map_err` where a path is what matters.
+    /// Returns a function for `map_err` that adds the path.
     pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
         move |source| Self::Io { what: path.display().to_string(), source: source.into() }
     }

@@ -22,7 +22,7 @@ pub(crate) const SOURCE: &str = "plimsoll-faultfs";
 const DEVICE: INodeNo = INodeNo(2);
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// As many requests as a loop device has under way.
+/// Requests that a loop device has in flight.
 const REQUESTS_MAX: u16 = 128;
 /// Granularity of discards: a loop device takes it from here.
 const BLOCK_BYTES: u32 = 4096;

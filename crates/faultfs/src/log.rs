@@ -29,7 +29,7 @@ pub enum LogKind {
 /// A record of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When it arrived, on CLOCK_MONOTONIC.
+    /// Time of its arrival, on CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Type of the record.
     pub kind: LogKind,

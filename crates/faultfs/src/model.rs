@@ -18,7 +18,7 @@ use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
 
 const SECTORS: u64 = 32;
-/// Of the core alone.
+/// Sequences of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 

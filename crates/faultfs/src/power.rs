@@ -42,7 +42,7 @@ pub(crate) struct Power {
     armed: Option<Armed>,
     cut: Option<Cut>,
     is_frozen: bool,
-    /// When it freezes, or has: flushes fail from then on.
+    /// True if flushes fail after a freeze.
     halts: bool,
     pub(crate) counters: Counters,
 }

@@ -23,7 +23,8 @@ pub(crate) trait Device: Send + 'static {
     fn counters(&self) -> Counters;
     /// Returns the error of the storage below, which is not a requested fault.
     fn broken(&self) -> Option<&str>;
-    /// After a cut: keeps the survivors, and continues with nothing un-flushed. Faults stay as they are set.
+    /// Restores power after a cut: keeps the survivors, and continues with nothing un-flushed. Faults stay as they are
+    /// set.
     ///
     /// # Errors
     /// In words, when there was no cut, or files cannot be written.
@@ -128,7 +129,7 @@ impl<D: Device> SharedDevice<D> {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// By how many it is used: at least one while a loop device or a mount is on it.
+    /// Returns the number of users: at least one while a loop device or a mount is on it.
     pub(crate) fn open(&self) -> u64 {
         self.open.load(Ordering::SeqCst)
     }

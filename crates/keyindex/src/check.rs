@@ -112,7 +112,7 @@ impl<X: Extract> Indexes<X> {
         self.check(kv, false)
     }
 
-    /// As [`Indexes::verify`], and writes what is missing and deletes what dangles.
+    /// Verifies as [`Indexes::verify`], writes missing index keys, and deletes those without a record.
     pub fn repair(&mut self, kv: &mut (impl Kv + ?Sized)) -> Result<Check, IndexError> {
         self.check(kv, true)
     }

@@ -80,7 +80,7 @@ impl Query {
         self
     }
 
-    /// At most `limit` records.
+    /// Limits the result to `limit` records.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
@@ -94,14 +94,14 @@ impl Query {
         self
     }
 
-    /// As [`Query::equal`], in place.
+    /// Adds a condition as [`Query::equal`], in place.
     pub fn and_equal(&mut self, value: Value<'_>) {
         self.next_field();
         encode::push(&mut self.low, value);
         self.close();
     }
 
-    /// As [`Query::range`], in place.
+    /// Adds a condition as [`Query::range`], in place.
     pub fn and_range(&mut self, low: Bound<Value<'_>>, high: Bound<Value<'_>>) {
         self.next_field();
         self.ended = true;

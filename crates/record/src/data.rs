@@ -102,7 +102,7 @@ pub struct PhaseHeader {
     pub name: String,
     /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Of a rung of a search for the load line: what it is for.
+    /// Purpose of a rung of a search for the load line.
     pub rung: Option<Purpose>,
     /// Failures that an acknowledged write survives; `None` for phases that write nothing.
     pub durability: Option<Durability>,
@@ -128,7 +128,7 @@ pub struct PhaseEnd {
     pub end_ns: u64,
     /// State at the end of the phase.
     pub state: PhaseState,
-    /// Of an open loop: how late the generator was and why, where that may have moved what was measured.
+    /// Delay of the generator in an open loop, with its cause, if it may have changed the measurements.
     pub late: Option<String>,
     /// Results of the phase.
     #[serde(skip)]
@@ -155,7 +155,7 @@ plimsoll_core::words! {
         Promise = "acknowledged writes",
         /// Reaction of the store after its disk had failed.
         Fault = "after the disk's fault",
-        /// When its maintenance cycle ends, and what to set.
+        /// End of its maintenance cycle, and the setting to change.
         Cycle = "cycle",
         /// Reason that its records cannot be compared with a ledger.
         Ledger = "ledger",
@@ -184,14 +184,14 @@ impl PhaseEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseState {
-    /// Not yet: the program died in it.
+    /// Not ended: the program died in it.
     #[default]
     Unfinished,
-    /// As planned.
+    /// Ended as planned.
     Complete,
     /// Stopped by the user.
     Interrupted,
-    /// With this error.
+    /// Ended with this error.
     Failed(String),
     /// Counts for nothing, for this reason: the generator was late, and strictness was asked for.
     Void(String),
@@ -205,7 +205,7 @@ plimsoll_core::words! {
         Seconds = "seconds",
         /// Planned duration.
         PlannedSeconds = "planned_seconds",
-        /// Of it, the one sync at a load's end.
+        /// Part of it for the one sync at a load's end.
         SyncSeconds = "sync_seconds",
         /// Operations.
         Ops = "ops",
@@ -254,7 +254,7 @@ plimsoll_core::words! {
         CycleOperations = "cycle_operations",
         /// Bytes of the store's files.
         FileBytes = "file_bytes",
-        /// Of them, in the page cache.
+        /// Part of them in the page cache.
         ResidentBytes = "resident_bytes",
         /// Operations that failed with one code, by the code: an HTTP status, an SQLSTATE. Those of the warm-up are among them.
         ErrorCode = "error_code",
@@ -265,7 +265,7 @@ plimsoll_core::words! {
         MemoryLimitBytes = "memory_limit_bytes",
         /// Memory available to the store on its machine.
         MemoryBytes = "memory_bytes",
-        /// When the disk lost power, since the beginning of the phase that was driven before.
+        /// Time at which the disk lost power, since the beginning of the phase that was driven before.
         CutSeconds = "cut_seconds",
         /// Writes that had come to the disk in that phase when it lost power.
         Writes = "writes",
@@ -275,7 +275,7 @@ plimsoll_core::words! {
         AtRiskWrites = "at_risk_writes",
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
-        /// Of a power cut: seconds between the first disk that lost power and the last.
+        /// Time between the first disk that lost power in a cut and the last, seconds.
         CutApart = "cut_apart_seconds",
         /// Reads that the store refused when everything was read back.
         Unreadable = "unreadable",
@@ -332,7 +332,7 @@ pub struct Asked {
 plimsoll_core::words! {
     /// Severity of an event.
     pub enum Level {
-        /// To be known.
+        /// Information.
         Info = "info",
         /// The event may have affected measurements.
         Warning = "warning",
@@ -364,9 +364,9 @@ plimsoll_core::words! {
 /// Mark on the time axis: a point, or a span of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When it was, or began.
+    /// Time of the event, or of its beginning.
     pub from_ns: u64,
-    /// When it ended; of a point the same.
+    /// End of the event; equal to `from_ns` for a point.
     pub until_ns: u64,
     /// The trial it belongs to, if any.
     pub trial: Option<u32>,
@@ -374,7 +374,7 @@ pub struct Event {
     pub level: Level,
     /// Subject of the event.
     pub class: EventClass,
-    /// Of these, which: a store, a sampler, an error's code; may be empty.
+    /// Subject within the class: a store, a sampler, an error's code; may be empty.
     pub subject: String,
     /// Description of the event, in plain words.
     pub text: String,
@@ -428,11 +428,11 @@ pub struct LedgerCheck {
     pub read_back: u64,
     /// Acknowledged writes that are not there.
     pub lost: u64,
-    /// When the lost ones were acknowledged: first and last.
+    /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
     /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
     pub wrong: BTreeMap<String, u64>,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost (3 / n).
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
     pub loss_upper_bound: Option<f64>,
     /// False when the ledger could not keep up and so cannot vouch for anything.
     pub complete: bool,
@@ -446,14 +446,14 @@ pub struct LedgerCheck {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Not yet: the program died.
+    /// Not ended: the program died.
     #[default]
     Unfinished,
-    /// As planned.
+    /// Ended as planned.
     Complete,
     /// Stopped by the user.
     Interrupted,
-    /// With this error.
+    /// Ended with this error.
     Failed(String),
 }
 
@@ -462,14 +462,14 @@ pub enum RunState {
 pub(crate) struct RunEnd {
     /// State at the end.
     pub(crate) state: RunState,
-    /// When.
+    /// Time of the end.
     pub(crate) end_ns: u64,
 }
 
 /// Values of one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sample {
-    /// When.
+    /// Time of the reading.
     pub at_ns: u64,
     /// Series (position in [`Run::series`]) and value.
     pub values: Vec<(u32, f64)>,
@@ -487,9 +487,9 @@ impl Sample {
 /// A phase, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// As it started.
+    /// Header, written at the start.
     pub header: PhaseHeader,
-    /// As it ended.
+    /// End of the phase.
     pub end: PhaseEnd,
     /// Slices of the phase, with packed histograms: an hour of dense ones would be gigabytes.
     pub slices: Vec<Slice<Distribution>>,
@@ -498,7 +498,7 @@ pub struct Phase {
 /// A trial, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// As it started.
+    /// Header, written at the start.
     pub header: TrialHeader,
     /// End; `None` when the program died in it.
     pub end_ns: Option<u64>,
@@ -513,11 +513,11 @@ pub struct Trial {
 /// A whole run, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// As it started.
+    /// Header, written at the start.
     pub header: RunHeader,
     /// State at the end of the run.
     pub state: RunState,
-    /// When; `None` when the program died.
+    /// Time of the end; `None` when the program died.
     pub end_ns: Option<u64>,
     /// Trials of the run.
     pub trials: Vec<Trial>,

@@ -195,7 +195,7 @@ impl AbMetric {
 /// A condition under which a comparison fails: a number's change above or below a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AbRule {
-    /// As it was given.
+    /// Condition as given.
     pub text: String,
     /// The number.
     pub metric: AbMetric,

@@ -42,7 +42,7 @@ pub fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
-/// This machine's memory and swap.
+/// Reads the memory and swap of this machine.
 pub fn memory() -> Memory {
     memory::parse(&read("/proc/meminfo").unwrap_or_default())
 }

@@ -55,7 +55,7 @@ enum Stream {
 }
 
 impl Proxy {
-    /// In front of `server`, at a port of the loopback interface.
+    /// Starts a proxy in front of `server`, at a port of the loopback interface.
     pub fn tcp(server: Address, fault: Fault, after_bytes: u64) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -63,7 +63,7 @@ impl Proxy {
         Self::start(Listener::Tcp(listener), Address::Tcp("127.0.0.1".to_owned(), port), server, fault, after_bytes)
     }
 
-    /// In front of `server`, at a socket that is made at `path`.
+    /// Starts a proxy in front of `server`, at a socket that is made at `path`.
     pub fn unix(path: &Path, server: Address, fault: Fault, after_bytes: u64) -> Proxy {
         let listener = UnixListener::bind(path).expect("a socket in a directory of the test's own");
         listener.set_nonblocking(true).expect("a socket that does not block");

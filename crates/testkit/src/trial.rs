@@ -27,7 +27,7 @@ pub struct Trial {
     pub ops_per_client: u64,
     /// The mixture.
     pub mix: Mix,
-    /// Of loading and of the mixture.
+    /// Durability of loading and of the mixture.
     pub durability: Durability,
     /// Records to an insert of the load.
     pub batch: u32,

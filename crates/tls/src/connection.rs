@@ -16,7 +16,7 @@ pub struct Tls {
     connection: ClientConnection,
     /// Decrypted and not used yet.
     arrived: Vec<u8>,
-    /// Not encrypted yet; empty between two calls, unless more follows at once.
+    /// Plaintext that is not encrypted yet; empty between two calls, unless more follows immediately.
     pub written: Vec<u8>,
     /// Names the server in messages.
     place: String,

@@ -27,7 +27,7 @@ pub trait Upgrade<S>: Send {
 /// Answer of a server to the request for TLS.
 #[derive(Debug)]
 pub enum Answered {
-    /// Not enough to tell.
+    /// Too few bytes to decide.
     Nothing,
     /// TLS begins. The server waits for the client's greeting: bytes in clear after its answer are invalid.
     Yes,

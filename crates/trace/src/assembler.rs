@@ -50,14 +50,14 @@ pub(crate) enum Call {
     RingOutput = 130,
 }
 
-/// When it is jumped.
+/// Condition of a jump.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum If {
     Equal = 0x10,
     NotEqual = 0x50,
     Below = 0xa0,
-    /// Of signed numbers.
+    /// Less than, for signed numbers.
     Negative = 0xc0,
 }
 

@@ -53,7 +53,7 @@ impl Call {
         ALL[self as usize].1
     }
 
-    /// As people call it.
+    /// Returns the usual name.
     pub fn name(self) -> &'static str {
         ALL[self as usize].2
     }

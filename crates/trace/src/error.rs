@@ -31,7 +31,7 @@ pub enum TraceError {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// This kernel cannot.
+    /// The kernel does not support this.
     #[error("this kernel cannot: {what}")]
     Kernel {
         /// Part that is missing or not accepted.

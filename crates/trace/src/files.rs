@@ -60,7 +60,7 @@ impl FileUse {
 /// Files seen in use.
 #[derive(Debug, Clone, Default)]
 pub struct FilesSeen {
-    /// By path.
+    /// Use of files by path.
     pub files: BTreeMap<PathBuf, FileUse>,
     /// Calls or events that were not counted.
     pub lost: u64,

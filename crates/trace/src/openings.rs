@@ -111,8 +111,8 @@ impl Maps {
         made().map_err(TraceError::of("bpf(2), to make a map"))
     }
 
-    /// At the beginning of a call: keeps its first two arguments and, where it has one, its path. Of what is closed a record
-    /// is written here, since another thread may have the same descriptor before the end.
+    /// Assembles the program for the beginning of a call: keeps its first two arguments and, if it has one, its path.
+    /// A close is recorded here, since another thread may have the same descriptor before the end.
     pub(crate) fn begin(&self, call: &FileCall) -> Vec<u64> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);
@@ -144,7 +144,7 @@ impl Maps {
         leave(asm, &self.lost)
     }
 
-    /// At its end: writes a record.
+    /// Assembles the program for the end of a call: writes a record.
     pub(crate) fn end(&self, call: &FileCall) -> Vec<u64> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);

@@ -201,7 +201,7 @@ struct Pairs {
     points: BTreeMap<u64, (Call, bool)>,
     /// Processes that are followed; `None` follows all.
     members: Option<BTreeSet<u32>>,
-    /// By thread: the call that it is in.
+    /// Call in progress of each thread.
     begun: BTreeMap<u32, Begun>,
     /// Records that are too young to be looked at.
     held: Vec<(u64, Record)>,

@@ -125,7 +125,7 @@ impl Programs<'_> {
         leave(asm, &self.maps.lost)
     }
 
-    /// At its end.
+    /// Assembles the program for the end of a system call.
     pub(crate) fn end(&self) -> Vec<u64> {
         let mut asm = Assembler::default();
         self.find_call(&mut asm);

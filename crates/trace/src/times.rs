@@ -108,7 +108,7 @@ impl Times {
         self.counts().map(|(ns, count)| ns * count).sum()
     }
 
-    /// As an HdrHistogram of nanoseconds from 1 ns to 1 h with 3 digits, as recordings have them.
+    /// Converts the times to an HdrHistogram of nanoseconds from 1 ns to 1 h with 3 digits, the format of recordings.
     pub fn hdr(&self) -> Histogram<u64> {
         let mut all = Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
             .unwrap_or_else(|_| unreachable!("bounds that a histogram can have"));

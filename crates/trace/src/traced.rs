@@ -12,12 +12,12 @@ use crate::times::Times;
 /// Way of tracing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// By programs that the kernel runs at each call, and that count there.
+    /// Programs that the kernel runs at each call, and that count there.
     Bpf,
-    /// By records that the kernel writes into rings, and that are counted here.
+    /// Records that the kernel writes to rings, and that are counted here.
     Perf,
-    /// By looking again and again at what threads wait for: calls that are shorter than the time between two looks are mostly
-    /// missed, and times are no more exact than it.
+    /// Repeated looks at what threads wait for: calls shorter than the interval between two looks are mostly missed,
+    /// and times are no more exact than the interval.
     Proc,
 }
 
@@ -25,7 +25,7 @@ impl Way {
     /// All, best first.
     pub const ALL: [Way; 3] = [Way::Bpf, Way::Perf, Way::Proc];
 
-    /// As options call it.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             Way::Bpf => "bpf",
@@ -52,7 +52,7 @@ pub struct Slow {
     pub tid: u32,
     /// Call that was made.
     pub call: Call,
-    /// When it began, in nanoseconds of CLOCK_MONOTONIC.
+    /// Start, in nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// Duration, nanoseconds; of a call in progress, its duration so far.
     pub time_ns: u64,
@@ -97,13 +97,13 @@ pub struct Process {
 pub struct Traced {
     /// Way of tracing.
     pub way: Way,
-    /// When it was read, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time of the reading, in nanoseconds of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Time since it was read last, or since the trace began.
     pub elapsed: Duration,
     /// Calls that could not be counted or listed, since the trace began.
     pub lost: u64,
-    /// By process.
+    /// Processes that called.
     pub processes: Vec<Process>,
     /// Slow calls that ended since it was read last, in the order of their ends.
     pub slow: Vec<Slow>,
@@ -135,7 +135,7 @@ const SLOW_MAX: usize = 65_536;
 /// Counts of a way so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallCounts {
-    /// By process and call: times, and how many failed.
+    /// Times by process and call, and the number of failed ones.
     pub(crate) calls: BTreeMap<(u32, Call), (Times, u64)>,
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) slow: Vec<Slow>,

@@ -17,7 +17,7 @@ pub(crate) struct Tracefs {
 /// A tracepoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracepoint {
-    /// As perf_event_open(2) wants it.
+    /// Identifier for perf_event_open(2).
     pub(crate) id: u64,
     /// Name, offset and bytes of its fields.
     fields: Vec<(String, usize, usize)>,

@@ -16,7 +16,7 @@ pub struct TraceSpec {
     pub pids: Option<Vec<u32>>,
     /// Calls that take this long or longer are listed one by one.
     pub threshold: Duration,
-    /// Only this way; otherwise the best one that works.
+    /// Way to use; without it, the best one that works.
     pub way: Option<Way>,
 }
 

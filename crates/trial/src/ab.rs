@@ -244,7 +244,7 @@ impl Turns<'_, '_> {
 }
 
 impl Part {
-    /// When it is, in words.
+    /// Describes the moment of the part in words.
     fn words(self) -> String {
         match self {
             Part::Turn(Some(pair)) => format!("pair {pair}"),

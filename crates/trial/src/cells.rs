@@ -53,7 +53,7 @@ pub fn kept(run: &Run) -> Vec<u32> {
     run.trials.iter().filter(is_whole).map(|trial| trial.header.ordinal).collect()
 }
 
-/// When the clock of `run` goes on.
+/// Returns the time at which the clock of `run` continues.
 pub(crate) fn goes_on_ns(run: &Run) -> u64 {
     let trials = run.trials.iter().flat_map(|trial| trial.end_ns.into_iter().chain([trial.header.start_ns]));
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| phase.end.end_ns));
@@ -153,7 +153,7 @@ struct Board<'b> {
 #[derive(Default)]
 struct State<'b> {
     waiting: Vec<&'b PlannedTrial>,
-    /// By the number of the job; its name, and what is done there.
+    /// Trials in progress: the number of the job, the trial, and its present step.
     running: Vec<(usize, &'b PlannedTrial, String)>,
     /// Cells of which something was seen to be lost.
     broken: BTreeSet<usize>,

@@ -21,11 +21,11 @@ pub struct TrialError {
 /// Classes of trouble with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// With a store, this machine, or what was asked of them.
+    /// Error of a store, of this machine, or of a request to them.
     Store(StoreErrorKind),
-    /// With the recording.
+    /// Error of the recording.
     Recording,
-    /// With the text of a plan: `what` is a drawing of the places that are meant.
+    /// Error in the text of a plan: `what` is a drawing of the positions.
     Plan,
 }
 

@@ -25,8 +25,8 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    /// Before a phase: starts a server again that has ended, and opens the store again where it has failed. That it does not come back is
-    /// an answer, too; whether it has.
+    /// Prepares a phase after a fault: starts a server again that has ended, and opens the store again if it has
+    /// failed. Returns true if it is back. A store that does not come back is an answer, too.
     pub(crate) fn come_back(&mut self, ordinal: u32, end: &mut PhaseEnd) -> Result<bool, TrialError> {
         if !self.acted.has_fault {
             return Ok(true);
@@ -64,7 +64,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// At the trial's end: no other trial is to find what a disk that failed has left.
+    /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains.
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
         self.store.spend();

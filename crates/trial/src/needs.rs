@@ -85,7 +85,7 @@ impl Needs {
         }
     }
 
-    /// In one line.
+    /// Formats the needs in one line.
     pub fn line(&self) -> String {
         let [memory, _, threads, descriptors] = self.0.each_ref().map(Amount::total);
         format!(

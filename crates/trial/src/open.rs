@@ -28,7 +28,7 @@ use crate::writes;
 
 /// A store that is open.
 pub struct Open {
-    /// As the plan has it.
+    /// Use of the store, as planned.
     pub store_use: StoreUse,
     /// Store with its private servers.
     pub store: OpenStore,

@@ -53,7 +53,7 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
-    /// At its beginning: nothing was run yet, and no pause is watched for.
+    /// Makes the context at the run's beginning: nothing was run yet, and no pause is watched for.
     pub fn new(
         (plan, catalogue, spec): (&'a Plan, &'a Catalogue, &'a RunSpec<'a>),
         sinks: &'a Sinks<'a>,
@@ -105,7 +105,7 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) acted: Acted,
     /// Reason that the preceding phase could not make the store cold, if it could not.
     pub(crate) not_cold: Option<String>,
-    /// When the phase began that was driven last.
+    /// Start of the phase that was driven last.
     pub(crate) driven_from_ns: u64,
     /// The store has failed after its disk had, and is to be opened again.
     pub(crate) is_hurt: bool,
@@ -135,7 +135,7 @@ pub struct Driven {
     pub actions: Vec<model::Action>,
     /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
-    /// When disks are to lose power, and whose.
+    /// Moment at which disks lose power, and the nodes.
     pub power_cut: Option<(CutMoment, PowerNode)>,
 }
 

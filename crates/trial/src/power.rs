@@ -26,7 +26,7 @@ const AT_WORK: Duration = Duration::from_secs(20);
 /// A disk whose power is to go while a phase is driven.
 pub(crate) struct Power<'a> {
     switch: PowerSwitch,
-    /// When it goes at the latest, from the arming on: a store whose sessions have been closed may have made everything durable.
+    /// Latest moment, from the arming on: a store whose sessions have been closed may have made everything durable.
     length: Option<Duration>,
     /// Ends the phase.
     stop: Arc<AtomicBool>,

@@ -9,7 +9,8 @@ use crate::error::TrialError;
 use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
-    /// Before the first phase that works with the data, after all that made and tidied them.
+    /// Measures the size before the first phase that works with the data, after all phases that made and maintained
+    /// them.
     ///
     /// # Errors
     /// When the server is not reachable any more. A size that is unknown for another reason is a remark.
@@ -34,7 +35,7 @@ impl TrialRun<'_, '_> {
         self.memories(end)
     }
 
-    /// After the store's own tidying.
+    /// Measures the size after the store's own maintenance.
     pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         end.footprint = Some(self.store.footprint()?);
         self.is_sized = true;

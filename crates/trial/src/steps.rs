@@ -310,7 +310,7 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    /// After its server has been started again.
+    /// Updates the sampled processes, and their pinning, after a restart of the server.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
         self.context.server.set(self.store.processes());
         pin::server(&self.store.processes(), &self.context.plan.server_pin)

@@ -10,7 +10,7 @@ use crate::digest::digest;
 use crate::field::FieldValue;
 use crate::log::{Row, Watch};
 
-/// Of each state, by its number, what is asked for.
+/// Queried values of each state, by its number.
 pub(crate) struct Contents {
     workload: Arc<dyn Workload>,
     /// Rows are held against digests: versions do not vouch for contents.

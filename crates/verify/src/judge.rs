@@ -89,7 +89,7 @@ pub(crate) enum OrderFault {
 /// Findings about an answer that may have many records.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Of each row.
+    /// Verdict on each row.
     pub worths: Vec<Worth>,
     pub misplaced: Vec<(OrderFault, Row)>,
     /// Records that had to be there, and those of them that were not.
@@ -100,7 +100,7 @@ pub(crate) struct Findings {
 /// Records that an answer has had.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMarks {
-    /// Of each record, the number of the last question whose answer had it.
+    /// Number of the last question whose answer had the record, for each record.
     last_question: Vec<u32>,
     questions: u32,
 }
@@ -199,7 +199,7 @@ impl Judge {
         }
     }
 
-    /// When the oldest question was sent whose answer waits.
+    /// Returns the send time of the oldest question whose answer waits.
     pub fn earliest_ns(&self) -> u64 {
         self.waiting.iter().map(|waiting| waiting.event.sent_ns).min().unwrap_or(NEVER)
     }
@@ -210,7 +210,7 @@ impl Judge {
         self.waiting.iter().filter(of).count() as u64
     }
 
-    /// When an answer cannot be judged nothing is counted.
+    /// Judges an answer. If that is not possible now, nothing is counted.
     fn hear(&mut self, records: &mut Records, answered: Answered<'_>) -> Result<(), Why> {
         let event = answered.event;
         if event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {

@@ -198,7 +198,7 @@ impl Ledger {
         self.records.sweep(self.horizon_ns(), likely_ns);
     }
 
-    /// Up to which time everything has been told, for certain and as far as silent workers have nothing to tell.
+    /// Returns the time up to which all notes have arrived, for certain and as far as silent workers have none.
     fn told(&self) -> (u64, u64) {
         let open = || self.inboxes.iter().filter(|inbox| !inbox.is_closed);
         let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);

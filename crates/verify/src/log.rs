@@ -2,13 +2,13 @@
 
 use plimsoll_core::{Call, KvCall, OpKind, Outcome, RecordsCall, Version};
 
-/// In place of a record's number: no record of the workload.
+/// Value in place of a record's number: no record of the workload.
 pub(crate) const ALIEN: u32 = u32::MAX;
-/// In place of a stamp: the row shows none.
+/// Value in place of a stamp: the row shows none.
 pub(crate) const NO_STAMP: i64 = -1;
-/// In place of a stamp: the record is not there. Of a delete: this, with the stamp of its operation added.
+/// Value in place of a stamp: the record does not exist. A delete has this value plus the stamp of its operation.
 pub(crate) const ABSENT: i64 = i64::MIN;
-/// In place of a time: never.
+/// Value in place of a time: never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Largest difference between the clocks of two workers: questions are taken to have begun so much earlier and ended
@@ -34,7 +34,7 @@ pub(crate) struct LoggedOperation {
     pub client: u32,
     /// The record asked for or written, of calls that name one; of a range, the first.
     pub id: u32,
-    /// Of one value: the stamp of what was read; [`NO_STAMP`] where it is none.
+    /// Stamp of the value that was read; [`NO_STAMP`] if there is none.
     pub stamp: i64,
     pub kind: u16,
     pub phase: u16,
@@ -68,16 +68,16 @@ impl Interval {
         }
     }
 
-    /// After everything.
+    /// Interval after all others.
     pub const END: Interval = Interval { from_ns: NEVER, to_ns: NEVER };
 }
 
 /// A write to a record that was not refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effect {
-    /// Not before this.
+    /// Earliest time of the effect.
     pub sent_ns: u64,
-    /// By this time it has happened, and was acknowledged if it was; [`NEVER`] when that is not known.
+    /// Time by which it has happened, and was acknowledged if it was; [`NEVER`] if unknown.
     pub done_ns: u64,
     /// Stamp of the version; that of a delete [`is_absent`], [`ABSENT`] itself is the empty store before the trial.
     pub stamp: i64,

@@ -25,7 +25,7 @@ pub(crate) struct Past {
     seen_late: HashSet<(u32, i64)>,
     /// Records that were absent when their last delete had been retired, and when they were asked for.
     absent_late: Vec<(u32, u64)>,
-    /// Of each phase and client, one more than its last write's cycle within the phase.
+    /// Cycle of the last write within the phase plus one, by phase and client.
     sent: Vec<Vec<u32>>,
 }
 

@@ -27,7 +27,7 @@ use crate::state::{Before, Look, State, WriteState, is_ended, later};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Open(pub u32);
 
-/// In place of a state's number: there are no more.
+/// Value in place of a state's number: there are no more.
 const NO_MORE: u32 = u32::MAX;
 /// Refused writes that are remembered.
 const REFUSED_MAX: usize = 1 << 20;
@@ -42,7 +42,7 @@ struct Head {
     acknowledged: u32,
     /// Time at which its first write was sent; [`NEVER`] without an attempt to write it.
     came_ns: u64,
-    /// By this time it was there; [`NEVER`] when that is not known.
+    /// Time by which it existed; [`NEVER`] if unknown.
     born_ns: u64,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Ring {
     head: Apart,
     /// Words taken so far.
     tail: Apart,
-    /// When the question with each ticket was sent, plus one; 0 when none is open.
+    /// Send time of the question with each ticket, plus one; 0 when none is open.
     open: Box<[AtomicU64]>,
     /// Answers that were not written down because the ledger was behind, by kind.
     skipped: Box<[AtomicU64]>,
@@ -46,7 +46,7 @@ impl Ring {
         })
     }
 
-    /// When the oldest question that is open was sent.
+    /// Returns the send time of the oldest open question.
     pub fn oldest_open_ns(&self) -> Option<u64> {
         self.open.iter().filter_map(|sent| sent.load(Ordering::Acquire).checked_sub(1)).min()
     }

@@ -15,9 +15,9 @@ pub(crate) enum WriteState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
     pub sent_ns: u64,
-    /// By this time it has happened; [`NEVER`] when that is not known.
+    /// Time by which it has happened; [`NEVER`] if unknown.
     pub done_ns: u64,
-    /// When the first answer that shows it arrived.
+    /// Time at which the first answer that shows it arrived.
     pub seen_ns: u64,
     pub stamp: i64,
     /// The state of the same record before.
@@ -47,9 +47,10 @@ pub(crate) enum Look {
 /// Write that ends the states of a record before some time: when it was sent, and its state's number.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Before {
-    /// Of the writes that had happened by then, the one sent last.
+    /// Write that was sent last among those that had happened by then.
     pub last: Option<(u64, u32)>,
-    /// Of those that are open and had been seen by then, which have happened unless they are acknowledged later.
+    /// Write that was sent last among the open ones that had been seen by then, which have happened unless they are
+    /// acknowledged later.
     pub maybe: Option<(u64, u32)>,
 }
 

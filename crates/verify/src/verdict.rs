@@ -78,7 +78,7 @@ pub struct LedgerVerdict {
     /// Acknowledged writes that are not there: those after the one that a record shows. Earlier ones cannot be
     /// seen any more, so this is the least number.
     pub lost: u64,
-    /// When the lost ones were acknowledged, first and last, in nanoseconds on the run's clock.
+    /// Times of the first and the last acknowledgement of a lost write, in nanoseconds on the run's clock.
     pub lost_window_ns: Option<(u64, u64)>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen.
     pub resurrected: u64,
@@ -92,8 +92,8 @@ pub struct LedgerVerdict {
     pub refused: u64,
     /// Records that the index gives and that do not match, or match and are not given, or are given otherwise.
     pub index_disagrees: u64,
-    /// With nothing lost: the upper bound, with 95 % confidence, of the share of acknowledged writes that are
-    /// lost: 3 / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
+    /// Upper bound, with 95 % confidence, of the share of acknowledged writes that are lost, if none was found lost: 3
+    /// / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
     pub loss_upper_bound: Option<f64>,
     /// Reason that the ledger cannot vouch for anything; `None` when it can.
     pub gap: Option<String>,

@@ -42,7 +42,7 @@ pub struct Request {
 pub(crate) struct Said<'a> {
     pub(crate) method: &'a str,
     pub(crate) target: Vec<Part>,
-    /// Without the one of the host.
+    /// Fields except for the host.
     pub(crate) fields: Vec<(String, Vec<Part>)>,
     pub(crate) host: Vec<Part>,
     pub(crate) cookies: bool,

@@ -17,9 +17,9 @@ pub struct Malformed(pub &'static str);
 /// End of an answer's body, as its fields say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After this many bytes.
+    /// Length in bytes.
     Length(u64),
-    /// With a chunk of no bytes.
+    /// Chunks, ended by one of no bytes.
     Chunked,
     /// Not specified: the body ends with the connection.
     Unsaid,

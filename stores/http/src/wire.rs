@@ -43,7 +43,7 @@ pub struct HttpSession {
     state: WireState,
     queue: VecDeque<(Ticket, u16)>,
     awaited: Awaited,
-    /// Of the answer whose body is arriving.
+    /// Status of the answer whose body is arriving.
     status: u16,
     /// All of its head, where something of that is wanted.
     head: Vec<u8>,

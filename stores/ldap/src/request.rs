@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub keep: bool,
     /// True for an operation that changes the directory.
     pub writes: bool,
-    /// Of a search that is kept: what is wanted of each entry.
+    /// Attributes of each entry that a kept search needs.
     pub attributes: Vec<String>,
 }
 

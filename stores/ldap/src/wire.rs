@@ -46,7 +46,7 @@ pub struct LdapSession {
     /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     requests: Vec<Request>,
-    /// By number, less one.
+    /// Slots by number, less one.
     slots: Vec<Slot>,
     /// Numbers that nothing is in flight under.
     free: Vec<u8>,

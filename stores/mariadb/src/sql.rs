@@ -32,7 +32,7 @@ pub enum Flavor {
 }
 
 impl Flavor {
-    /// Of a server's version: MariaDB's has its name in it.
+    /// Returns the flavor of a server's version: MariaDB's has its name in it.
     pub fn of_version(version: &str) -> Flavor {
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         match major {
@@ -97,7 +97,7 @@ impl Tables for Flavor {
         }
     }
 
-    /// Of texts and bytes as much of the beginning as an entry can hold.
+    /// Returns the indexed column, for texts and bytes with the longest prefix that an entry can hold.
     fn indexed(column: String, value_type: ValueType, is_key: bool, parts: usize) -> String {
         let bytes = INDEX_BYTES_MAX / parts.max(1);
         match value_type {

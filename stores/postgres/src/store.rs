@@ -79,7 +79,7 @@ pub(crate) struct PostgresStore {
     /// Sessions read that one.
     copy: Option<SessionServers>,
     layout: Arc<Layout>,
-    /// With [`IndexMode::Keyindex`].
+    /// Records, if [`IndexMode::Keyindex`] is used.
     records: Option<Records>,
 }
 

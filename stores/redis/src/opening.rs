@@ -14,7 +14,7 @@ const CLIENT_NAME: &[u8] = b"plimsoll";
 /// Necessity of the questions before operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Without it there is no session.
+    /// Required: without its answer there is no session.
     Needed,
     /// A name or a ping, which may be forbidden to a user that may do everything that is needed.
     Liked,

@@ -18,7 +18,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// As text; empty when it is none.
+    /// Returns the text; empty if the node is none.
     pub fn text(&self) -> String {
         match self {
             Node::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),

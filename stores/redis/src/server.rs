@@ -69,7 +69,7 @@ const SENTINEL: &str = "sentinel";
 pub struct Shape {
     /// Masters, each with an equal part of the keys; more than one form a cluster.
     pub masters: usize,
-    /// Of each of them.
+    /// Number of replicas of each master.
     pub replicas: usize,
     /// Number of Sentinels, which watch a single master and its replicas.
     pub sentinels: usize,

@@ -54,7 +54,7 @@ pub(crate) struct RedisStore {
     /// Servers that answer reads, and the private servers, if any.
     reads: Reads,
     ours: Option<readers::Ours>,
-    /// Of a cluster: what its sessions count.
+    /// Counters of a cluster's sessions.
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
     protocol: Protocol,

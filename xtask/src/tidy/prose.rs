@@ -14,7 +14,7 @@ use crate::Result;
 /// File with an area and its count per line.
 const BUDGET: &str = "xtask/prose-budget.txt";
 /// First words that no doc comment begins with: relative clauses, and pronouns without an antecedent.
-const COMMENT_BEGINNINGS: [&str; 20] = [
+const COMMENT_BEGINNINGS: [&str; 28] = [
     "what",
     "who",
     "whoever",
@@ -32,9 +32,16 @@ const COMMENT_BEGINNINGS: [&str; 20] = [
     "how",
     "whether",
     "those",
-    "that of",
-    "that which",
+    "that",
+    "they",
+    "their",
     "where",
+    "which",
+    "why",
+    "whatever",
+    "something",
+    "everything",
+    "nothing",
 ];
 /// First words that no paragraph of a page begins with.
 const PARAGRAPH_BEGINNINGS: [&str; 10] =

@@ -23,7 +23,7 @@ const USELESS_MAX: usize = 8;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
     pub metric: AbMetric,
-    /// Of a percentile: without what pauses of the machine disturbed.
+    /// True for a percentile of operations that no pause of the machine disturbed.
     pub undisturbed: bool,
     /// Number of the pair and the logarithm of B's value over A's.
     pub logs: Vec<(u32, f64)>,

@@ -53,7 +53,7 @@ pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
 /// Next action of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This pair, from 1.
+    /// Drives this pair, numbered from 1.
     Pair(u32),
     /// Ends: the difference is decided, or the budget is spent.
     Done,

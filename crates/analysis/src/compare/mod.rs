@@ -55,7 +55,7 @@ impl NoiseFloor {
         }
     }
 
-    /// For the number `name`.
+    /// Returns the noise floor of the number `name`.
     fn percent(&self, name: &str) -> f64 {
         match name.strip_prefix(UNDISTURBED).unwrap_or(name) {
             "mean" | "p50" | "p90" | "p95" => self.p50_percent,
@@ -75,7 +75,7 @@ struct Matched<'a> {
     unmatched: Vec<String>,
     /// Trials that belong together, first repeats.
     pairs: Vec<(&'a Trial, &'a Trial)>,
-    /// Of two searches: whether the line of B is higher, lower, or whether that cannot be told: one sentence a store.
+    /// Sentences on two searches, one for each store: the line of B is higher, lower, or neither is known.
     sentences: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ pub struct Rule {
 enum Limit {
     /// Per cent of change.
     Change(f64),
-    /// In a number's unit, which may be none.
+    /// Value in a number's unit, which may be none.
     Value(f64, &'static str),
 }
 

@@ -178,7 +178,7 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
     }
 }
 
-/// For how long others had the processors, where rungs are not judged on that time.
+/// Describes the time that other programs had the processors, if rungs are not judged on that time.
 fn taken(search: &LineSearch) -> Option<String> {
     let sum = |of: fn(&RungSummary) -> f64| search.rungs().iter().map(|(_, seen)| of(seen)).sum::<f64>();
     let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
@@ -243,7 +243,8 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
     [undecided, held, behind, failed].into_iter().flatten().collect()
 }
 
-/// Of a rung that held although its generator was late: how late, and what of the rate was not offered.
+/// Describes a rung that held although its generator was late: the delay, and the share of the rate that was not
+/// offered.
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
     let how = how.split_once(": ").map_or(how, |(_, how)| how);

@@ -58,7 +58,7 @@ pub use sentence::goal_name;
 /// Next action of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// This rung.
+    /// Drives this rung.
     Rung(Rung),
     /// Ends the search.
     Done(Box<LineResult>),

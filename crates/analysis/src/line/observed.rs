@@ -43,7 +43,7 @@ pub(super) enum Says {
 /// Evidence of a rung.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Observed {
-    /// Of its rate.
+    /// Logarithm of the rate.
     pub ln_rate: f64,
     /// Log-odds above what the worst goal allows.
     pub excess: f64,
@@ -71,7 +71,7 @@ pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
     rungs.iter().filter_map(one).collect()
 }
 
-/// Of the worst goal, that the store keeps up being one of them.
+/// Returns the excess of the worst goal, with keeping up as one of the goals.
 fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
     let of_goals = seen.goals.iter().zip(together).filter_map(|(goal, together)| {
         let count = Count::of(goal)?;

@@ -58,7 +58,7 @@ const BEYOND: f64 = 1.5;
 pub(super) struct Posterior {
     first: f64,
     step: f64,
-    /// Up to each point, and 1 at the last.
+    /// Cumulative probability at each point, 1 at the last.
     up_to: Vec<f64>,
 }
 
@@ -207,7 +207,7 @@ fn steps(point: usize) -> f64 {
     point as f64 - (EXCESSES / 2) as f64
 }
 
-/// Of values at points that are so many steps from the middle, the one at `steps`.
+/// Returns the value at `steps` from the middle, of values at points that are one step apart.
 fn value(values: &[f64], steps: f64) -> f64 {
     let at = (steps + (EXCESSES / 2) as f64).clamp(0.0, (EXCESSES - 1) as f64);
     let (before, part) = (at as usize, at.fract());

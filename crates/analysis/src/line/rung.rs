@@ -18,7 +18,7 @@ const UNSENT_MAX_S: f64 = 0.1;
 /// A sampled resource during a rung.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// As it stands in a sentence: `the server's CPU`.
+    /// Name in a sentence: `the server's CPU`.
     pub name: String,
     /// Unit of the values.
     pub unit: String,
@@ -53,7 +53,7 @@ pub struct RungSummary {
     /// Reason that a missed goal is no evidence about the store: the generator was late, or other programs had the
     /// processors for most of it.
     pub void: Option<String>,
-    /// Of the counted time, that which goals are not judged on because others had the processors.
+    /// Part of the counted time that goals are not judged on because other programs had the processors.
     pub taken_s: f64,
     /// Others had the processors nearly all the time, so that it is judged as it was seen, beside them.
     pub beside_others: bool,

@@ -111,7 +111,7 @@ pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken
 struct Reading {
     at_ns: u64,
     all: f64,
-    /// Of generator and store; `None` where the store's processes are not here.
+    /// Use of generator and store; `None` if the store's processes are not on this machine.
     ours: Option<f64>,
     stolen: f64,
 }

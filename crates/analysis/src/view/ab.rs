@@ -57,7 +57,7 @@ pub struct AbMetricView {
     pub unit: String,
     /// True if the metric is one of those that are to be decided.
     pub asked: bool,
-    /// Of a percentile: whether operations that a pause of the machine touched are left out of it.
+    /// True for a percentile without operations that a pause of the machine touched.
     pub undisturbed: bool,
     /// Median of A's turns.
     pub a: MetricValue,
@@ -71,7 +71,7 @@ pub struct AbMetricView {
     pub interval_percent: Option<(f64, f64)>,
     /// Decision on the metric.
     pub decision: Decision,
-    /// After how many pairs.
+    /// Number of pairs after which it was decided.
     pub decided_after: Option<u64>,
 }
 
@@ -92,11 +92,11 @@ pub enum Decision {
 /// Result of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbRuleView {
-    /// As it was given.
+    /// Condition as given.
     pub rule: String,
     /// True if it is met; `null` if undecided.
     pub met: Option<bool>,
-    /// After how many pairs that was known.
+    /// Number of pairs after which that was known.
     pub known_after: Option<u64>,
 }
 

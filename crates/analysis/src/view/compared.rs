@@ -20,7 +20,7 @@ pub struct Comparison {
     pub differences: Vec<ConfigDifference>,
     /// The numbers, by trial and phase.
     pub groups: Vec<Group>,
-    /// Of two searches: whether the load line of B is higher or lower, or that it cannot be told; a sentence for each store.
+    /// Sentences on two searches, one for each store: the load line of B is higher or lower, or that is undecided.
     pub lines: Vec<String>,
     /// Trials and phases of one run that the other does not have, and trials that were asked something else.
     pub unmatched: Vec<String>,
@@ -76,9 +76,9 @@ pub struct ConfigDifference {
     pub place: String,
     /// Name of the item.
     pub name: String,
-    /// In A; empty where it was not there.
+    /// Value in A; empty if it does not exist there.
     pub a: String,
-    /// In B.
+    /// Value in B.
     pub b: String,
 }
 
@@ -102,9 +102,9 @@ pub struct Metric {
     pub op: String,
     /// Unit.
     pub unit: String,
-    /// In A.
+    /// Value in A.
     pub a: MetricValue,
-    /// In B.
+    /// Value in B.
     pub b: MetricValue,
     /// B against A in per cent; `None` where A is zero or one is missing.
     pub change_percent: Option<f64>,
@@ -122,9 +122,9 @@ pub struct Metric {
 /// A number of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricValue {
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: Option<f64>,
-    /// As text, or why there is none.
+    /// Value as text, or the reason that there is none.
     pub text: String,
     /// A late generator may have moved it.
     pub late: bool,
@@ -148,7 +148,7 @@ impl MetricValue {
 /// Result of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleResult {
-    /// As it was given.
+    /// Condition as given.
     pub rule: String,
     /// Numbers that it is about.
     pub checked: u64,
@@ -169,7 +169,7 @@ impl RuleResult {
     }
 }
 
-/// By how much equal runs differ on this machine, in per cent.
+/// Difference between equal runs on this machine, in per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct NoiseFloor {
     /// Operations a second, and everything that is neither of the following.

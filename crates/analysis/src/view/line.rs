@@ -103,11 +103,11 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
-    /// To a line, or to the knowledge that every goal holds up to the highest rate.
+    /// Found a line, or that every goal holds up to the highest rate.
     Decided,
     /// The observations do not decide; the reason, and a remedy.
     Undecided(String),
-    /// To the knowledge that no rate keeps the goals, to a failure, or to an end from outside.
+    /// Found that no rate keeps the goals, failed, or was ended from outside.
     NoLine,
 }
 
@@ -132,7 +132,7 @@ pub struct Cause {
     pub text: String,
     /// Name of the resource.
     pub resource: String,
-    /// From 0 to 1: how sure. Only for order.
+    /// Certainty from 0 to 1. Only for order.
     pub score: f64,
 }
 
@@ -200,7 +200,7 @@ pub struct LineResult {
 pub struct GoalSeen {
     /// Quantity that is limited.
     pub what: GoalKind,
-    /// Of which operation type; all together where there is none.
+    /// Operation type; `None` for all together.
     pub of: Option<String>,
     /// The limit in `unit`.
     pub limit: f64,

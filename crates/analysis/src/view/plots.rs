@@ -24,9 +24,9 @@ pub struct Plots {
     pub curves: Vec<Curve>,
     /// Counters of stores, except for their cycles.
     pub store: Vec<Panel>,
-    /// When a store's own maintenance cycle ended: a checkpoint, a flush.
+    /// Ends of a store's own maintenance cycles: checkpoints, flushes.
     pub cycles: Vec<Mark>,
-    /// When the machine stood still, with the aftermath: from and to, in time order, without overlaps.
+    /// Pauses of the machine, with the aftermath: start and end, in time order, without overlaps.
     pub pauses: Vec<(f64, f64)>,
     /// Series of samplers.
     pub host: Vec<Panel>,

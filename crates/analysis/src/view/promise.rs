@@ -15,7 +15,7 @@ plimsoll_core::words! {
         NotKnown = "not known",
         /// No power was cut: the run ended before.
         NotTried = "not tried",
-        /// Not all of them were.
+        /// Acknowledged writes were missing.
         Lost = "lost",
         /// Records differed from the written ones.
         Damaged = "damaged",
@@ -49,13 +49,14 @@ pub struct PromiseView {
     pub vacuous_cuts: u64,
     /// Writes that were acknowledged between the load and the cut.
     pub acknowledged: u64,
-    /// Of them, those that were not there afterwards, and records that showed an earlier state than had been seen.
+    /// Number of acknowledged writes that were missing afterwards, and of records that showed an earlier state than
+    /// had been seen.
     pub lost: u64,
     /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
     pub lost_window_s: Option<f64>,
     /// Other disagreements by name.
     pub wrong: BTreeMap<String, u64>,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost.
     pub loss_upper_bound: Option<f64>,
     /// Writes to the disk that were not flushed when the power went, the median of the cuts.
     pub at_risk_writes: f64,

@@ -48,9 +48,9 @@ pub struct SummaryPart {
 /// Operations whose times lie between two bounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BucketView {
-    /// From this time on; 0 where everything shorter is in it, too.
+    /// Lower bound; 0 if the bucket has everything shorter, too.
     pub from_ns: u64,
-    /// Up to it; `None` where everything longer is in it, too.
+    /// Upper bound; `None` if the bucket has everything longer, too.
     pub to_ns: Option<u64>,
     /// Number of operations.
     pub count: u64,

@@ -24,7 +24,7 @@ pub struct SweepView {
     pub columns: Vec<String>,
     /// Cells, a list for each row with one cell for each column; `null` for a missing trial.
     pub cells: Vec<Vec<Option<SweepCell>>>,
-    /// For each row, everything that was measured in it: all columns and repeats.
+    /// Distribution of each row's measurements, over all columns and repeats.
     pub boxes: Vec<BoxView>,
     /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
     pub chart: Option<Chart>,

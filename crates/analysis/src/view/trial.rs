@@ -133,13 +133,13 @@ pub struct LedgerView {
     pub read_back: u64,
     /// Acknowledged writes that are not there.
     pub lost: u64,
-    /// When the lost ones were acknowledged: first and last, on the run's clock.
+    /// Times of the first and the last acknowledgement of a lost write, on the run's clock.
     pub lost_window_s: Option<(f64, f64)>,
     /// Other disagreements by name.
     pub wrong: BTreeMap<String, u64>,
     /// Sum of `wrong`.
     pub wrong_total: u64,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost.
     pub loss_upper_bound: Option<f64>,
     /// False when the ledger cannot vouch for anything.
     pub complete: bool,
@@ -158,7 +158,7 @@ pub struct PhaseView {
     pub name: String,
     /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Of a rung of a search for the load line: what it is for.
+    /// Purpose of a rung of a search for the load line.
     pub rung: Option<Purpose>,
     /// Durability of its writes; `None` when it writes nothing.
     pub durability: Option<Durability>,
@@ -170,7 +170,7 @@ pub struct PhaseView {
     pub open_loop: bool,
     /// Start on the run's clock.
     pub start_s: f64,
-    /// From start to end; `None` when the program died in it.
+    /// Duration from start to end; `None` when the program died in it.
     pub seconds: Option<f64>,
     /// State at the end of the phase.
     pub state: EndState,
@@ -188,7 +188,7 @@ pub struct PhaseView {
     pub records_per_s: Option<f64>,
     /// Operations of the phase without warm-up; `None` when none were timed.
     pub ops: Option<OpsView>,
-    /// For `ask`: each kind asked.
+    /// Operation types that were asked by `ask`.
     pub asked: Vec<AskedView>,
     /// Latency by kind and outcome; the first row is all kinds together where there are several.
     pub latencies: Vec<LatencyView>,
@@ -323,9 +323,9 @@ pub struct OpsView {
     pub seconds: f64,
     /// Operations that ended.
     pub count: u64,
-    /// Of them, rejected.
+    /// Number of rejected ones among them.
     pub rejected: u64,
-    /// Of them, unknown.
+    /// Number of unknown ones among them.
     pub unknown: u64,
     /// Due and never sent when the phase ended; not in `count`.
     pub unfinished: u64,
@@ -342,7 +342,7 @@ pub struct AskedView {
     pub op: String,
     /// Number of operations.
     pub n: u64,
-    /// Of them, rejected or unknown; not in the times.
+    /// Number of rejected or unknown ones among them; not in the times.
     pub errors: u64,
     /// Median time; `None` when none was answered.
     pub median_s: Option<f64>,
@@ -373,7 +373,7 @@ pub enum RowOutcome {
     All,
     /// Operations that were due and never sent.
     Unfinished,
-    /// This.
+    /// Operations of this outcome.
     #[serde(untagged)]
     Of(Outcome),
 }
@@ -431,7 +431,8 @@ pub struct StepView {
     pub name: String,
     /// Number of times that it was asked, of all operations of that type, retried ones included.
     pub count: u64,
-    /// Of them, rejected or unknown. Their times are in `mean_ns`, `stddev_ns` and the share, not in the percentiles.
+    /// Number of rejected or unknown ones among them. Their times are in `mean_ns`, `stddev_ns` and the share, not in
+    /// the percentiles.
     pub errors: u64,
     /// Mean.
     pub mean_ns: f64,

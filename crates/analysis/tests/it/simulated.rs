@@ -32,10 +32,10 @@ pub struct Store {
     pub service_s: f64,
     /// Exponential service times; otherwise constant with a tenth of uniform noise.
     pub exponential: bool,
-    /// With more waiting than this, service takes `slower` times as long.
+    /// Number of waiting operations above which service takes `slower` times as long.
     pub thrashes_at: usize,
     pub slower: f64,
-    /// With this many in it the store refuses.
+    /// Number of operations from which the store refuses further ones.
     pub refuses_at: usize,
     /// Every so long no service begins for a while.
     pub stall_every_s: f64,
@@ -62,7 +62,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// As they come at `rate`.
+    /// Returns the checkpoints at `rate`.
     fn at(self, rate: f64) -> Checkpoints {
         Checkpoints { every_s: self.every_ops.map_or(self.every_s, |operations| operations / rate), ..self }
     }
@@ -204,7 +204,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// In nanoseconds or per cent.
+    /// Returns the value in nanoseconds or per cent.
     pub fn value(&self, what: &str) -> f64 {
         if what == "errors" {
             let unanswered = self.waits_s.len() as u64 - self.ended;
@@ -243,7 +243,8 @@ impl Seen {
         slices
     }
 
-    /// As the drive decides it: the 99th percentile of its own lateness is more than half of the response time's.
+    /// Returns the reason that the phase is void, by the rule of the drive: the 99th percentile of its own delay is
+    /// more than half of the response time's.
     fn void(&self) -> Option<String> {
         let (late_s, waits_s) = (worst(&self.lags_s, 100), worst(&self.waits_s, 100));
         (late_s > (waits_s / 2.0).max(1e-3)).then(|| {

@@ -91,7 +91,7 @@ impl Redis {
         wait_for("redis to listen", Duration::from_secs(20), || UnixStream::connect(&socket).is_ok());
     }
 
-    /// From now on it syncs once a second, whatever it promised: one that never does is refused.
+    /// Makes it sync once a second from now on, whatever it promised: one that never does is refused.
     fn sync_every_second(&self) {
         let mut control = UnixStream::connect(self.socket()).unwrap();
         control.write_all(b"CONFIG SET appendfsync everysec\r\n").unwrap();

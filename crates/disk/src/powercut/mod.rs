@@ -46,7 +46,7 @@ const MOST_BYTES: u64 = 1 << 40;
 /// Description of a run, sent by the writer at its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// At random.
+    /// Random identifier.
     pub id: u64,
     /// Bytes of a block.
     pub block_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Run {
     pub directory: String,
 }
 
-/// As it stands in a line.
+/// Formats the run for a line.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x} {} {} {}", self.id, self.block_bytes, self.blocks, self.directory)

@@ -1,4 +1,4 @@
-//! After the power was cut: is every acknowledged block there?
+//! Check after a power cut that every acknowledged block is present.
 
 use std::fs::{self, File};
 use std::io;

@@ -13,7 +13,7 @@ use crate::spec::StopReason;
 #[derive(Default)]
 pub(super) struct Losses {
     lost_ns: Cell<Option<u64>>,
-    /// When an operation was first given up since the last one that was answered.
+    /// Time at which an operation was first given up since the last answered one.
     silent_since_ns: Cell<Option<u64>>,
 }
 

@@ -37,7 +37,7 @@ const PIECES: std::ops::RangeInclusive<usize> = 64..=4096;
 /// Attempts to end all requests of the kernel on drop.
 const LEAVE_TRIES: u32 = 100;
 const LEAVE_TRY_NS: u64 = 10_000_000;
-/// In place of a connection's number.
+/// Value in place of a connection's number.
 const NONE: u32 = u32::MAX;
 
 /// See the module.
@@ -68,7 +68,7 @@ impl Uring {
         Self::with_pieces(slots, (2 * slots).clamp(*PIECES.start(), *PIECES.end()).next_power_of_two())
     }
 
-    /// With so many pieces of memory for receiving: a power of two.
+    /// Makes a ring with so many pieces of memory for receiving: a power of two.
     pub fn with_pieces(slots: usize, pieces: usize) -> std::io::Result<Self> {
         // At most this many requests of a slot are unanswered at once, those of its last connection included.
         let completions = (8 * slots + pieces + 64).next_power_of_two().min(1 << 16);

@@ -18,7 +18,7 @@ pub(super) struct BranchTable {
     /// Reactor slot of the first.
     first: usize,
     all: Vec<Branch>,
-    /// By session: its first one.
+    /// First branch of each session.
     starts: Vec<usize>,
 }
 

@@ -20,7 +20,7 @@ const BATCH_MAX: u32 = 64;
 /// Assignment of lanes to sessions.
 pub(super) struct Lanes {
     depth: usize,
-    /// By lane, its session's slot: a division for each operation would cost more.
+    /// Slot of each lane's session: a division for each operation would cost more.
     slots: Box<[u32]>,
     /// Sessions with something to be sent that was started together.
     unsent: Vec<u32>,

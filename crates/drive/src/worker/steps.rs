@@ -32,7 +32,7 @@ pub(crate) enum NextStep<'a> {
 pub(crate) struct Tracks {
     is_steps: Box<[bool]>,
     tracks: Vec<Option<Track>>,
-    /// When sleeping lanes wake up.
+    /// Times at which sleeping lanes wake up.
     sleepers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Parameters of the step that is being sent, and of the one behind it.
     params: ValueBuf,
@@ -286,7 +286,7 @@ impl WorkerCore {
         }
     }
 
-    /// When the next sleep is over.
+    /// Returns the end of the next sleep.
     #[inline]
     pub fn awake_at_ns(&self) -> Option<u64> {
         self.tracks.as_ref()?.sleepers.peek().map(|Reverse((at_ns, _))| *at_ns)
@@ -297,9 +297,9 @@ impl WorkerCore {
         self.tracks.is_some()
     }
 
-    /// When the operation of `lane` is to be given up: `op_timeout_ns` after what it waits for was sent. Nothing it
-    /// waits for is needed any more that long after the phase ended, or a little after the user wanted an end. `None` while
-    /// it waits for nothing.
+    /// Returns the time at which the operation of `lane` is given up: `op_timeout_ns` after the last send. It does not
+    /// wait for longer than that after the phase's end, or for longer than a little after the user wanted an end.
+    /// Returns `None` while it waits for nothing.
     pub fn deadline_ns(&self, lane: usize) -> Option<u64> {
         let cancel_ns = self.cancelled_ns.map_or(u64::MAX, |at_ns| at_ns + CANCEL_NS);
         self.own_deadline_ns(lane).map(|deadline_ns| deadline_ns.min(cancel_ns))

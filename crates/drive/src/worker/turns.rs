@@ -1,4 +1,4 @@
-//! When operations are due, and when the worker has to be awake for them.
+//! Due times of operations, and the times at which the worker must be awake for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,8 +31,8 @@ pub(super) struct Ahead {
 }
 
 impl WorkerCore {
-    /// When the worker is to be awake next for an arrival after `after_ns`, which is not before what it was asked with
-    /// last.
+    /// Returns the next time at which the worker must be awake for an arrival after `after_ns`, which must not be
+    /// before that of the last call.
     pub fn awake_after(&mut self, after_ns: u64) -> Option<u64> {
         let (Some(ahead), Turns::Own { next, stride, .. }) = (&mut self.ahead, &self.turns) else { return None };
         // What has been taken from the schedule is behind.

@@ -13,7 +13,7 @@ use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec};
 /// Operations of kind 0, each with a number that says whose it is.
 pub struct Numbered {
     pub seed: u64,
-    /// To each client.
+    /// Operations for each client.
     pub ops: u64,
 }
 
@@ -104,7 +104,7 @@ pub fn drive_with(
     drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
 }
 
-/// As [`drive_with`], and keeps no slice.
+/// Drives as [`drive_with`], and keeps no slice.
 pub fn drive_and_drop(
     spec: &DriveSpec,
     sessions: Sessions,
@@ -118,7 +118,7 @@ pub fn drive_and_drop(
     drive.run(&mut |slice| on_slice(&slice)).unwrap()
 }
 
-/// As [`drive_with`], with kinds other than the one of [`kinds`].
+/// Drives as [`drive_with`], with operation types other than the one of [`kinds`].
 pub fn drive_kinds(
     kinds: &[OpKind],
     spec: &DriveSpec,

@@ -35,9 +35,9 @@ pub enum Deed {
 /// A request, on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
-    /// When the last byte of it was read.
+    /// Time at which its last byte was read.
     pub received_ns: u64,
-    /// When its answer had been written; 0 without one.
+    /// Time at which its answer had been written; 0 without one.
     pub sent_ns: u64,
 }
 
@@ -270,12 +270,12 @@ pub struct Witness {
 pub struct Saw {
     /// Delays of the ticks, in ascending order.
     pub late_ns: Vec<u64>,
-    /// When, on CLOCK_MONOTONIC, and how long the threads at work had been waiting by then, all together.
+    /// Time on CLOCK_MONOTONIC, and the total waiting time of the threads at work by then.
     waited: Vec<(u64, u64)>,
 }
 
 const TICK_NS: u64 = 1_000_000;
-/// Of waiting between two looks: so much there is on an idle machine too.
+/// Waiting time between two looks on an idle machine.
 const USUAL_WAIT_NS: u64 = 100_000;
 
 impl Witness {

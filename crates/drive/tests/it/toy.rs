@@ -21,11 +21,11 @@ use plimsoll_core::{
     WireClient, WireSession, WireState,
 };
 
-/// In place of a number: the server ends the connection and says so.
+/// Value in place of a number: the server ends the connection and says so.
 const LAST_WORDS: i64 = i64::MIN;
-/// In place of a sum: the server would not.
+/// Value in place of a sum: the server refuses.
 const REFUSED: u64 = u64::MAX;
-/// In a request's length: the answer may wait.
+/// Flag in a request's length: the answer may wait.
 const MORE: u32 = 1 << 31;
 
 pub struct ToySession {

@@ -146,7 +146,7 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// At an unmount, and where a mount fails.
+    /// Runs at an unmount, and if a mount fails.
     fn drop(&mut self) {
         self.shared.closed();
     }

@@ -76,7 +76,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Of the files in a directory. `hidden` is an empty one on the same file system, `spill` a file for what memory does not hold.
+    /// Opens the files in a directory. `hidden` is an empty one on the same file system, `spill` a file for what
+    /// memory does not hold.
     pub(crate) fn new(files: &Path, hidden: &Path, spill: File) -> Result<Self, Errno> {
         let open = |path: &Path| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

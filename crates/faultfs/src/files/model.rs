@@ -18,7 +18,7 @@ use crate::shared::Device;
 use crate::{DeviceSpec, FaultDevice};
 
 const PAGE: usize = 4096;
-/// Of the core alone.
+/// Sequences of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -232,7 +232,7 @@ impl Model {
         self.note(Op::Size(id, size, size < now));
     }
 
-    /// Of each file of which some, but not all that made it shorter is up to `upto`, the first and the last of it.
+    /// Returns, for each file with only some of its shortenings up to `upto`, the first and the last of them.
     fn torn(&self, upto: u64) -> Option<(u64, u64)> {
         let ids: BTreeSet<Id> = self.pending.iter().filter_map(|(_, op)| shorter(op)).collect();
         ids.into_iter().find_map(|id| {
@@ -366,7 +366,7 @@ fn shorter(op: &Op) -> Option<Id> {
     if let Op::Size(id, _, true) = op { Some(*id) } else { None }
 }
 
-/// By path: mode, contents, and the first path of the same file.
+/// Mode, contents, and the first path of the same file, by path.
 type Found = BTreeMap<PathBuf, (u32, Vec<u8>, PathBuf)>;
 
 fn found(root: &Path) -> Found {

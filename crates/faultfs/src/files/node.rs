@@ -21,7 +21,7 @@ pub(crate) struct FileNode {
     pub(crate) kind: FileType,
     /// Opened with O_PATH.
     fd: OwnedFd,
-    /// For what is in a regular file; opened with the first use.
+    /// Descriptor of a regular file's contents; opened at the first use.
     data: OnceLock<File>,
     /// Number of its links that are hidden names, for removed ones that may come back.
     pub(crate) hidden: AtomicU64,
@@ -97,7 +97,7 @@ impl FileNode {
         if is_data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
     }
 
-    /// For reading what is in a directory.
+    /// Opens the directory for listing.
     pub(crate) fn directory(&self) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(self.fd(), ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
@@ -117,7 +117,7 @@ impl FileNode {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) root: Arc<FileNode>,
-    /// With how often the kernel has looked each up.
+    /// Nodes, with the number of the kernel's look-ups of each.
     known: HashMap<u64, (Arc<FileNode>, u64)>,
     device: u64,
 }

@@ -16,13 +16,13 @@ use crate::counters::SECTOR_BYTES;
 use crate::files::node::FileNode;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
 
-/// As many pages are read at once before they are written.
+/// Pages that are read at once before they are written.
 const RUN_PAGES: usize = 256;
 
 /// A page that was written, or cut off.
 #[derive(Debug)]
 struct Written {
-    /// When it was written first since it was synced.
+    /// Sequence number of its first write since the last sync.
     seq: u64,
     /// Sectors of the page that were written; none of a page that was cut off.
     sectors: u8,
@@ -47,12 +47,12 @@ pub(crate) struct Unsynced {
     /// Writes since it was synced, and bytes in them.
     pub(crate) writes: u64,
     pub(crate) bytes: u64,
-    /// When the first of them was, on CLOCK_MONOTONIC.
+    /// Time of the first of them, on CLOCK_MONOTONIC.
     pub(crate) since_ns: u64,
 }
 
 impl Unsynced {
-    /// Of a file that is durable with this size.
+    /// Makes the state of a file that is durable with this size.
     pub(crate) fn new(node: Arc<FileNode>, durable_bytes: u64, since_ns: u64) -> Self {
         Self { node, durable_bytes, sizes: Vec::new(), pages: BTreeMap::new(), writes: 0, bytes: 0, since_ns }
     }
@@ -164,7 +164,7 @@ impl Unsynced {
         !self.sizes.is_empty()
     }
 
-    /// From where on nothing is left of what is synced, if all that made it shorter up to `upto` survives.
+    /// Returns the position from which no synced contents are left, if all shortenings up to `upto` survive.
     fn floor(&self, upto: u64) -> u64 {
         let survive = self.sizes.iter().filter(|size| size.is_shorter && size.seq <= upto);
         survive.map(|size| size.size_bytes).min().unwrap_or(u64::MAX)

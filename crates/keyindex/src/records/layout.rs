@@ -23,7 +23,7 @@ const FORMAT: u8 = 1;
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Key,
-    /// At this offset.
+    /// Fixed offset.
     Fixed(usize),
     /// The so-manieth of the texts and bytes.
     Variable(usize),

@@ -147,7 +147,7 @@ impl Records {
         Ok(said.collect::<Vec<_>>().join("; "))
     }
 
-    /// As [`Records::verify`], and mends what it finds.
+    /// Verifies as [`Records::verify`], and repairs its findings.
     pub fn repair(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
         self.every().map(|(mut indexes, name)| Ok((name, indexes.repair(kv)?))).collect()
     }

@@ -39,9 +39,9 @@ pub enum Tone {
     Plain,
     /// The value that readers look for.
     Strong,
-    /// As it has to be.
+    /// Value that meets its requirement.
     Good,
-    /// As it must not be.
+    /// Value that violates its requirement.
     Bad,
     /// Undecided, or to be looked at.
     Open,
@@ -61,7 +61,7 @@ impl Tone {
 pub struct Text(pub(crate) Vec<(Tone, String)>);
 
 impl Text {
-    /// This, and `text` directly after it.
+    /// Appends `text`.
     pub fn then(mut self, tone: Tone, text: impl Into<String>) -> Self {
         let text = text.into();
         match self.0.last_mut() {
@@ -77,7 +77,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// Without its tones.
+    /// Returns the text without its tones.
     pub(crate) fn plain(&self) -> String {
         self.0.iter().map(|(_, piece)| piece.as_str()).collect()
     }
@@ -229,11 +229,11 @@ pub enum Block<'a> {
 pub struct Sparks<'a> {
     /// Name, range of values and time.
     pub(crate) head: Text,
-    /// From when to when, on the run's clock in seconds.
+    /// Start and end, on the run's clock in seconds.
     pub(crate) span_s: (f64, f64),
     /// Top of the scale; it begins at 0.
     pub(crate) top: f64,
-    /// For each its name, when it was read, what that came to, and what is said of it in a word.
+    /// Rows: the name, the times of readings, their values, and a word about them.
     pub(crate) rows: Vec<(&'a str, &'a [f64], &'a [Option<f64>], String)>,
 }
 

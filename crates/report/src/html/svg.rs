@@ -184,7 +184,7 @@ fn one(plane: &Plane, sweep: &SweepView, drawing: &Drawing) -> String {
     plane.drawn(&drawing.name, &drawing.note, &label, &marks, sweep.rows.iter())
 }
 
-/// From light to full along the columns.
+/// Returns a shade from light to full along the columns.
 fn shade(position: usize, of: usize) -> f64 {
     if of < 2 { 1.0 } else { 0.3 + 0.7 * position as f64 / (of - 1) as f64 }
 }

@@ -34,9 +34,9 @@ use crate::params::defaults;
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckResult {
-    /// As it should be.
+    /// Passed.
     Passed,
-    /// Not asked of this store, and why.
+    /// Not applicable to this store, with the reason.
     NotApplicable(String),
     /// The check failed, with the difference.
     Failed(String),

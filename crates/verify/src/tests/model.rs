@@ -19,7 +19,7 @@ struct Write {
     sent_ns: u64,
     end_ns: u64,
     outcome: Outcome,
-    /// By then it has happened.
+    /// Time by which it has happened.
     done_ns: u64,
     seen_ns: u64,
 }
@@ -48,7 +48,7 @@ struct Question {
 #[derive(Debug, Default)]
 struct History {
     writes: Vec<Write>,
-    /// Of each record, the positions of its writes.
+    /// Positions of the writes of each record.
     places: BTreeMap<u64, Vec<usize>>,
     questions: Vec<Question>,
     found: Vec<Row>,
@@ -65,7 +65,7 @@ struct Scribe {
     model: Model,
     phase: u16,
     reads_back: bool,
-    /// By ticket: what was asked, and which writes that makes.
+    /// Question of each ticket, and the positions of its writes.
     open: BTreeMap<u32, (Question, std::ops::Range<usize>)>,
 }
 
@@ -417,7 +417,7 @@ impl Model {
     }
 }
 
-/// After everything.
+/// Interval after all others.
 const END: (u64, u64) = (NEVER, NEVER);
 
 impl Write {
@@ -427,7 +427,7 @@ impl Write {
 }
 
 impl History {
-    /// In the order in which they were sent.
+    /// Returns the writes in the order in which they were sent.
     fn of(&self, id: u64) -> impl Iterator<Item = (usize, &Write)> {
         let places = self.places.get(&id).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| (*place, &self.writes[*place]))

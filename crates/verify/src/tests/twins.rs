@@ -56,7 +56,7 @@ impl Random {
 pub enum Ask {
     /// All records at once.
     Load,
-    /// Of keys and values.
+    /// Write of a key and a value.
     Put(u64),
     Insert(u64),
     Update(u64),

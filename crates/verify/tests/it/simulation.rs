@@ -64,7 +64,7 @@ struct Flight {
     outcome: Outcome,
     /// Rows of the answer, as (key, stamp).
     rows: Rows,
-    /// For questions for many: the keys that have not been read yet.
+    /// Keys of a question for many that have not been read yet.
     unread: Vec<u64>,
 }
 

@@ -188,7 +188,7 @@ impl Truth for Content {
     }
 }
 
-/// For each ASCII character its place in the alphabet, 255 for those that are not in it.
+/// Position of each ASCII character in the alphabet, 255 for those that are not in it.
 static LETTER_VALUES: [u8; 128] = {
     let mut values = [255; 128];
     let mut place = 0;

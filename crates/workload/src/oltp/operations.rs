@@ -89,7 +89,7 @@ pub(super) struct OltpConfig {
     pub(super) tries_max: u32,
     pub(super) range_size: i64,
     pub(super) ids: Distribution,
-    /// By position, as the kinds.
+    /// Operations, in the order of their types.
     pub(super) operations: Vec<Operation>,
 }
 

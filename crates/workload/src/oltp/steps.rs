@@ -13,7 +13,7 @@ pub(super) struct OltpSteps {
     client: u32,
     operation: usize,
     cursor: OltpCursor,
-    /// As it was when the operation began.
+    /// State of the generator at the beginning of the operation.
     begun: Xoroshiro,
     /// The statement that is next.
     at: usize,

@@ -19,7 +19,7 @@ pub(super) fn mistake(range: Range<usize>, what: String) -> Mistake {
 }
 
 impl Mistake {
-    /// With what to do.
+    /// Adds a remedy.
     pub(super) fn with_help(self, help: impl Into<String>) -> Self {
         Mistake { help: Some(help.into()), ..self }
     }

@@ -201,7 +201,7 @@ fn bounds_of_initial(initial: &Initial) -> Option<Bounds> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bounds {
     Bool,
-    /// From the first to the second.
+    /// Range from the first to the second.
     Int(i64, i64),
     Float,
 }

@@ -36,9 +36,9 @@ pub(crate) struct Programs {
 pub(crate) enum Initial {
     /// No value: reading it is an error.
     Unset,
-    /// This value.
+    /// Value.
     Value(Scalar),
-    /// This text, which is no value that would be written the same.
+    /// Text that is not a value in canonical form.
     Text(String),
     /// The client's number.
     Client,

@@ -101,7 +101,7 @@ impl Scalar {
         }
     }
 
-    /// As a truth value; only one of these is one.
+    /// Converts to a truth value; fails for other types.
     pub(crate) fn to_bool(self) -> Evaluated<bool> {
         match self {
             Scalar::Bool(value) => Ok(value),
@@ -109,7 +109,7 @@ impl Scalar {
         }
     }
 
-    /// As an integer; a double is rounded to the nearest, halves to the even one.
+    /// Converts to an integer; a double is rounded to the nearest, halves to the even one.
     #[inline]
     pub(crate) fn to_int(self) -> Evaluated<i64> {
         match self {
@@ -124,7 +124,7 @@ impl Scalar {
         }
     }
 
-    /// As a double.
+    /// Converts to a double.
     #[inline]
     pub(crate) fn to_float(self) -> Evaluated<f64> {
         match self {

@@ -13,9 +13,9 @@ use super::symbols::{Symbols, is_name_byte};
 pub(crate) enum StatementText {
     /// Prepared, with the variables at these places as `$1`, `$2` …
     Prepared(String, Vec<usize>),
-    /// As text, with these pieces put together.
+    /// Text, put together from these pieces.
     Pieces(Vec<Piece>),
-    /// As the words of a command, with the variables at these places as its parameters.
+    /// Words of a command, with the variables at these places as its parameters.
     Command(Vec<Vec<Part>>, Vec<usize>),
     /// A request, with the variables at these places as its parameters.
     Request(Box<HttpCall>, Vec<usize>),

@@ -28,7 +28,7 @@ static SYMBOLS: [u8; 256] = [
     23, 24, 25, 26, 27, 28, 29, 30, 31, 127, 220, 249, 10, 13, 22,
 ];
 
-/// For each length: the first code that is longer, at the left of 32 bits; and the number of its first symbol less its
+/// Table by length: the first code that is longer, at the left of 32 bits; and the number of its first symbol less its
 /// first code.
 static LENGTHS: [(u64, i64); 31] = {
     let mut all = [(0, 0); 31];

@@ -274,7 +274,7 @@ fn an_answer_without_what_is_wanted_is_an_error_of_its_own() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever an answer holds, its wanted values are found or missed; once.
+    /// Tests that the wanted values of any answer are found or missed, once.
     #[test]
     fn what_is_wanted_of_garbage_panics_nobody(
         damage in prop::collection::vec((0..GIVEN.len(), any::<u8>()), 0..6),

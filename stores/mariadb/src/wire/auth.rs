@@ -24,11 +24,11 @@ pub struct Encryption {
     pub client: TlsClient,
     /// The name that the server's certificate is to be for.
     pub host: String,
-    /// Without it there is no session. Otherwise a server that has none is talked to in clear.
+    /// True if a session requires encryption. Otherwise a server without it is used in clear.
     pub required: bool,
 }
 
-/// As whom a session logs in, and to what.
+/// Login of a session, with its database.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The user.
@@ -127,7 +127,7 @@ pub(crate) struct Auth {
 pub(crate) enum Reply {
     /// A packet with these bytes.
     Send(Vec<u8>),
-    /// To wait for its next word.
+    /// Waits for its next message.
     Wait,
     /// Login complete.
     Done,

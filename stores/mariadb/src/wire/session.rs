@@ -75,7 +75,7 @@ pub struct MySession {
     pub(super) has_eof: bool,
     /// The number of the next packet.
     pub(super) number: u8,
-    /// Once it was agreed on; `None` while the session hears or writes through it.
+    /// TLS, if it was agreed on; `None` while the session reads or writes through it.
     pub(super) tls: Option<Box<Tls>>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) expect: Expect,
@@ -84,7 +84,7 @@ pub struct MySession {
     skips_on: bool,
     /// A message of several packets.
     long: Vec<u8>,
-    /// Of the operation that is being answered: rows and errors, outcome, bytes of rows.
+    /// Answer in progress: rows and errors, outcome, bytes of rows.
     pub(super) answer: Answer,
     /// Most bytes of rows that are kept of one answer, and of any message.
     pub(super) answer_max: usize,

@@ -12,7 +12,7 @@ use super::message::{Reader, ServerError, broken, cstr, frame, unexpected};
 pub enum Binding {
     /// Never.
     Disable,
-    /// If both sides support it.
+    /// Binds if both sides support it.
     #[default]
     Prefer,
     /// Or not at all.
@@ -29,7 +29,7 @@ pub(crate) enum Channel {
     Tls(Option<Vec<u8>>),
 }
 
-/// As whom a session logs in, and to what.
+/// Login of a session, with its database.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The role.

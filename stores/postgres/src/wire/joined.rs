@@ -26,7 +26,7 @@ pub(super) struct Joined {
 /// being started at its end.
 #[derive(Debug, Default)]
 pub(super) struct Joint {
-    /// Of those at the front that are completed, in their order: their answers. Others are room.
+    /// Answers of the completed operations at the front, in order. Further entries are free.
     held: Vec<Answer>,
     /// Number of completed operations.
     held_count: usize,
