@@ -10,7 +10,7 @@ const INTEGRITY: &str = "integrity";
 /// Prefix of a fault in the text of its event.
 const DISK: &str = "disk: ";
 
-/// Each trial of `run` whose disk did something wrong.
+/// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
     run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
 }

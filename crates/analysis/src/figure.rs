@@ -17,7 +17,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
-/// Every figure the plan wants.
+/// Calculates every figure of the plan.
 pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
     run.header.figures.iter().map(|figure| one(run, facts, figure)).collect()
 }

@@ -11,7 +11,7 @@ use crate::view::{GoalState, GoalTrial, GoalView, LineView};
 /// Code for errors of further sorts when there are more than are distinguished.
 const OTHER: &str = "other";
 
-/// Every goal of the plan.
+/// Judges every goal of the plan.
 ///
 /// That goals break on rungs is what a search for the load line looks for: those that only rungs measure are the
 /// search's, and `rate` is held against the line.

@@ -129,7 +129,7 @@ impl Times {
         }
     }
 
-    /// All of [`SHOWN`].
+    /// Returns the percentiles of [`SHOWN`].
     pub fn percentiles(&self) -> Vec<PercentileView> {
         let view = |name: &str| {
             let (ns, missing) = self.percentile(name).map_or_else(|why| (None, Some(why)), |ns| (Some(ns), None));

@@ -72,7 +72,8 @@ pub fn is_broken(ledger: &LedgerCheck) -> bool {
     ledger.lost > 0 || ledger.wrong.values().any(|count| *count > 0)
 }
 
-/// Each store with its settings whose disk lost power in `run`, or was to; none where no disk did.
+/// Returns the promise of each store with its settings whose disk lost power in `run`, or was to; none without such a
+/// disk.
 pub fn promises(run: &Run) -> Vec<PromiseView> {
     if !run.header.outline.cells.is_empty() {
         return run.header.outline.cells.iter().map(|cell| of_cell(run, cell)).collect();
@@ -117,7 +118,7 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     }
 }
 
-/// Each cut of a trial, with the check that follows it.
+/// Returns each cut of a trial, with the check that follows it.
 fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
     let powers = || trial.phases.iter().filter(|phase| phase.header.kind == PhaseKind::Power);
     let cut = |power: &'_ Phase| -> Option<Cut<'_>> {

@@ -1,4 +1,4 @@
-//! Every slice of a run as rows, for those who go on calculating elsewhere.
+//! Rows of every slice of a run, for calculations in other programs.
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
@@ -76,7 +76,8 @@ impl SliceRow {
     }
 }
 
-/// All rows: for each slice in time order all kinds together, then each kind. Steps within operations are left out.
+/// Returns all rows: for each slice in time order all operation types together, then each type. Steps within
+/// operations are left out.
 pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     phases.flat_map(|(trial, phase)| {
@@ -90,7 +91,7 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     })
 }
 
-/// All kinds together, of a slice of `phase` that goes on.
+/// Returns the row of all operation types together, of a slice of `phase` in progress.
 pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> SliceRow {
     let mut facts = PhaseFacts::begun(trial, phase);
     facts.open_loop = has_response(slice);

@@ -27,7 +27,7 @@ pub fn first_try(kinds: &[OpKind], kind: KindId) -> (KindId, bool) {
     }
 }
 
-/// All steps of a phase, under their operations, in the order of their kinds.
+/// Returns all steps of a phase, under their operations, in the order of their types.
 pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
     let kinds = &facts.trial.header.kinds;
     let mut seen: Vec<(KindId, KindId)> =

@@ -19,7 +19,7 @@ const CLIENTS: [&str; 2] = ["clients", "threads"];
 /// Points of a fitted curve.
 const CURVE_POINTS: usize = 60;
 
-/// Every sweep of a run: one for each store, driven phase, and rest of the labels.
+/// Returns every sweep of a run: one for each store, driven phase, and rest of the labels.
 pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
     let labels = swept(run);
     let Some(row_label) = labels.iter().find(|label| CLIENTS.contains(&label.as_str())).or(labels.first()).cloned()

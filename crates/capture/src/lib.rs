@@ -87,13 +87,13 @@ impl Captured {
 }
 
 impl StatementLog {
-    /// None yet, of at most so many rows of values each.
+    /// Makes an empty log with at most so many rows of values each.
     pub fn new(dialect: Dialect, rows_max: usize) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
         Self { dialect, rows_max, entries, places, counted_by: String::new(), seconds: None }
     }
 
-    /// All that `production` has counted.
+    /// Reads all statements that `production` has counted.
     ///
     /// # Errors
     /// As [`Production::asked`].

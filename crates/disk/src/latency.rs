@@ -128,7 +128,7 @@ fn trouble(site: &Site, point: Point, error: &io::Error) -> Trouble {
     }
 }
 
-/// Does `timed` beside a background writer, and says how many bytes a second that wrote.
+/// Runs `timed` beside a background writer, and returns the writer's bytes per second.
 fn beside_load(site: &Site, timed: impl FnOnce() -> Result<(), Trouble>) -> Result<f64, Trouble> {
     let (done, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let path = site.path().join("load");

@@ -173,7 +173,7 @@ fn disks_of(mount: &Mount, depth: u32) -> Vec<Disk> {
     disks(major, minor, depth)
 }
 
-/// All devices of the btrfs that `source` is one of.
+/// Returns all devices of the btrfs that `source` is one of.
 fn of_btrfs(source: &str, depth: u32) -> Vec<Disk> {
     let Some(name) = fs::canonicalize(source).ok().and_then(|path| Some(path.file_name()?.to_owned())) else {
         return Vec::new();

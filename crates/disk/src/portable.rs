@@ -56,7 +56,7 @@ struct Ways {
     new_file: bool,
 }
 
-/// Does each step again and again for so long, or until `stop`, with `filler_bytes` of filler after each fsync.
+/// Measures each step repeatedly for the given time, or until `stop`, with `filler_bytes` of filler after each fsync.
 pub fn measure(
     site: &Site,
     filler_bytes: u64,

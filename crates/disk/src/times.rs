@@ -33,7 +33,7 @@ impl Clocked {
         self.sum_ns += u128::from(ns);
     }
 
-    /// All of `other`, too.
+    /// Adds all times of `other`.
     pub fn add(&mut self, other: &Clocked) {
         self.histogram += &other.histogram;
         self.sum_ns += other.sum_ns;
@@ -66,7 +66,7 @@ pub struct FlushTimes {
     pub n: u64,
     /// Mean of the times.
     pub mean_ns: f64,
-    /// Half are no longer; needs 20.
+    /// Median; needs 20 times.
     pub p50_ns: Option<u64>,
     /// 99 of 100 are no longer; needs 1,000.
     pub p99_ns: Option<u64>,

@@ -11,7 +11,7 @@ plimsoll_core::words! {
         Overwrite = "overwrite",
         /// The file has its size and room by fallocate(2), and its blocks are written for the first time.
         Preallocated = "preallocated",
-        /// Each write makes a file; its directory is flushed, too, where the way of flushing is a flush.
+        /// A new file for each write; its directory is flushed, too, if the method of flushing is a flush.
         NewFile = "new-file",
     }
 }
@@ -59,7 +59,7 @@ pub struct Point {
     pub loaded: bool,
 }
 
-/// Every combination.
+/// Returns every combination.
 pub fn every(sizes: &[usize], writings: &[Writing], flushings: &[Flushing]) -> Vec<Point> {
     let mut all = Vec::new();
     for loaded in [false, true] {

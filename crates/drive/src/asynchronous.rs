@@ -149,7 +149,7 @@ struct Worker {
     is_called: Cell<bool>,
     next_tick_ns: Cell<u64>,
     slice: Cell<u32>,
-    /// No operation in flight is overdue before this.
+    /// Time before which no operation in flight is overdue.
     deadline_ns: Cell<u64>,
     /// The session that is opened next, and how many are not open.
     opens_next: Cell<usize>,

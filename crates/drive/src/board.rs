@@ -114,7 +114,8 @@ impl Tally {
         self.histograms[self.index(kind, outcome)].record(service_ns);
     }
 
-    /// All histograms with what they are of, in the order that [`Measure`]s of the same operation share a position.
+    /// Iterates over all histograms with their keys, in the order in which [`Measure`]s of the same operation share a
+    /// position.
     pub fn each(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
         with_labels(&self.histograms, &MEASURES[..self.measures])
     }

@@ -75,7 +75,7 @@ impl Clock {
         ticker
     }
 
-    /// Both clocks at one moment: the tightest of a few tries.
+    /// Reads both clocks at one moment: the tightest of a few attempts.
     fn pair(&self) -> Option<Pair> {
         (0..5)
             .map(|_| {

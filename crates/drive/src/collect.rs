@@ -269,7 +269,7 @@ impl Collector {
         self.boards.iter().map(|board| board.slice()).max().unwrap_or(0).max(self.ordinal)
     }
 
-    /// Puts arrivals that were due before `end_ns` and that no blocking worker took into the last slice.
+    /// Adds arrivals that were due before `end_ns` and that no blocking worker took to the last slice.
     pub fn leave_unfinished(&mut self, end_ns: u64) {
         for Flow { arrivals, taken, .. } in &self.flows {
             let Some(next) = taken.as_ref().map(|taken| taken.load(Relaxed)) else { continue };

@@ -113,7 +113,7 @@ struct RunningPhase<'a> {
     clock: &'a Clock,
     spec: &'a DriveSpec,
     kinds: Arc<[OpKind]>,
-    /// Each session has a thread of its own, which its store may keep for as long as it likes.
+    /// True if each session has a thread of its own, which its store may block for any time.
     blocking: bool,
     placed: Vec<Placed>,
     boards: Vec<Arc<Board>>,
@@ -190,7 +190,7 @@ impl<'a> RunningPhase<'a> {
         }
     }
 
-    /// Hands out slices until all workers are done.
+    /// Passes slices to `on_slice` until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         let mut collector = Collector::new(self.grid, self.flows.clone(), self.boards.clone(), &self.kinds);
         let sessions = self.placed.last().map_or(0, |last| last.sessions.end);
@@ -226,7 +226,7 @@ impl<'a> RunningPhase<'a> {
         if self.clock.now_ns() < at_ns { at_ns } else { u64::MAX }
     }
 
-    /// Puts the planned end off when the phase will not have been undisturbed for long enough by then.
+    /// Postpones the planned end when the phase will not have been undisturbed for long enough by then.
     fn put_off_end(&mut self, now_ns: u64, collector: &mut Collector) {
         let (Some(wanted), Some(end_ns)) = (self.spec.undisturbed, self.grid.end_ns) else { return };
         let left_ns = end_ns.saturating_sub(now_ns);

@@ -14,7 +14,7 @@ pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 /// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// None; the next try is at this time.
+    /// No connection; the next attempt is at this time.
     Down { retry_ns: u64 },
     /// The socket is being connected.
     Connecting,
@@ -91,7 +91,7 @@ impl ServerConnection {
         self.lost_ns.map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))
     }
 
-    /// Forgets what was on its way, and waits before the next try, longer each time.
+    /// Drops data in transit, and waits before the next attempt, longer each time.
     pub fn lose(&mut self, now_ns: u64) {
         self.rest.clear();
         self.enter(Stage::Down { retry_ns: now_ns + self.backoff_ns }, now_ns);
@@ -99,13 +99,13 @@ impl ServerConnection {
         self.lost_ns.get_or_insert(now_ns);
     }
 
-    /// Forgets what was on its way; the next try is at once, and nothing was lost.
+    /// Drops data in transit; the next attempt is immediate, and nothing was lost.
     pub fn ended(&mut self, now_ns: u64) {
         self.rest.clear();
         self.enter(Stage::Down { retry_ns: now_ns }, now_ns);
     }
 
-    /// Hands `take` what arrived, with what it left over before. It returns how much of it was used.
+    /// Passes the input to `take`, with the rest of the input before. It returns the number of bytes used.
     #[inline]
     pub fn feed<E>(&mut self, arrived: &[u8], take: impl FnOnce(&[u8]) -> Result<usize, E>) -> Result<(), E> {
         if self.rest.is_empty() {
@@ -206,7 +206,7 @@ impl SessionLink {
         self.queues_since_ns = None;
     }
 
-    /// Hands the session what arrived.
+    /// Passes the input to the session.
     #[inline]
     pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;

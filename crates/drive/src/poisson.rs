@@ -158,7 +158,7 @@ impl Random {
         mixed(self.state)
     }
 
-    /// More than 0, at most 1.
+    /// Returns a random number above 0, at most 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 * (0.5f64).powi(53)
     }

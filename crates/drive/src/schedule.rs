@@ -12,7 +12,7 @@ use plimsoll_core::pace::{Arrivals, Pace, Rate, Stage};
 
 use crate::poisson::{Block, Process};
 
-/// Stands for a time that does not come.
+/// Value in place of a time that does not come.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 /// The times of one phase's operations. Cheap to copy.
@@ -92,7 +92,7 @@ impl Cursor {
         Self { schedule, block }
     }
 
-    /// Another one of the same schedule.
+    /// Makes another cursor of the same schedule.
     pub fn again(&self) -> Self {
         Self::new(self.schedule.clone())
     }

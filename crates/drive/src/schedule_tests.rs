@@ -1,4 +1,4 @@
-//! Every shape against its own definition, and the Poisson process against its distribution.
+//! Tests of every shape against its definition, and of the Poisson process against its distribution.
 
 use super::*;
 

@@ -45,7 +45,7 @@ pub(crate) struct WireWorker<R> {
     branches: BranchTable,
     reactor: R,
     io: IoUsed,
-    /// No operation in flight is overdue before this.
+    /// Time before which no operation in flight is overdue.
     deadline_ns: u64,
     /// Sessions that are not ready.
     not_ready: usize,

@@ -110,8 +110,8 @@ impl WakeUpLog {
         self.count.store(number + 1, Release);
     }
 
-    /// Gives wake-ups from `number` on to `each`, as far as they are remembered; returns the number of the next, and how
-    /// many were forgotten.
+    /// Passes the stored wake-ups from `number` on to `each`; returns the number of the next, and of those that were
+    /// overwritten.
     fn read_from(&self, number: u64, each: &mut dyn FnMut(u64, u64)) -> (u64, u64) {
         let end = self.count.load(Acquire);
         let mut forgotten = end.saturating_sub(MEMORY - 1).saturating_sub(number);
@@ -166,7 +166,7 @@ impl PartialEq for Witness {
 }
 
 impl Witness {
-    /// Puts a witness on each processor that the calling thread may use; it tells the time by `clock`.
+    /// Starts a witness on each processor that the calling thread may use; it reads the time from `clock`.
     ///
     /// # Errors
     /// Why pauses of the machine cannot be told apart here, in one sentence: real-time priority is refused, or a thread
@@ -269,7 +269,7 @@ fn cpu_ns(thread: &JoinHandle<()>) -> u64 {
     }
 }
 
-/// Puts the calling thread before all that have no real-time priority.
+/// Raises the calling thread above all that have no real-time priority.
 fn take_precedence() -> Result<(), String> {
     // SAFETY: plain numbers, for which zero is a value; the call reads them and changes the calling thread only.
     let refused = unsafe {

@@ -108,7 +108,7 @@ impl<S: Asked> Connection<S> {
         self.channel.set_works(works);
     }
 
-    /// Does long work.
+    /// Runs long work.
     ///
     /// # Errors
     /// As `run` says.

@@ -1,4 +1,4 @@
-//! Several servers that know nothing of each other, as one store: instances on one machine in the place of one server.
+//! Several independent servers as one store: instances on one machine in place of one server.
 //!
 //! Of bytes under bytes each key is one server's, by its hash, so that the ledger vouches for all of them together. Tables are
 //! made and filled in every server, and each session is one server's, in turn: a statement may ask for anything, and no two

@@ -32,7 +32,7 @@ impl<C: Connected> Link<C> {
         Self { open, ..self }
     }
 
-    /// Another to the same server, with a connection of its own.
+    /// Makes another link to the same server, with a separate connection.
     #[must_use]
     pub fn another(&self) -> Self {
         Self { server: self.server.clone(), connect: Arc::clone(&self.connect), open: None }

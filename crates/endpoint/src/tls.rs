@@ -20,7 +20,7 @@ pub struct Endpoint<L> {
 }
 
 impl<L> Endpoint<L> {
-    /// Our side of TLS, where TLS is spoken.
+    /// Returns the client's side of TLS, if TLS is used.
     ///
     /// # Errors
     /// `Usage` or `Missing` when certificates cannot be read.

@@ -194,7 +194,8 @@ impl FaultDevice {
         Control::of_directory(&self.directory)
     }
 
-    /// All that has arrived, in order, since the device was made or its last power cycle; there is one with `keep_log` only.
+    /// Returns the path of the log of all requests, in order, since the device was made or its last power cycle; it
+    /// exists with `keep_log` only.
     pub fn log(&self) -> PathBuf {
         self.directory.join(LOG)
     }

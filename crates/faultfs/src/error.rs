@@ -23,7 +23,7 @@ pub enum FaultError {
         "/dev/fuse: {0}; the kernel needs CONFIG_FUSE_FS (modprobe fuse), a container the device (docker run --device /dev/fuse --privileged)"
     )]
     NoFuse(io::Error),
-    /// No loop device can be had.
+    /// No loop device is available.
     #[error("{}: {source}; the kernel needs CONFIG_BLK_DEV_LOOP (modprobe loop), a container the devices (docker run --privileged)", path.display())]
     NoLoop {
         /// File that could not be opened or set up.
@@ -42,7 +42,7 @@ pub enum FaultError {
     /// The directory holds something.
     #[error("{}: a fault device needs an empty directory; name one that is empty or does not exist", .0.display())]
     NotEmpty(PathBuf),
-    /// Another fault device is there.
+    /// Another fault device uses the path.
     #[error("{}: another fault device is in use there; name another directory, or end it", .0.display())]
     InUse(PathBuf),
     /// The mount is in use.

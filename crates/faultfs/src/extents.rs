@@ -36,7 +36,7 @@ impl Extents {
         self.sectors
     }
 
-    /// Puts `new` over what is there.
+    /// Inserts `new` over the present extents.
     pub(crate) fn insert(&mut self, new: Extent) {
         let covered: Vec<Extent> = self.overlapping(new.start, new.end).collect();
         for old in covered {
@@ -62,7 +62,7 @@ impl Extents {
         before.into_iter().chain(self.by_start.range(start..end)).map(|(_, extent)| *extent)
     }
 
-    /// All of them, in order.
+    /// Iterates over all extents, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = Extent> + '_ {
         self.by_start.values().copied()
     }

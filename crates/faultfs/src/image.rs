@@ -17,7 +17,7 @@ use crate::extents::Extent;
 /// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Puts the contents of an extent into the image.
+/// Writes the contents of an extent to the image.
 pub(crate) fn apply(log: &File, image: &File, extent: Extent) -> io::Result<()> {
     let (mut to, end) = (extent.start * SECTOR_BYTES, extent.end * SECTOR_BYTES);
     let Some(mut from) = extent.data else {

@@ -90,7 +90,7 @@ impl Log {
         self.begin_again(IDLE_BYTES_MAX)
     }
 
-    /// Forgets everything; leaves at most `bytes_max` on the disk.
+    /// Clears the log; leaves at most `bytes_max` on the disk.
     pub(crate) fn begin_again(&mut self, bytes_max: u64) -> io::Result<()> {
         self.end = 0;
         if self.highest > bytes_max {

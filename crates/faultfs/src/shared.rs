@@ -44,8 +44,8 @@ pub(crate) trait Device: Send + 'static {
         self.arm(at, true)
     }
 
-    /// Another on the same circuit has lost power: so does this one, as it was armed to. One that is not armed does nothing: that word is
-    /// late.
+    /// Handles the notice that another device on the same circuit has lost power: this one does too, as it was armed
+    /// to. A device that is not armed ignores it, because the notice is late.
     fn told(&mut self) {
         if self.power().is_armed() {
             let freezes = self.power().freezes();
@@ -106,7 +106,7 @@ impl<D: Device> SharedDevice<D> {
         Ok(shared)
     }
 
-    /// Does something with the device. Those who wait for a cut hear of one.
+    /// Calls `act` with the device. Threads that wait for a cut are notified of one.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut D) -> T) -> T {
         let mut device = locked(&self.device);
         let had_power = device.cut().is_none();
@@ -141,7 +141,7 @@ impl<D: Device> SharedDevice<D> {
         drop(waited);
     }
 
-    /// Gives an answer now, or after the delay that is set for such requests.
+    /// Sends a reply now, or after the delay that is set for such requests.
     pub(crate) fn answer(&self, delay: Option<Duration>, answer: DueReply) {
         match delay {
             None => answer.give(false),
@@ -152,7 +152,8 @@ impl<D: Device> SharedDevice<D> {
         }
     }
 
-    /// Gives late answers as they become due, or at once when the power has gone. One that has frozen still gives them. Never returns.
+    /// Sends delayed replies as they become due, or immediately when power is cut. A frozen device still sends them.
+    /// Never returns.
     fn give_late(&self) -> ! {
         let mut late = locked(&self.late);
         loop {

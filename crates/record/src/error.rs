@@ -52,7 +52,7 @@ pub enum RecordError {
         /// Directory that was searched.
         runs_dir: PathBuf,
     },
-    /// Several runs' names begin so.
+    /// The name is a prefix of several runs' names.
     #[error("{wanted:?} is the beginning of several runs: {}", candidates.join(", "))]
     Ambiguous {
         /// Run that was requested.

@@ -12,7 +12,7 @@ pub struct Outline {
     pub trials: u32,
     /// The load line is searched for.
     pub line: Option<LineSpec>,
-    /// Two sides are compared in turn.
+    /// Specification of two sides that are compared in turn.
     pub ab: Option<AbSpec>,
     /// The promises that are tried, where each is a cell for itself; else none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +56,7 @@ pub struct LineSpec {
     pub rate_min_per_s: f64,
     /// Highest rate that is tried.
     pub rate_max_per_s: f64,
-    /// Half of the line's 95 % interval that may stay, as a share of it.
+    /// Target for half of the line's 95 % interval, as a share of the line.
     pub precision: f64,
     /// Time for everything.
     pub budget_s: f64,

@@ -85,7 +85,8 @@ pub fn is_live(directory: &Path) -> bool {
     File::open(directory).is_ok_and(|held| matches!(held.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
-/// All runs in `runs_dir`, the newest first, with what `made_of` makes of each; none when there is no such directory.
+/// Lists all runs in `runs_dir`, the newest first, with the result of `made_of` for each; returns none when the
+/// directory does not exist.
 ///
 /// # Errors
 /// The directory cannot be listed. A run that cannot be read stands in the list with its error.

@@ -48,7 +48,7 @@ const COLUMNS: [Column; 31] = [
     ("disturbed_ns", |row| Number(or_none(row.disturbed_ns))),
 ];
 
-/// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
+/// Writes every slice as comma-separated values (RFC 4180); the book lists the columns.
 pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     let mut out = COLUMNS.map(|(name, _)| name).join(",");
     out.push_str("\r\n");

@@ -59,12 +59,12 @@ pub fn markdown(view: &RunView) -> String {
     markdown::document(&document::run(view, false))
 }
 
-/// Two runs side by side as text.
+/// Formats a comparison of two runs as text.
 pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
     terminal::document(&document::comparison(comparison), colour, width)
 }
 
-/// Two runs side by side for a pull request.
+/// Formats a comparison of two runs for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     markdown::document(&document::comparison(comparison))
 }

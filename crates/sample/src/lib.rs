@@ -75,7 +75,7 @@ fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {
     sampler.map(|sampler| Box::new(sampler) as Box<dyn Sampler>)
 }
 
-/// Every sampler there is.
+/// Returns the specifications of all samplers.
 pub fn specs() -> Vec<SamplerSpec> {
     ALL.iter().map(|(spec, _)| spec.clone()).chain([STORE]).collect()
 }

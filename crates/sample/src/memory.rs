@@ -13,7 +13,7 @@ pub(crate) const SPEC: SamplerSpec = SamplerSpec {
 /// Bytes of memory, where the kernel tells.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
 pub struct Bytes {
-    /// All there is.
+    /// Total memory.
     pub total: Option<u64>,
     /// Memory that programs can still allocate without swapping.
     pub available: Option<u64>,

@@ -78,7 +78,7 @@ fn addresses_left() -> Option<u64> {
     Some(most.saturating_sub(used * 1024))
 }
 
-/// All tasks of the machine, as far as this process sees them (proc(5), loadavg).
+/// Returns the number of all tasks of the machine, as far as this process sees them (proc(5), loadavg).
 fn tasks() -> u64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let counted = text.split_ascii_whitespace().nth(3).and_then(|both| both.split('/').nth(1)?.parse().ok());

@@ -54,7 +54,7 @@ struct Sum {
     threads: u64,
     own_pages: u64,
     shared_pages_max: u64,
-    /// None when one of them may not be looked at.
+    /// Sum of the I/O; `None` when one process may not be read.
     io: Option<TreeIo>,
 }
 

@@ -21,7 +21,7 @@ pub struct TreeIo {
 }
 
 impl TreeIo {
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn and(self, other: TreeIo) -> TreeIo {
         TreeIo {
             read_bytes: self.read_bytes.saturating_add(other.read_bytes),
@@ -104,7 +104,7 @@ pub(crate) struct TreeProcess {
     start_ticks: u64,
     stat: ProcFile,
     statm: ProcFile,
-    /// None where it may not be looked at.
+    /// File of the process's I/O; `None` if it may not be read.
     io: Option<ProcFile>,
 }
 

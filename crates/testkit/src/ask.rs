@@ -37,7 +37,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// No operations.
+    /// Makes an empty script.
     pub fn new() -> Self {
         Self::default()
     }

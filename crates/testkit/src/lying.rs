@@ -135,7 +135,7 @@ impl Liar {
         lies
     }
 
-    /// Does what is due of what was put off; all of it when `all`.
+    /// Applies the due ones of the delayed effects; all of them if `all` is true.
     fn catch_up(&mut self, all: bool) {
         if self.pending.is_empty() {
             return;

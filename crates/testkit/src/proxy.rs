@@ -133,7 +133,7 @@ impl Stream {
         })
     }
 
-    /// Both ends of it, of which reading looks up every tick.
+    /// Returns both directions of the stream; reads check for the end at every tick.
     fn halves(self) -> io::Result<(Stream, Stream)> {
         Ok(match self {
             Stream::Tcp(stream) => {

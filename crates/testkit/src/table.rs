@@ -87,7 +87,7 @@ impl ReferenceTable {
         true
     }
 
-    /// Puts a record, whatever stood there.
+    /// Stores a record, in place of any earlier one.
     pub fn put(&mut self, row: &Row) {
         let key = self.key_of(row);
         for field in &self.indexed {
@@ -115,7 +115,7 @@ impl ReferenceTable {
         self.doubles.push(row);
     }
 
-    /// All records.
+    /// Iterates over all records.
     pub fn all(&self) -> impl Iterator<Item = &Row> {
         self.rows.values().chain(&self.doubles)
     }

@@ -168,7 +168,7 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
     Ok(store)
 }
 
-/// All certificates of a PEM file; at least one.
+/// Reads all certificates of a PEM file; at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();

@@ -79,7 +79,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Hands over what was decrypted to `feed`, which says how much of it was used, and encrypts what that writes.
+    /// Passes the decrypted input to `feed`, which returns the number of bytes used, and encrypts its output.
     pub fn hand_over(&mut self, out: &mut Vec<u8>, feed: impl FnOnce(&[u8], &mut Vec<u8>) -> usize) {
         if !self.arrived.is_empty() {
             let used = feed(&self.arrived, &mut self.written).min(self.arrived.len());

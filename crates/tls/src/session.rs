@@ -20,7 +20,7 @@ pub trait Upgrade<S>: Send {
         Ok(Answered::Yes)
     }
 
-    /// Both sides have shaken hands. `inner` has heard nothing yet.
+    /// Handles the end of the handshake. `inner` has received nothing yet.
     fn agreed(&self, _inner: &mut S, _tls: &Tls) {}
 }
 
@@ -65,7 +65,7 @@ pub struct TlsSession<S, U = AtOnce> {
 }
 
 impl<S: WireSession> TlsSession<S> {
-    /// Puts TLS around `inner` for connections to `host`; `place` names the server in messages.
+    /// Wraps `inner` in TLS for connections to `host`; `place` names the server in messages.
     ///
     /// # Errors
     /// As [`TlsClient::connect`].

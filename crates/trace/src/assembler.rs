@@ -1,5 +1,5 @@
-//! Puts programs for the kernel's BPF machine together, instruction by instruction (Documentation/bpf/standardization/
-//! instruction-set.rst), so that nothing has to be built by another compiler.
+//! Assembler of programs for the kernel's BPF machine, instruction by instruction (Documentation/bpf/standardization/
+//! instruction-set.rst), so that no other compiler is needed.
 
 use std::collections::BTreeMap;
 
@@ -161,19 +161,19 @@ impl Assembler {
         self.push(0x85, R0, R0, 0, function as i32);
     }
 
-    /// Goes on at `label`.
+    /// Jumps to `label`.
     pub(crate) fn jump(&mut self, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x05, R0, R0, 0, 0);
     }
 
-    /// Goes on at `label` if `what` is (when) `value`.
+    /// Jumps to `label` if `what` is (when) `value`.
     pub(crate) fn jump_if(&mut self, what: R, when: If, value: i32, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x05 | when as u8, what, R0, 0, value);
     }
 
-    /// Goes on at `label` if `what` is (when) `other`.
+    /// Jumps to `label` if `what` is (when) `other`.
     pub(crate) fn jump_if_register(&mut self, what: R, when: If, other: R, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x0d | when as u8, what, other, 0, 0);

@@ -14,7 +14,7 @@ pub enum TraceError {
         /// Number of the process.
         pid: u32,
     },
-    /// None was named.
+    /// No process was named.
     #[error("no process to trace was named")]
     Nothing,
     /// The kernel does not let this user.

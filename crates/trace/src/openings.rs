@@ -35,7 +35,7 @@ const fn call(name: &'static str, number: i64, does: Does, path: Option<u8>) -> 
     FileCall { name, number: number as u16, does, path, is_at: matches!(path, Some(1)) }
 }
 
-/// All of them. Where an architecture lacks one, it is left out.
+/// Calls that use files. Where an architecture lacks one, it is left out.
 pub(crate) const CALLS: &[FileCall] = &[
     call("openat", libc::SYS_openat, Does::Open, Some(1)),
     call("openat2", libc::SYS_openat2, Does::Open, Some(1)),

@@ -196,7 +196,7 @@ struct Begun {
     path: Option<Option<PathBuf>>,
 }
 
-/// Puts beginnings and ends of calls together.
+/// Matches beginnings and ends of calls.
 struct Pairs {
     points: BTreeMap<u64, (Call, bool)>,
     /// Processes that are followed; `None` follows all.

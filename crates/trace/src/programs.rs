@@ -102,7 +102,7 @@ impl Maps {
 /// Input that all programs are assembled for.
 pub(crate) struct Programs<'a> {
     pub(crate) maps: &'a Maps,
-    /// All processes are followed.
+    /// True if all processes are followed.
     pub(crate) all: bool,
     /// Calls that take this long or longer are written to the ring.
     pub(crate) threshold_ns: u64,

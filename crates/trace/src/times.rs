@@ -103,7 +103,7 @@ impl Times {
         })
     }
 
-    /// All of them together, in nanoseconds.
+    /// Returns the sum, in nanoseconds.
     pub fn sum_ns(&self) -> u64 {
         self.counts().map(|(ns, count)| ns * count).sum()
     }

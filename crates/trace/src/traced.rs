@@ -22,7 +22,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// All, best first.
+    /// Ways, best first.
     pub const ALL: [Way; 3] = [Way::Bpf, Way::Perf, Way::Proc];
 
     /// Returns the name in options.

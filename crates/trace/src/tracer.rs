@@ -140,7 +140,7 @@ impl Tracer {
         Ok(Traced { way: self.way, at_ns, elapsed, lost, processes, slow, unfinished })
     }
 
-    /// Puts those that ended first together where there are many.
+    /// Merges the processes that ended first, if there are many.
     fn forget(&mut self) {
         while self.order.len() > ENDED_MAX {
             let Some(pid) = self.order.pop_front() else { return };

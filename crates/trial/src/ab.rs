@@ -1,5 +1,5 @@
-//! Two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis says that the
-//! difference is decided.
+//! Comparison of two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis
+//! decides the difference.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError
     result
 }
 
-/// Both sides, with their stores in `places`.
+/// Opens both sides, with their stores in `places`.
 fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<SideStore>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &context.plan.trials[..] else {
         return Err(TrialError::usage(format!(

@@ -80,7 +80,8 @@ pub struct Acted {
 }
 
 impl Acting<'_> {
-    /// Does each action at its time, until one fails or `ended` is closed; what has begun then goes on to its end.
+    /// Performs each action at its time, until one fails or `ended` is closed; an action in progress then is
+    /// completed.
     pub fn run(&self, actions: &[Action], ended: &Receiver<()>) -> Acted {
         let (began, mut acted) = (Instant::now(), Acted::default());
         for action in actions {

@@ -248,7 +248,7 @@ fn kind_with(trial: &TrialRun<'_, '_>, wanted: impl Fn(&RecordsCall) -> bool) ->
     trial.workload.stream(&spec).ok().map(Arc::from)
 }
 
-/// Does the stream's first operation and returns its answer.
+/// Runs the stream's first operation and returns its answer.
 fn once(trial: &mut TrialRun<'_, '_>, ordinal: u32, stream: &Arc<dyn Stream>) -> Result<Answer, TrialError> {
     let (tell, heard) = channel();
     let listen = move |_, answer: &Answer| drop(tell.send(answer.clone()));

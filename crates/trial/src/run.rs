@@ -135,7 +135,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     }
 }
 
-/// All trials, and afterwards nothing but the recording is left, however they ended.
+/// Runs all trials, and afterwards removes everything but the recording, however they ended.
 fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     let mut open = None;
     let made = data::make(context.directory(), context.plan.dir.as_deref());

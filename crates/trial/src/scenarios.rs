@@ -1,4 +1,5 @@
-//! Several scenarios of one drive: the operation types of each have names of their own, and each client asks those of its scenario.
+//! Scenarios of one drive: the operation types of each have names of their own, and each client runs those of its
+//! scenario.
 
 use std::sync::Arc;
 

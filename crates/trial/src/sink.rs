@@ -66,7 +66,7 @@ pub enum Told {
 pub struct CellsSoFar {
     /// Trials that are done or were not needed.
     pub done: u32,
-    /// All of them.
+    /// Total number of cells.
     pub of: u32,
     /// Cells of which something was seen to be lost.
     pub broken: u32,

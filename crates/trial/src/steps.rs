@@ -28,7 +28,7 @@ const LOAD_SESSIONS: u32 = 4;
 const LOAD_SESSIONS_MAX: u32 = 64;
 
 impl TrialRun<'_, '_> {
-    /// Does what `phase` says; `end` takes what came of it.
+    /// Performs the step of `phase`; `end` receives its results.
     pub(crate) fn step(
         &mut self,
         ordinal: u32,

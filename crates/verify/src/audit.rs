@@ -131,7 +131,7 @@ impl Audit<'_> {
         }
     }
 
-    /// All that is known of these records.
+    /// Returns all known writes of these records.
     fn effects(&self, ids: BTreeSet<u32>) -> BTreeMap<u32, Vec<Effect>> {
         let mut effects: BTreeMap<u32, Vec<Effect>> = BTreeMap::new();
         let records = &self.ledger.records;

@@ -160,7 +160,7 @@ impl Judge {
         self.tallies.entry((phase, kind)).or_default()
     }
 
-    /// Forgets what has been found.
+    /// Clears the findings.
     pub fn forget(&mut self) {
         self.tallies.clear();
         self.shown.clear();

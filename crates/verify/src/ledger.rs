@@ -137,8 +137,8 @@ impl Ledger {
         (0..workers).map(|_| observer()).collect()
     }
 
-    /// All records of the workload were loaded between these times, by no operation that an observer has seen: what they
-    /// hold follows from the seed.
+    /// Notes that all records of the workload were loaded between these times, by no operation that an observer has
+    /// seen: their contents follow from the seed.
     pub fn loaded(&mut self, from_ns: u64, to_ns: u64) {
         for id in 0..self.post.workload.record_count() as u32 {
             let number = self.records.sent(id, Version::Loaded.stamp(), from_ns, 0);
@@ -220,7 +220,8 @@ impl Ledger {
         inboxes.unwrap_or(now_ns).min(now_ns).min(self.judge.earliest_ns()).saturating_sub(CLOCK_SKEW_NS)
     }
 
-    /// Goes through what was noted in the order of its times, up to `told_ns`. Up to `certain_ns` nothing more can come.
+    /// Processes the notes in the order of their times, up to `told_ns`. No further notes can arrive up to
+    /// `certain_ns`.
     fn go_through(&mut self, certain_ns: u64, told_ns: u64) {
         let mut horizon_ns = self.horizon_ns();
         let mut notes = 0;

@@ -95,7 +95,7 @@ impl Past {
         all.find(|(of, effect)| *of == id && effect.stamp == stamp).map(|(_, effect)| *effect)
     }
 
-    /// All that is remembered, in no order.
+    /// Iterates over all stored writes, in no order.
     pub fn effects(&self) -> impl Iterator<Item = (u32, Effect)> + '_ {
         self.retired.iter().map(|(id, effect)| {
             let is_seen = effect.is_seen || self.seen_late.contains(&(*id, effect.stamp));

@@ -234,7 +234,7 @@ impl Header {
     }
 }
 
-/// Two numbers in one word.
+/// Packs two numbers into one word.
 #[inline]
 pub(crate) fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32

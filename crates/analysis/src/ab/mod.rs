@@ -1,4 +1,4 @@
-//! Two sides in turn: what the pairs of a comparison say, whether that decides it, and what is driven next.
+//! Comparison of two sides in turn: the pairs' evidence, the decision, and the next drive.
 //!
 //! A *pair* is one turn of either side, directly one after the other, the first by lot; a turn is a trial of its own in
 //! the recording. Of each number the logarithm of the ratio of B to A is taken pair by pair, so that what drifts from

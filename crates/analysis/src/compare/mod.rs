@@ -1,5 +1,5 @@
-//! Two runs side by side: what was configured differently, then every number with its change, its interval and
-//! whether it is more than noise.
+//! Comparison of two runs: differences of configuration, then every number with its change, its interval and true if
+//! the change is more than noise.
 //!
 //! | module | what |
 //! |---|---|

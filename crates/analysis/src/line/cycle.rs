@@ -5,7 +5,7 @@
 
 use super::{LineSpec, Rung, RungSummary};
 
-/// More time than a cycle seems to take, so that one that comes late still ends in the rung.
+/// Factor on the apparent length of a cycle, so that a late one still ends in the rung.
 const MARGIN: f64 = 1.15;
 const MARGIN_S: f64 = 1.0;
 

@@ -116,7 +116,7 @@ impl LineFold {
     }
 }
 
-/// Every search of a run.
+/// Returns every search of a run.
 pub fn lines(run: &Run) -> Vec<LineView> {
     let Some(spec) = &run.header.outline.line else { return Vec::new() };
     run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view(&run.state)).collect()
@@ -217,7 +217,7 @@ fn in_processors(result: &LineResult) -> Option<String> {
     ))
 }
 
-/// Each sort of reason once: with the rungs that have it, and the first one's words.
+/// Lists each sort of reason once: with the rungs that have it, and the first one's words.
 fn notes(rungs: &[RungView]) -> Vec<String> {
     let of = |state: RungState, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
         let those: Vec<(u32, String)> = rungs

@@ -157,7 +157,7 @@ impl Posterior {
     }
 }
 
-/// All that rungs say, and between which logarithms of rates the line may be.
+/// Evidence of all rungs, and the logarithms of the rates between which the line may be.
 struct Told {
     tables: Vec<Table>,
     first: f64,

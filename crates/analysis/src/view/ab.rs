@@ -1,4 +1,4 @@
-//! Two sides in turn as reports show them.
+//! View of two sides in turn for reports.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct AbView {
     pub pairs: u64,
     /// Time they took, in seconds.
     pub seconds: f64,
-    /// All numbers of both sides.
+    /// Metrics of both sides.
     pub metrics: Vec<AbMetricView>,
     /// Processor time of the load generator, in per cent of one processor: A, B.
     pub generator_percent: [Option<f64>; 2],
@@ -29,7 +29,7 @@ pub struct AbView {
     pub rules: Vec<AbRuleView>,
     /// Further notes.
     pub notes: Vec<String>,
-    /// Every pair's numbers.
+    /// Numbers of every pair.
     pub rows: Vec<AbPairView>,
     /// Ratio by pair with the interval as it was then, one for each number that is to be decided.
     pub charts: Vec<Chart>,

@@ -1,11 +1,11 @@
-//! Two runs side by side as reports show them.
+//! View of a comparison of two runs for reports.
 
 use serde::Serialize;
 
 use super::EndState;
 use crate::{number, stat};
 
-/// Two runs side by side.
+/// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// [`crate::compare::FORMAT`].

@@ -26,7 +26,7 @@ pub struct SummaryView {
     pub wrong: Option<u64>,
     /// A late generator may have moved rate and times.
     pub late: bool,
-    /// All of it as it is shown, in this order.
+    /// Parts of the line as shown, in this order.
     pub parts: Vec<SummaryPart>,
     /// Summary in a line: `1,860 tps · p50 3.90 ms · p95 9.10 ms · p99 16.3 ms · 0 errors · nothing lost`.
     pub text: String,
@@ -41,7 +41,7 @@ pub struct SummaryPart {
     pub value: String,
     /// True if the value violates a requirement.
     pub bad: bool,
-    /// Both as they stand in a line: `p99 16.3 ms`.
+    /// Name and value as in the line: `p99 16.3 ms`.
     pub text: String,
 }
 

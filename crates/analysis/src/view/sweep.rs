@@ -26,7 +26,7 @@ pub struct SweepView {
     pub cells: Vec<Vec<Option<SweepCell>>>,
     /// Distribution of each row's measurements, over all columns and repeats.
     pub boxes: Vec<BoxView>,
-    /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
+    /// Chart of all rows over the columns, or of the only column over the rows; `null` if the values are not numbers.
     pub chart: Option<Chart>,
     /// Charts, one for each row, over the columns, all to one scale.
     pub multiples: Vec<Chart>,
@@ -84,6 +84,6 @@ pub struct StallsView {
     pub mean_per_s: f64,
     /// Rate of the median slice.
     pub usual_per_s: f64,
-    /// All of it in words.
+    /// Description in words.
     pub sentence: String,
 }

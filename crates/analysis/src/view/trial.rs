@@ -55,7 +55,7 @@ pub struct TrialView {
     pub remarks: Vec<RemarkView>,
     /// Answers against the truth.
     pub answers: Vec<AnswerView>,
-    /// All of them together; `None` when no answer was checked.
+    /// Sums over all of them; `None` when no answer was checked.
     pub answers_total: Option<AnswerCounts>,
     /// Comparison of acknowledged writes with the data read back.
     pub ledgers: Vec<LedgerView>,
@@ -76,8 +76,8 @@ pub struct FootprintView {
 /// Size of the data in relation to the memory that can hold them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeView {
-    /// All of it in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it fits;
-    /// memory 24.0 GiB: all of it fits`.
+    /// Description in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it
+    /// fits; memory 24.0 GiB: all of it fits`.
     pub sentence: String,
     /// Records and indexes, as the store says it.
     pub data_bytes: Option<u64>,
@@ -87,9 +87,9 @@ pub struct SizeView {
     pub cache_bytes: Option<u64>,
     /// Memory for the store on its machine; `None` of a host that is not this one.
     pub memory_bytes: Option<u64>,
-    /// All data fit the store's own cache.
+    /// True if all data fit the store's own cache.
     pub fits_cache: Option<bool>,
-    /// All data fit the memory.
+    /// True if all data fit the memory.
     pub fits_memory: Option<bool>,
 }
 
@@ -285,7 +285,7 @@ pub struct PausesView {
     pub wake_ups: u64,
     /// CPU time of the witness, in per cent of one processor; `None` where it was not measured.
     pub witness_percent: Option<f64>,
-    /// All of it in words, without a full stop.
+    /// Description in words, without a full stop.
     pub sentence: String,
 }
 

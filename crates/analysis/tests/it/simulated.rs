@@ -37,7 +37,7 @@ pub struct Store {
     pub slower: f64,
     /// Number of operations from which the store refuses further ones.
     pub refuses_at: usize,
-    /// Every so long no service begins for a while.
+    /// Interval at which no service begins for a while.
     pub stall_every_s: f64,
     pub stall_s: f64,
     /// The generator does not reach more than this.

@@ -184,7 +184,7 @@ impl Watched {
         crate::print(&text).map(drop)
     }
 
-    /// All of it.
+    /// Prints the whole result.
     fn end(&self, read: &Traced, elapsed: Duration) -> Result<(), TrialError> {
         if self.json {
             let process = |process: &Process| {

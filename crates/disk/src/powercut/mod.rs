@@ -1,5 +1,5 @@
-//! Two machines, for who can pull the plug: one writes numbered blocks and flushes each, the other keeps which of them were
-//! acknowledged, and flushes that. When the first is back, each acknowledged block is looked for.
+//! Test with two machines, one of which loses power: one writes numbered blocks and flushes each, the other stores the
+//! acknowledged numbers, and flushes those. When the first is back, each acknowledged block is looked for.
 //!
 //! The way of Brad Fitzpatrick's diskchecker.pl (2005). What is acknowledged is sent at once and not waited for, so that
 //! the device has as little rest as under a database.

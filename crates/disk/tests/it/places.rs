@@ -31,7 +31,7 @@ fn judged(path: &Path) -> (StorageLocation, Probe, Judgement) {
     (place, seen, judged)
 }
 
-/// Every way at two sizes.
+/// Measures every way at two sizes.
 fn all_ways(path: &Path) -> Vec<(Point, Result<Outcome, StoreError>)> {
     let (scratch, place) = (Scratch::new(path).unwrap(), StorageLocation::of(path).unwrap());
     let points = every(&[4096, 64 << 10], &Writing::ALL, &Flushing::ALL);

@@ -32,7 +32,7 @@ impl Losses {
     }
 }
 
-/// No other try will come to anything else.
+/// Returns true if a retry cannot succeed.
 fn is_for_good(error: &StoreError) -> bool {
     use StoreErrorKind as K;
     matches!(error.kind, K::Authentication | K::Permission | K::Usage | K::Missing)

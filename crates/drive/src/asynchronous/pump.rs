@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// Hands out whatever is due. Returns when the next operation or step is; `None` when the phase is over.
+    /// Distributes all due work. Returns when the next operation or step is; `None` when the phase is over.
     async fn dispatch(&self, mut now_ns: u64) -> Option<u64> {
         loop {
             let next = {

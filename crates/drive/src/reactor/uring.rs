@@ -49,7 +49,7 @@ pub(crate) struct Uring {
     connections: Vec<UringConnection>,
     /// Connections that can be used again.
     free: Vec<u32>,
-    /// Each slot's connection.
+    /// Connection of each slot.
     slots: Vec<u32>,
     /// Completions that were not read yet.
     came: VecDeque<Completion>,
@@ -109,7 +109,7 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Puts a request into the queue. Its completion, unless there is none, is counted by the caller.
+    /// Adds a request to the queue. Its completion, unless there is none, is counted by the caller.
     ///
     /// # Safety
     ///

@@ -40,7 +40,7 @@ impl Lanes {
         slot * self.depth..(slot + 1) * self.depth
     }
 
-    /// All lanes in the order in which they are used first: session after session, so that a pipeline begins in one
+    /// Returns all lanes in the order of their first use: session after session, so that a pipeline begins in one
     /// piece; in an open loop by turns, so that few operations at a time do not all wait in one pipeline.
     pub fn first_order(&self, by_turns: bool) -> impl Iterator<Item = usize> {
         let (depth, lanes) = (self.depth, self.slots.len());

@@ -48,9 +48,9 @@ struct Track {
     steps: Box<dyn Steps>,
     /// Steps without an answer: kind, and when each was sent.
     unanswered: VecDeque<(KindId, u64)>,
-    /// All answers have to come before the next step is asked for.
+    /// True if all answers must arrive before the next step is requested.
     gathers: bool,
-    /// No step is asked for before this.
+    /// Time before which no step is requested.
     sleeps_until_ns: u64,
     /// Outcome of the operation, when all answers have arrived.
     end: Option<(KindId, Outcome)>,

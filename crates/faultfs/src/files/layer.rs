@@ -1,4 +1,4 @@
-//! All that is not synced: of files what is in them, and the journal of changes to names, sizes and attributes, in order.
+//! Unsynced changes: contents of files, and the journal of changes to names, sizes and attributes, in order.
 //!
 //! The journal becomes durable from its beginning on, and never a change without all before it: that is how the journals of ext4 and XFS
 //! are. To sync something has it become durable up to the last change that concerns that.
@@ -103,13 +103,13 @@ impl Record {
     }
 }
 
-/// Two names change places.
+/// Exchanges two names.
 pub(crate) fn exchange(one: &DirectoryEntry, other: &DirectoryEntry) -> Result<(), Errno> {
     let (from, to) = (one.directory.fd(), other.directory.fd());
     rustix::fs::renameat_with(from, &one.name, to, &other.name, RenameFlags::EXCHANGE)
 }
 
-/// Gives a file or directory these attributes.
+/// Sets the attributes of a file or directory.
 pub(crate) fn set_attributes(node: &FileNode, mode: u32, uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::fs::chownat(node.fd(), "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
@@ -120,7 +120,7 @@ pub(crate) fn set_attributes(node: &FileNode, mode: u32, uid: u32, gid: u32) -> 
     rustix::fs::chmod(node.path(), Mode::from_raw_mode(mode & 0o7777))
 }
 
-/// Gives back the name that something had.
+/// Restores the earlier name of an entry.
 fn back(node: &FileNode, number: Hidden, place: &DirectoryEntry, hidden: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::renameat(hidden, number.to_string(), place.directory.fd(), &place.name)?;
     node.hidden.fetch_sub(1, Ordering::Relaxed);

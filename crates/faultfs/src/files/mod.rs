@@ -227,7 +227,7 @@ impl Tree {
         if self.power.is_frozen() { &mut self.after } else { &mut self.unsynced }
     }
 
-    /// Gives something one more name.
+    /// Adds a name for an entry.
     pub(crate) fn link(&mut self, ino: u64, directory: u64, name: &OsStr) -> Result<Stat, Errno> {
         let (node, directory) = (self.node(ino)?, self.node(directory)?);
         self.has_room()?;
@@ -260,7 +260,7 @@ impl Tree {
         Ok(number)
     }
 
-    /// Gives something another name, in place of what has that.
+    /// Renames an entry, in place of the present owner of the name.
     pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
         let place = |tree: &Self, (directory, name): (u64, &OsStr)| {
             Ok::<_, Errno>(DirectoryEntry { directory: tree.node(directory)?, name: name.to_owned() })

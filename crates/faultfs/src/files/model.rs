@@ -337,7 +337,7 @@ impl Model {
         found
     }
 
-    /// All that is there, as [`found`] finds it.
+    /// Returns the whole state, in the form of [`found`].
     fn all(&self) -> Found {
         let mut all = Found::new();
         let mut first = BTreeMap::new();

@@ -113,7 +113,7 @@ impl FileNode {
     }
 }
 
-/// All that are known, by their numbers.
+/// Known nodes, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) root: Arc<FileNode>,
@@ -173,7 +173,7 @@ impl Nodes {
         }
     }
 
-    /// Forgets everything: nothing is mounted, and nothing is to be undone.
+    /// Removes all nodes: nothing is mounted, and nothing is to be undone.
     pub(crate) fn clear(&mut self) {
         self.known.clear();
     }

@@ -1,4 +1,4 @@
-//! Two runs side by side.
+//! Document of a comparison of two runs.
 
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
@@ -7,7 +7,7 @@ use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Grou
 use super::{Body, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
 
-/// Two runs as a document: what was asked, what differs, then the numbers.
+/// Makes the document of a comparison: the conditions, the differences, then the numbers.
 pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let (a, b) = (&comparison.a, &comparison.b);
     let (word, tone) = match (comparison.failed(), comparison.undecided()) {

@@ -40,7 +40,7 @@ fn tone(state: PromiseState) -> Tone {
     }
 }
 
-/// All promises at a glance; no rows where there is but one row, or no more than one column.
+/// Draws all promises at a glance; without rows if there is only one row, or at most one column.
 fn matrix(view: &RunView, full: bool) -> Table {
     let mut faults: Vec<&str> = Vec::new();
     let mut stores: Vec<&str> = Vec::new();
@@ -82,7 +82,7 @@ fn glance(one: &PromiseView, full: bool) -> Cell {
     cell
 }
 
-/// Each promise with its numbers.
+/// Lists each promise with its numbers.
 fn table(view: &RunView, full: bool) -> Table {
     let columns = [
         vec![words("store"), words("promise"), numbers("cuts"), numbers("acknowledged"), numbers("lost")],

@@ -106,7 +106,7 @@ fn left_out<'a>(view: &RunView) -> Body<'a> {
     body
 }
 
-/// Each warning, and what to do about it.
+/// Lists each warning with its advice.
 fn warnings<'a>(warnings: &[Warning]) -> Body<'a> {
     let mut body = Body::default();
     for warning in warnings {
