@@ -1,5 +1,5 @@
-//! Cost of being traced: `cargo run --release -p plimsoll-trace --example cost [ROUNDS]`. Loops of fdatasync on a file
-//! in memory, and of getppid, which is not traced; without and with a tracer in turn.
+//! Cost of being traced: `cargo run --release --manifest-path bench/Cargo.toml --example trace_cost [ROUNDS]`.
+//! Loops of fdatasync on a file in memory, and of getppid, which is not traced; without and with a tracer in turn.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 

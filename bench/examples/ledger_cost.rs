@@ -1,4 +1,4 @@
-//! Cost of the ledger: `cargo run --release -p plimsoll-verify --example cost`.
+//! Cost of the ledger: `cargo run --release --manifest-path bench/Cargo.toml --example ledger_cost`.
 //!
 //! Operations of one kind go through an observer as a worker calls it, with the answer that an honest store gives. One line
 //! each: nanoseconds an operation on the worker's side and on the ledger's, the least of some rounds and their median.
