@@ -1,4 +1,4 @@
-//! What reading the samplers costs, and what they say.
+//! Measures the cost of reading the samplers, and prints their readings.
 //!
 //!     cargo run --release --manifest-path bench/Cargo.toml --example sample_cost -- [PID ...]
 //!

@@ -21,7 +21,7 @@ impl Head {
     }
 }
 
-/// Says that HEAD was proved, or runs `.ci/run`.
+/// Reports that HEAD was proved, or runs `.ci/run`.
 pub fn gate(root: &Path) -> Result {
     let Head { commit, tree, changes } = Head::read(root)?;
     let path = path(root);

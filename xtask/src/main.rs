@@ -45,7 +45,7 @@ cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other se
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
-/// What a task came to: nothing to say, or what is wrong and what to do.
+/// Result of a task: nothing, or a description of the fault and its remedy.
 type Result<T = ()> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {

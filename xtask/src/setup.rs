@@ -51,8 +51,8 @@ struct Missing {
     why: String,
 }
 
-/// What packages ask and are answered before they are installed. Without a directory of its own the system's slapd has
-/// nothing to start with.
+/// Answers to questions that packages ask when they are installed. Without a directory of its own the system's slapd
+/// has nothing to start with.
 const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
 /// Gigabytes that a build of all tests and their servers take.
@@ -145,7 +145,7 @@ fn of_stores(plimsoll: &Path) -> Result<Vec<Missing>> {
     }
 }
 
-/// Those of `needs` that are missing here.
+/// Returns those of `needs` that are missing here.
 fn of_tests(needs: &[Need]) -> Vec<Missing> {
     let missing = needs.iter().filter(|need| !need.any_of.iter().any(|path| Path::new(path).exists()));
     let named = missing.map(|Need { any_of, package, why }| Missing {
@@ -204,7 +204,7 @@ fn answer(packages: &[&str], prefix: &[&str]) -> Result {
     }
 }
 
-/// What to put in front of a command to run it as root; `None` when that is not allowed.
+/// Returns the command prefix that runs a command as root; `None` if that is not permitted.
 fn privileges() -> Option<&'static [&'static str]> {
     let uid = Command::new("id").arg("-u").output().ok()?.stdout;
     if uid.trim_ascii() == b"0" {
