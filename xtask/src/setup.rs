@@ -89,11 +89,14 @@ pub fn unproved() -> Vec<(&'static str, String, String)> {
     all
 }
 
-/// Installs the packages that tests need and this machine lacks: those that the built `plimsoll` names for its stores, and
-/// `NEEDS`.
-pub fn install_needs(plimsoll: &Path) -> Result {
-    let missing = || Ok::<_, String>([of_stores(plimsoll)?, of_tests(&NEEDS)].concat());
-    have(missing)
+/// Installs the packages of `NEEDS` that this machine lacks.
+pub fn install_tests_needs() -> Result {
+    have(|| Ok(of_tests(&NEEDS)))
+}
+
+/// Installs the packages that this machine lacks of those that the built `plimsoll` names for its stores.
+pub fn install_stores_needs(plimsoll: &Path) -> Result {
+    have(|| of_stores(plimsoll))
 }
 
 /// MySQL as npm has it: the one real server of it in any registry that has no account or licence in front.

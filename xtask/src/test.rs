@@ -40,6 +40,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     if !unproved.is_empty() && !wanted.anyway {
         return Err("nothing was run; `--anyway` runs the tests nevertheless and fails at its end".to_owned());
     }
+    setup::install_tests_needs()?;
     let nextest = nextest(root)?;
     let target = target(root)?;
     if let Some(base) = wanted.changed.take() {
@@ -55,7 +56,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         wanted.arguments.push("--workspace".to_owned());
     }
     run(tests(&nextest, root)?.args(&wanted.arguments).arg("--no-run"))?;
-    setup::install_needs(&target.join("debug/plimsoll"))?;
+    setup::install_stores_needs(&target.join("debug/plimsoll"))?;
     crate::leftovers::sweep();
 
     let before = Snapshot::take();
