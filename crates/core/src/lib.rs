@@ -29,6 +29,7 @@
 //! | `parameters` | [`parameters()`]: positions of parameters in a statement |
 //! | [`quantity`] | quantities of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | suggestions for unknown words |
+//! | [`random`] | random numbers that follow from a seed |
 //! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: limits on waiting for a server, and the interruption of waits |
@@ -58,6 +59,7 @@ pub mod pause;
 pub mod production;
 pub mod progress;
 pub mod quantity;
+pub mod random;
 mod removal;
 pub mod sampler;
 pub mod server;
