@@ -4,7 +4,7 @@
 //!
 //! | module | words |
 //! |---|---|
-//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer that holds values without allocating |
+//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer that holds values without allocating; [`OwnedValue`] |
 //! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: operation types, operations and their results |
 //! | [`http`] | [`HttpCall`]: requests, and the values taken from their answers |
 //! | [`ldap`] | [`LdapCall`]: operations on a directory |
@@ -53,6 +53,7 @@ pub mod limits;
 pub mod nearest;
 pub mod observer;
 pub mod op;
+mod owned;
 pub mod pace;
 mod parameters;
 pub mod pause;
@@ -91,6 +92,7 @@ pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
+pub use owned::OwnedValue;
 pub use parameters::parameters;
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
