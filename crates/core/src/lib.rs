@@ -26,7 +26,7 @@
 //! | [`production`] | [`Production`]: statements that a running store executed before |
 //! | [`progress`] | [`Progress`] of long-running work on a server |
 //! | [`sql`] | properties of a statement that its text alone proves: it only reads |
-//! | `parameters` | [`parameters()`]: positions of parameters in a statement |
+//! | `parameters` | [`tokens()`] and [`parameters()`] of an SQL statement |
 //! | [`quantity`] | quantities of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | suggestions for unknown words |
 //! | [`random`] | random numbers that follow from a seed |
@@ -93,7 +93,7 @@ pub use limits::{Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use owned::OwnedValue;
-pub use parameters::parameters;
+pub use parameters::{parameters, tokens};
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use progress::Progress;
