@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plimsoll_core::{Dialect, parameters, tokens};
 
-/// What a piece is.
+/// Sort of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// A word without quotes.

@@ -140,7 +140,7 @@ impl SessionServers {
     }
 }
 
-/// Which of `count` hosts the session with this number begins with: drawn for it, and the same in each run.
+/// Returns the first of `count` hosts for the session with this number: drawn for it, and the same in each run.
 fn drawn(number: usize, count: usize) -> usize {
     (mix((number as u64 + 1).wrapping_mul(GOLDEN)) % count as u64) as usize
 }

@@ -31,7 +31,7 @@ fn clear(words: &str) -> Server {
     Server::listening(words, "http2", |_| {})
 }
 
-/// One with TLS and a certificate, that listens with the words `how`.
+/// Starts a server with TLS and a certificate, which listens with the words `how`.
 fn encrypted(authority: &Authority, how: &str, words: &str) -> Server {
     let pair = authority.sign("127.0.0.1");
     let certificate =
@@ -175,7 +175,7 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     assert_eq!(result.kinds[usize::from(LOOK)][3], 0, "unknown");
 }
 
-/// The store with HTTP/2 unless somebody says otherwise.
+/// Store with HTTP/2 unless the version is set.
 struct Over2(Box<dyn StoreKind>);
 
 fn with2(params: &Params) -> Params {

@@ -26,7 +26,7 @@ pub struct Server {
     child: Child,
     dir: tempfile::TempDir,
     pub port: u16,
-    /// For TLS from the first byte on.
+    /// Port for TLS from the first byte on.
     pub tls_port: u16,
 }
 

@@ -47,7 +47,7 @@ fn wire(store: &mut dyn Store, durability: Durability) -> Wire {
     Wire::open(clients.remove(0), &kinds())
 }
 
-/// Everything in a database that is not the system's.
+/// Query for all objects in a database that are not the system's.
 const INVENTORY: &str = "SELECT string_agg(nspname || '.' || coalesce(relname, ''), ' ' ORDER BY nspname, relname) \
      FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid \
      WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
