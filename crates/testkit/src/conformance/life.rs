@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Access, ColdStart, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Probe, Store,
-    StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
+    Access, ColdStart, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Params, Probe,
+    Store, StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
 };
 use plimsoll_lab::{Cluster, FALLBACK_BASES};
 
 use super::Subject;
 use super::things::{ALL, COUNT, Model, all_came_to, asked, find, gave, kinds, made_and_asked};
 use crate::ask::{Script, ask};
-use crate::params::defaults;
 use crate::trial::{Trial, workload};
 
 const CLIENTS: u32 = 8;
@@ -254,8 +253,13 @@ pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), 
 }
 
 /// A probe says that its servers are away, and reads again when they are back.
-pub(super) fn a_probe_outlives_servers(kind: &dyn StoreKind, data_dir: &Path, log_dir: &Path) -> Result<(), String> {
-    let Some((cluster, mut store)) = on_servers(kind, data_dir, log_dir)? else { return Ok(()) };
+pub(super) fn a_probe_outlives_servers(
+    kind: &dyn StoreKind,
+    params: &Params,
+    data_dir: &Path,
+    log_dir: &Path,
+) -> Result<(), String> {
+    let Some((cluster, mut store)) = on_servers(kind, params, data_dir, log_dir)? else { return Ok(()) };
     if let Some(mut probe) = store.probe() {
         reads(&mut probe)?;
         cluster.kill(Nodes::All).map_err(said("kill"))?;
@@ -275,10 +279,11 @@ pub(super) fn a_probe_outlives_servers(kind: &dyn StoreKind, data_dir: &Path, lo
 /// A store on private servers, as a lab has it: none of what it leaves is removed by a command.
 pub(super) fn a_failed_clean_up_advises_no_command(
     kind: &dyn StoreKind,
+    params: &Params,
     data_dir: &Path,
     log_dir: &Path,
 ) -> Result<(), String> {
-    let Some((cluster, mut store)) = on_servers(kind, data_dir, log_dir)? else { return Ok(()) };
+    let Some((cluster, mut store)) = on_servers(kind, params, data_dir, log_dir)? else { return Ok(()) };
     store.create(&Layout::default()).map_err(said("create"))?;
     cluster.kill(Nodes::All).map_err(said("kill"))?;
     let advice = store.close().err().and_then(|error| error.next);
@@ -293,15 +298,16 @@ pub(super) fn a_failed_clean_up_advises_no_command(
 /// Private servers, and a store that was opened on them; `None` for a store that starts none.
 fn on_servers(
     kind: &dyn StoreKind,
+    params: &Params,
     data_dir: &Path,
     log_dir: &Path,
 ) -> Result<Option<(Cluster, Box<dyn Store>)>, String> {
-    let (params, waits) = (defaults(kind.spec().params), Waits::default());
-    let Some(recipe) = kind.recipe(&params).map_err(said("recipe"))? else { return Ok(None) };
+    let waits = Waits::default();
+    let Some(recipe) = kind.recipe(params).map_err(said("recipe"))? else { return Ok(None) };
     let bases: Vec<_> = std::iter::once(data_dir.to_owned()).chain(FALLBACK_BASES.map(Into::into)).collect();
     let cluster = Cluster::start(recipe, &bases, log_dir, &waits, &mut |_| {}).map_err(said("start"))?;
     let target = Target::Servers(cluster.handle().servers());
-    let options = OpenOptions { target, params, run_id: "conformance".to_owned(), waits };
+    let options = OpenOptions { target, params: params.clone(), run_id: "conformance".to_owned(), waits };
     let store = kind.open(options, &mut |_| {}).map_err(said("open"))?;
     Ok(Some((cluster, store)))
 }

@@ -3,7 +3,9 @@
 use std::net::TcpListener;
 
 use plimsoll_core::{ColdStart, Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_store_http::kind;
 use plimsoll_testkit::ask::{Reply, Script, ask};
+use plimsoll_testkit::opening::Opening;
 
 use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open};
 
@@ -81,14 +83,8 @@ fn a_user_is_let_in_with_the_password_and_not_without() {
 fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
     let server = Server::start("");
     let mut said = Vec::new();
-    let target = plimsoll_core::Target::Attach { url: format!("{}/missing", server.url()), password: None };
-    let options = plimsoll_core::OpenOptions {
-        target,
-        params: Default::default(),
-        run_id: "test-1".to_owned(),
-        waits: Default::default(),
-    };
-    let mut store = plimsoll_store_http::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
+    let missing = Opening::attached(kind, &format!("{}/missing", server.url()), None);
+    let mut store = missing.open_saying(&mut said).unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");
     let mut script = Script::new();

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use plimsoll_core::{
-    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, OpenOptions, Outcome, ParamValue, Params, Recipe,
-    Sessions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Template, Value, ValueType,
+    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, Outcome, ParamValue, Sessions, Store, StoreError,
+    StoreErrorKind, Template, Value, ValueType,
 };
 use plimsoll_drive::Pace;
 use plimsoll_lab::OpenStore;
@@ -14,6 +14,7 @@ use plimsoll_store_http::endpoint::Version;
 use plimsoll_store_http::{NginxRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::conformance;
 
 use crate::closing::driven_in;
 use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open, open_with};
@@ -175,42 +176,10 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     assert_eq!(result.kinds[usize::from(LOOK)][3], 0, "unknown");
 }
 
-/// The store with HTTP/2 unless somebody says otherwise.
-struct Over2(Box<dyn StoreKind>);
-
-fn with2(params: &Params) -> Params {
-    let mut params = params.clone();
-    params.0.insert("http_version".to_owned(), two().1);
-    params
-}
-
-impl StoreKind for Over2 {
-    fn spec(&self) -> &StoreSpec {
-        self.0.spec()
-    }
-
-    fn installed(&self) -> Result<String, StoreError> {
-        self.0.installed()
-    }
-
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        self.0.announce(options)
-    }
-
-    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        self.0.recipe(&with2(params))
-    }
-
-    fn open(&self, mut options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        options.params = with2(&options.params);
-        self.0.open(options, progress)
-    }
-}
-
 #[test]
 fn a_private_server_and_an_attached_one_conform() {
-    plimsoll_testkit::conformance::run(&Over2(kind()));
-    plimsoll_testkit::conformance::run_attached(&Over2(kind()), &clear("").url(), None);
+    conformance::run_with(&*kind(), &[two()]);
+    conformance::run_attached_with(&*kind(), &clear("").url(), None, &[two()]);
 }
 
 #[test]

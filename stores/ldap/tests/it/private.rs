@@ -1,12 +1,12 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, Nodes, OpenOptions, Outcome, StoreErrorKind, Target, Value};
+use plimsoll_core::{CacheSize, Durability, Layout, Nodes, Outcome, StoreErrorKind, Value};
 use plimsoll_lab::{Cluster, OpenStore};
 use plimsoll_store_ldap::server::{BASE, endpoint};
-use plimsoll_store_ldap::{Control, SlapdRecipe, kind};
+use plimsoll_store_ldap::{Control, SlapdRecipe};
 use plimsoll_testkit::ask::{Script, ask};
 
-use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, params};
+use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, private};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
     let recipe = SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
@@ -16,10 +16,7 @@ fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core:
 #[test]
 fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
-    let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = private(dir.path());
     let mut script = Script::new();
     for number in 0..50 {
         script.op(ADD, [Value::Int(number), Value::Int(number)]);
@@ -72,10 +69,7 @@ fn what_it_does_not_take_is_told_with_its_words() {
 
 /// A store of our own, loaded with `count` entries at once.
 fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> OpenStore {
-    let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = private(dir);
     let mut numbers = 0..count;
     let how = store.load_at_once(&kinds(), durability, &mut |params| {
         let number = numbers.next()?;
@@ -118,7 +112,7 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
         assert_eq!((replies[0].outcome, replies[1].outcome), (Ok, NotFound));
         store.close().unwrap();
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+    assert_eq!(std::fs::read_dir(dir.path().join("data")).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]
