@@ -23,6 +23,7 @@
 //! | [`draw`] | random draws with a seed that can be repeated |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
+//! | [`records`] | records of one collection, and blocking sessions |
 //! | [`pieces`] | the same without a socket: bytes in pieces |
 //! | [`mod@sql`] | the suite for SQL stores |
 //! | [`private`] | the life of a private server |
@@ -50,6 +51,7 @@ pub mod pieces;
 pub mod private;
 pub mod process;
 pub mod proxy;
+pub mod records;
 pub mod reference;
 pub mod sql;
 pub mod steps;

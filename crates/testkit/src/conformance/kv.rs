@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use plimsoll_core::{
-    Call, ColdStart, Interface, KindId, KvCall, Layout, OpKind, Outcome, StoreErrorKind, Value, ValueBuf, ValueType,
-};
+use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, Outcome, Value, ValueBuf, ValueType};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_workload::scramble::hash;
 
 use super::Subject;
+use super::life::outlives;
 use super::things::{all_came_to, came_to};
 use crate::ask::{OP_TIMEOUT, Reply, Script, ask};
 
@@ -21,7 +20,7 @@ const LOOK: KindId = 3;
 const SCAN: KindId = 4;
 
 const CLIENTS: u32 = 8;
-const KEYS_PER_CLIENT: u64 = 150;
+const KEYS_PER_CLIENT: u64 = 40;
 /// Longer than any buffer that a session begins with.
 const LONG_BYTES: usize = 3 << 20;
 
@@ -220,35 +219,19 @@ pub(super) fn scans_are_right(subject: &mut Subject<'_>) -> Result<(), String> {
 
 pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
     let model = filled(subject, 300, 34)?;
-    subject.store.sync().map_err(|error| format!("sync: {error}"))?;
-    holds(subject, &model, "after sync")?;
-    subject.store.settle().map_err(|error| format!("settle: {error}"))?;
-    holds(subject, &model, "after settling")?;
-    let cold = subject.store.cold().map_err(|error| format!("cold: {error}"))?;
-    holds(subject, &model, "after cold")?;
-    match subject.store.restart() {
-        // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {}
-        restarted => restarted.map_err(|error| format!("restart: {error}"))?,
-    }
-    holds(subject, &model, "after a restart")?;
-    let checked = subject.store.check_integrity().map_err(|error| format!("its own integrity check: {error}"))?;
-    if checked.is_some_and(|words| words.trim().is_empty()) {
-        return Err("the integrity check does not say what was checked".into());
-    }
-    Ok(())
+    outlives(subject, |subject, when| holds(subject, &model, when))
 }
 
 pub(super) fn footprint_grows(subject: &mut Subject<'_>) -> Result<(), String> {
     let mut sizes = Vec::new();
-    for count in [100, 6_000] {
+    for count in [50, 1_000] {
         filled(subject, count, 35)?;
         subject.store.sync().map_err(|error| format!("sync: {error}"))?;
         subject.store.settle().map_err(|error| format!("settle: {error}"))?;
         sizes.push(subject.store.footprint().map_err(|error| format!("footprint: {error}"))?.data_bytes);
     }
     let grows = sizes[0] > 0 && sizes[1] > sizes[0];
-    if grows { Ok(()) } else { Err(format!("{} bytes with 100 keys, {} with 6,000", sizes[0], sizes[1])) }
+    if grows { Ok(()) } else { Err(format!("{} bytes with 50 keys, {} with 1,000", sizes[0], sizes[1])) }
 }
 
 /// Every client puts, overwrites, deletes and puts keys of its own, in turn.

@@ -245,9 +245,9 @@ fn records_checks(subject: &mut Subject<'_>, mode: IndexMode, report: &mut Repor
         ("finds stay right while records change", records::finds_stay_right),
         ("rows are counted when they are not kept", records::rows_are_counted),
         ("it is empty when it is made again", life::made_again_is_empty),
-        ("data outlives sync, settling, cold and restart", life::data_outlives),
+        ("data outlives sync, settling, cold and restart, and is checked", life::data_outlives),
         ("its size is told and grows", life::footprint_grows),
-        ("it explains and checks itself", life::explains_and_checks),
+        ("it explains itself", life::explains),
         ("many sessions at the same time, with the ledger on", life::many_sessions),
         ("a session's end loses nothing", life::sessions_come_and_go),
     ];

@@ -8,10 +8,11 @@ use plimsoll_core::{
     Address, Call, IndexMode, Layout, Op, OpKind, Outcome, Ticket, Value, ValueBuf, ValueType, WireSession, WireState,
 };
 
-use super::{ALL, COUNT, DELETE, FIND, GET, INSERT, NOTHING, SCAN, SqlServer, UPDATE};
+use super::SqlServer;
 use crate::draw::Draw;
 use crate::pieces::{Seen, failure, fed};
-use crate::wire::{layout, sql, values};
+use crate::records::{ALL, COUNT, DELETE, FIND, GET, INSERT, NOTHING, SCAN, UPDATE, layout};
+use crate::wire::{sql, values};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const ROUNDS: u32 = 5_000;
@@ -19,7 +20,7 @@ const SELECT: u16 = 9;
 const TEXT: u16 = 10;
 
 fn kinds() -> Vec<OpKind> {
-    let mut kinds = super::kinds();
+    let mut kinds = crate::records::kinds();
     kinds.push(sql("select", "SELECT made, body, 1.5, $1 FROM items WHERE code = $1", &[ValueType::Text]));
     kinds.push(OpKind { call: Call::SqlText, ..sql("text", "", &[ValueType::Text]) });
     kinds

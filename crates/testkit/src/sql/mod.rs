@@ -15,8 +15,8 @@ mod statements;
 mod store;
 
 use plimsoll_core::{
-    Access, Address, Answer, Call, Durability, Layout, Nodes, Op, OpKind, Outcome, RecordsCall, Sessions, Store,
-    StoreError, StoreKind, Ticket, Value, ValueType, WireSession,
+    Address, Answer, Durability, Layout, Nodes, Op, OpKind, Outcome, Sessions, Store, StoreError, StoreKind, Ticket,
+    Value, WireSession,
 };
 use plimsoll_endpoint::{Asked, Connection, TextSession};
 use plimsoll_lab::Cluster;
@@ -27,57 +27,7 @@ pub use statements::statements;
 pub use store::attached;
 
 use crate::opening::Opening;
-use crate::wire::{Wire, kind, values};
-
-const TYPES: [ValueType; 6] =
-    [ValueType::Text, ValueType::Int, ValueType::Float, ValueType::Bool, ValueType::Bytes, ValueType::Timestamp];
-
-/// Kinds of [`kinds`], by position.
-pub const INSERT: u16 = 0;
-/// Reads one record.
-pub const GET: u16 = 1;
-/// Sets `count` and `body` of one record.
-pub const UPDATE: u16 = 2;
-/// Deletes one record.
-pub const DELETE: u16 = 3;
-/// Finds a range of `count` by reading all records.
-pub const SCAN: u16 = 4;
-/// Finds a range of `count` by its index.
-pub const FIND: u16 = 5;
-/// Reads all records.
-pub const ALL: u16 = 6;
-/// Reads all records and keeps none.
-pub const COUNT: u16 = 7;
-/// Asks nothing.
-pub const NOTHING: u16 = 8;
-
-/// Returns the operation types of records of [`crate::wire::layout`].
-pub fn kinds() -> Vec<OpKind> {
-    let find = |name, access| kind(name, RecordsCall::Find { field: 1, access }, &[ValueType::Int, ValueType::Int]);
-    vec![
-        kind("insert", RecordsCall::Insert, &TYPES),
-        kind("get", RecordsCall::Get, &TYPES[..1]),
-        kind("update", RecordsCall::Update { fields: vec![1, 4] }, &[TYPES[0], TYPES[1], TYPES[4]]),
-        kind("delete", RecordsCall::Delete, &TYPES[..1]),
-        find("scan", Access::Scan),
-        find("find", Access::Indexed),
-        kind("all", RecordsCall::All, &[]),
-        OpKind { keep_answer: false, ..kind("count", RecordsCall::All, &[]) },
-        OpKind { call: Call::Nothing, ..kind("nothing", RecordsCall::All, &[]) },
-    ]
-}
-
-/// Returns the values of a record of [`crate::wire::layout`].
-pub fn record(code: &str, count: Option<i64>) -> [Value<'_>; 6] {
-    let count = count.map_or(Value::Null, Value::Int);
-    let (body, made) = (Value::Bytes(b"\0\xff'"), Value::Timestamp(1_700_000_000_123_456));
-    [Value::Text(code), count, Value::Float(0.1), Value::Bool(true), body, made]
-}
-
-/// Returns the values of a batch of records, numbered from 0 in `count`.
-pub fn batch(names: &[String]) -> Vec<Value<'_>> {
-    names.iter().zip(0..).flat_map(|(name, number)| record(name, Some(number))).collect()
-}
+use crate::wire::{Wire, values};
 
 /// Words and statements that differ from server to server.
 pub struct Dialect {

@@ -3,8 +3,9 @@
 use plimsoll_core::{CacheSize, ColdStart, Durability, IndexMode, OpKind, Outcome, Value};
 use plimsoll_lab::OpenStore;
 
-use super::{COUNT, Dialect, FIND, INSERT, SCAN, batch, kinds, wire};
-use crate::wire::{layout, values};
+use super::{Dialect, wire};
+use crate::records::{COUNT, FIND, INSERT, SCAN, batch, kinds, layout};
+use crate::wire::values;
 
 /// Fills a private store, settles it and checks its sizes, plans and processes. Then makes it cold, and restarts it.
 /// `settled` checks more before that.

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{CacheSize, ColdStart, Durability, IndexMode, Outcome, StoreErrorKind, Waits};
 
-use super::{ALL, INSERT, SqlServer, kinds, record, wire};
+use super::{SqlServer, wire};
 use crate::advice::{follow, of_error};
 use crate::opening::RUN_ID;
-use crate::wire::layout;
+use crate::records::{ALL, INSERT, kinds, layout, record};
 
 /// Passes all that this file checks. `removal` returns the command that a message advises to remove a holder of this name.
 ///

@@ -2,9 +2,7 @@
 
 use std::net::TcpListener;
 
-use plimsoll_core::{
-    Call, ColdStart, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value,
-};
+use plimsoll_core::{Call, ColdStart, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
 

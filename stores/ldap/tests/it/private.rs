@@ -1,10 +1,11 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, Nodes, Outcome, StoreErrorKind, Value};
+use plimsoll_core::{CacheSize, Durability, Layout, Nodes, Outcome, StoreErrorKind, Value, ValueBuf};
 use plimsoll_lab::{Cluster, OpenStore};
 use plimsoll_store_ldap::server::{BASE, endpoint};
 use plimsoll_store_ldap::{Control, SlapdRecipe};
 use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::wire::values;
 
 use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, private};
 
@@ -67,16 +68,20 @@ fn what_it_does_not_take_is_told_with_its_words() {
     assert_eq!(error.kind, StoreErrorKind::Usage);
 }
 
+/// Adds an entry for each number.
+fn adds(numbers: impl IntoIterator<Item = i64>) -> impl FnMut(&mut ValueBuf) -> Option<u16> {
+    let mut numbers = numbers.into_iter();
+    move |params| {
+        let number = numbers.next()?;
+        params.extend(values(&[Value::Int(number); 2]).values());
+        Some(ADD)
+    }
+}
+
 /// A store of our own, loaded with `count` entries at once.
 fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> OpenStore {
     let mut store = private(dir);
-    let mut numbers = 0..count;
-    let how = store.load_at_once(&kinds(), durability, &mut |params| {
-        let number = numbers.next()?;
-        params.push(Value::Int(number));
-        params.push(Value::Int(number));
-        Some(ADD)
-    });
+    let how = store.load_at_once(&kinds(), durability, &mut adds(0..count));
     assert!(how.unwrap().unwrap().contains(&format!("{count} entries")));
     store
 }
@@ -98,13 +103,7 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
         store.restart().unwrap();
         // Made again it is empty, and is loaded again.
         store.create(&Layout::default()).unwrap();
-        let mut once = Some(5);
-        let again = store.load_at_once(&kinds(), durability, &mut |params| {
-            let number = once.take()?;
-            params.push(Value::Int(number));
-            params.push(Value::Int(number));
-            Some(ADD)
-        });
+        let again = store.load_at_once(&kinds(), durability, &mut adds([5]));
         assert!(again.unwrap().is_some());
         let mut script = Script::new();
         script.op(LOOK, [Value::Int(5)]).op(LOOK, [Value::Int(0)]);
@@ -119,14 +118,7 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
 fn what_slapadd_refuses_is_told_in_its_words() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = loaded(dir.path(), Durability::AtEnd, 3);
-    let mut twice = vec![1, 1];
-    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
-        let number = twice.pop()?;
-        params.push(Value::Int(number));
-        params.push(Value::Int(number));
-        Some(ADD)
-    });
-    let error = error.unwrap_err();
+    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut adds([1, 1])).unwrap_err();
     assert!(error.to_string().contains("slapadd") && error.to_string().contains("uid=1"), "{error:?}");
     let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
         params.push(Value::Int(1));

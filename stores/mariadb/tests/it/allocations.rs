@@ -7,7 +7,7 @@ use plimsoll_core::{IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, Wi
 use plimsoll_store_mariadb::wire::MySession;
 use plimsoll_testkit::allocations::{Counting, count};
 use plimsoll_testkit::pieces::Counted;
-use plimsoll_testkit::sql::{GET, INSERT, record};
+use plimsoll_testkit::records::{GET, INSERT, kinds, record};
 use plimsoll_testkit::wire::values;
 
 use crate::fixture::{Server, SqlServer as _, TIMEOUT, layout, sql};
@@ -21,7 +21,7 @@ fn an_operation_allocates_nothing() {
     let layout = layout(IndexMode::Own);
     server.create(&layout);
     let mut session = server.session(&layout);
-    let mut kinds = plimsoll_testkit::sql::kinds();
+    let mut kinds = kinds();
     kinds.push(sql("select", "SELECT code, made, ratio FROM items WHERE code = $1 OR $1 = 'x'", &[ValueType::Text]));
     kinds.push(OpKind { call: plimsoll_core::Call::SqlText, ..sql("text", "", &[ValueType::Text]) });
     let mut socket = UnixStream::connect(server.socket()).expect("connected");

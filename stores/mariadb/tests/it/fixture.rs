@@ -10,8 +10,9 @@ use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::wire::{Login, MySession, Password};
 use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect, kind};
 use plimsoll_testkit::process::free_port;
+pub use plimsoll_testkit::records::layout;
 pub use plimsoll_testkit::sql::{Dialect, SqlServer, ask};
-pub use plimsoll_testkit::wire::{layout, sql};
+pub use plimsoll_testkit::wire::sql;
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -3,7 +3,8 @@
 use plimsoll_core::{Op, Ticket, ValueBuf, WireSession};
 use plimsoll_store_mariadb::wire::MySession;
 use plimsoll_testkit::pieces::{Seen, failure};
-use plimsoll_testkit::sql::{ALL, COUNT, Recorded, bytes_are_taken_in_pieces, refuses_a_larger_answer};
+use plimsoll_testkit::records::{ALL, COUNT};
+use plimsoll_testkit::sql::{Recorded, bytes_are_taken_in_pieces, refuses_a_larger_answer};
 
 use crate::fixture::{Server, SqlServer as _};
 

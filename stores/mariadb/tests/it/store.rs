@@ -9,7 +9,8 @@ use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::advice::of_error;
 use plimsoll_testkit::opening::Opening;
-use plimsoll_testkit::sql::{INSERT, data_outlives_cold_and_restart, kinds, record, wire};
+use plimsoll_testkit::records::{INSERT, kinds, record};
+use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
 use crate::fixture::{Server, SqlServer, layout, login, open_login, sql, start};
 

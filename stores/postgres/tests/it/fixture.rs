@@ -14,8 +14,9 @@ use plimsoll_store_postgres::wire::{Login, Password, PgSession, Secured};
 use plimsoll_store_postgres::{Connection, Endpoint, PostgresRecipe, kind};
 use plimsoll_testkit::certificates::Authority;
 use plimsoll_testkit::process::free_port;
+pub use plimsoll_testkit::records::layout;
 pub use plimsoll_testkit::sql::{Dialect, SqlServer, ask};
-pub use plimsoll_testkit::wire::{Wire, layout, sql, values};
+pub use plimsoll_testkit::wire::{Wire, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 

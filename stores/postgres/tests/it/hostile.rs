@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Op, Ticket, Value, ValueBuf, WireSession, WireState};
 use plimsoll_store_postgres::wire::PgSession;
 use plimsoll_testkit::pieces::Seen;
-use plimsoll_testkit::sql::{COUNT, GET, Recorded, bytes_are_taken_in_pieces, refuses_a_larger_answer};
+use plimsoll_testkit::records::{COUNT, GET};
+use plimsoll_testkit::sql::{Recorded, bytes_are_taken_in_pieces, refuses_a_larger_answer};
 
 use crate::fixture::{Server, SqlServer as _, values};
 

@@ -2,14 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{
-    Answer, BlockingSession, Durability, IndexMode, Op, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind,
-    Value,
-};
+use plimsoll_core::{Durability, IndexMode, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind, Value};
 use plimsoll_lab::OpenStore;
-use plimsoll_testkit::sql::{ALL, FIND, GET, INSERT, batch, data_outlives_cold_and_restart, kinds, record, wire};
+use plimsoll_testkit::records::{ALL, FIND, GET, INSERT, batch, blocking, execute, kinds, layout, record};
+use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
-use crate::fixture::{Server, SqlServer, TIMEOUT, Wire, layout, sql, values};
+use crate::fixture::{Server, SqlServer, TIMEOUT, Wire, sql, values};
 
 /// Tables of a run of this store.
 const ITEMS: &str = "plimsoll_20260102_030405_ab12.items";
@@ -122,24 +120,14 @@ fn damage_is_found() {
 fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
     let server = Server::start();
     let mut store = attached(&server, IndexMode::Keyindex);
-    let Ok(Sessions::Blocking(mut sessions)) = store.sessions(2, Durability::AtEnd) else {
-        panic!("blocking sessions")
-    };
     let kinds: Vec<_> = kinds().into_iter().take(8).collect();
-    for session in &mut sessions {
-        session.prepare(&kinds).expect("prepared");
-    }
-    let ask = |session: &mut Box<dyn BlockingSession>, kind: u16, params: &[Value<'_>]| {
-        let params = values(params);
-        let mut answer = Answer::default();
-        (session.execute(&Op::new(kind, params.values()), &mut answer), answer)
-    };
+    let mut sessions = blocking(&mut *store, 2, Durability::AtEnd, &kinds);
     let names: Vec<String> = (0..3_000).map(|n| format!("c{n:05}")).collect();
-    let (outcome, answer) = ask(&mut sessions[0], INSERT, &batch(&names));
+    let (outcome, answer) = execute(&mut *sessions[0], INSERT, &batch(&names));
     assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
-    let (outcome, answer) = ask(&mut sessions[1], FIND, &[Value::Int(1_000), Value::Int(2_500)]);
+    let (outcome, answer) = execute(&mut *sessions[1], FIND, &[Value::Int(1_000), Value::Int(2_500)]);
     assert_eq!((outcome, answer.rows), (Outcome::Ok, 1_500), "more than a page, seen by the other session");
-    assert_eq!(ask(&mut sessions[1], ALL, &[]).1.rows, 3_000);
+    assert_eq!(execute(&mut *sessions[1], ALL, &[]).1.rows, 3_000);
 
     let plan = store.explain(&kinds[FIND as usize], values(&[]).values()).expect("an answer").expect("words");
     assert!(plan.contains("index keys"), "{plan}");
@@ -152,7 +140,7 @@ fn keyindex_keeps_its_keys_in_a_table_of_bytes() {
         .control()
         .simple("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%kv%' AND pid <> pg_backend_pid()")
         .expect("ended");
-    let outcomes: Vec<Outcome> = (0..3).map(|_| ask(&mut sessions[1], GET, &[Value::Text("c00042")]).0).collect();
+    let outcomes: Vec<Outcome> = (0..3).map(|_| execute(&mut *sessions[1], GET, &[Value::Text("c00042")]).0).collect();
     assert_eq!(outcomes.last(), Some(&Outcome::Ok), "{outcomes:?}");
     drop(sessions);
     store.close().expect("closed");
