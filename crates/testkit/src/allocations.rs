@@ -55,7 +55,7 @@ pub fn none(warm_up: u64, mut round: impl FnMut()) {
     assert_eq!(count() - before, 0, "allocations in {ROUNDS} rounds");
 }
 
-/// Starts operations together and feeds their answers, again and again. Returns the number of each outcome in one round.
+/// Starts operations together and feeds their answers, many times. Returns the outcomes of one round, counted.
 ///
 /// # Panics
 /// If it allocates anything once warm, or leaves bytes unused.

@@ -26,29 +26,27 @@ const LONG_BYTES: usize = 3 << 20;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn kinds(subject: &Subject<'_>) -> Vec<OpKind> {
-    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Kv(call),
-        params: params.to_vec(),
-        keep_answer,
-        step_of: None,
-    };
+/// Returns the operation types of keys and values: get, put, delete, a get whose value is not kept, and scan.
+pub fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, call, params: &[ValueType]| OpKind::new(name, Call::Kv(call), params);
     let bytes = ValueType::Bytes;
-    let mut kinds = vec![
-        kind("get", KvCall::Get, &[bytes], true),
-        kind("put", KvCall::Put, &[bytes, bytes], false),
-        kind("delete", KvCall::Delete, &[bytes], false),
-        kind("look", KvCall::Get, &[bytes], false),
-    ];
-    if subject.spec.interfaces.contains(&Interface::KvScan) {
-        kinds.push(kind("scan", KvCall::Scan, &[bytes, ValueType::Int], true));
-    }
-    kinds
+    vec![
+        kind("get", KvCall::Get, &[bytes]).kept(),
+        kind("put", KvCall::Put, &[bytes, bytes]),
+        kind("delete", KvCall::Delete, &[bytes]),
+        kind("look", KvCall::Get, &[bytes]),
+        kind("scan", KvCall::Scan, &[bytes, ValueType::Int]).kept(),
+    ]
+}
+
+/// Returns the operation types that the store declares.
+fn kinds_of(subject: &Subject<'_>) -> Vec<OpKind> {
+    let count = if subject.spec.interfaces.contains(&Interface::KvScan) { 5 } else { 4 };
+    kinds().into_iter().take(count).collect()
 }
 
 fn asked(subject: &mut Subject<'_>, script: &Script) -> Result<Vec<Reply>, String> {
-    let (kinds, durability) = (kinds(subject), subject.durability());
+    let (kinds, durability) = (kinds_of(subject), subject.durability());
     ask(&mut *subject.store, &kinds, durability, script)
 }
 
@@ -269,7 +267,7 @@ impl plimsoll_core::Stream for Busy {
 
 pub(super) fn many_sessions(subject: &mut Subject<'_>) -> Result<(), String> {
     subject.store.create(&Layout::default()).map_err(|error| format!("create: {error}"))?;
-    let (kinds, durability) = (kinds(subject), subject.durability());
+    let (kinds, durability) = (kinds_of(subject), subject.durability());
     let sessions = subject.store.sessions(CLIENTS, durability).map_err(|error| error.to_string())?;
     let drive = Drive {
         clock: &Clock::start(),

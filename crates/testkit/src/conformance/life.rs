@@ -102,7 +102,10 @@ pub(super) fn outlives(
     holds(subject, "after cold")?;
     match subject.store.restart() {
         // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => Ok(()),
+        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {
+            let has_none = subject.store.processes().is_empty();
+            has_none.then_some(()).ok_or_else(|| "it has processes that it cannot restart".to_owned())
+        }
         restarted => restarted.map_err(said("restart")),
     }?;
     holds(subject, "after a restart")?;

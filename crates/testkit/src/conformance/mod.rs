@@ -23,6 +23,8 @@ mod life;
 mod records;
 mod things;
 
+pub use kv::kinds as kv_kinds;
+
 use std::fmt;
 use std::path::Path;
 

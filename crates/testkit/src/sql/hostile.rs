@@ -112,8 +112,8 @@ impl Recorded {
         session
     }
 
-    /// Starts all operations and feeds what `answers` has for each group, until one is not complete. Returns the number of
-    /// operations that were started, and of bytes left unused.
+    /// Starts each group of operations and feeds its answers, until one group stays open.
+    /// Returns the number of operations that were started, and of bytes left unused.
     fn replay(
         &self,
         session: &mut impl WireSession,
@@ -152,8 +152,8 @@ fn damaged(draw: &mut Draw, bytes: &[u8], count: u64) -> Vec<u8> {
     damaged
 }
 
-/// Answers in pieces of any size come to what they come to as a whole, and cut, damaged or replaced by noise to no panic, no
-/// operation that is finished twice, and no operation that stays open in a session that failed.
+/// Feeds sessions with answers of a real server, in pieces, cut, damaged, and replaced by noise. Pieces must have the
+/// effect of the whole. Nothing may panic, finish twice, or stay open in a session that failed.
 ///
 /// # Panics
 /// If anything is otherwise, or fewer than `noticed` of 5,000 damages end the session.
@@ -216,7 +216,7 @@ pub fn bytes_are_taken_in_pieces<S: SqlServer>(noticed: u32) {
     }
 }
 
-/// An answer that is larger than the 1,000 bytes that are kept is refused when `head`, which says its length, has arrived.
+/// Feeds `head`, the beginning of an answer of `bytes`, to a session that keeps 1,000 bytes: it must refuse at once.
 ///
 /// # Panics
 /// If it is not.

@@ -97,7 +97,7 @@ fn a_cancelled_operation_is_rejected<S: SqlServer>() {
     assert_eq!(ask(&mut connection, 1, &[]).0, Outcome::Ok);
 }
 
-/// Asks a server for what takes long, and runs `end` with the id of that connection once it does. Returns what came of it.
+/// Starts a long statement, and runs `end` with the id of its connection. Returns the outcome.
 fn interrupted<S: SqlServer>(server: &S, end: impl FnOnce(&str)) -> (Outcome, plimsoll_core::Answer, StoreErrorKind) {
     let kinds = [sql("sleep", S::DIALECT.sleep, &[])];
     let mut connection = server.open(&Layout::default(), &kinds).expect("prepared");

@@ -7,33 +7,11 @@ use plimsoll_store_http::kind;
 use plimsoll_testkit::ask::{Reply, Script, ask};
 use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open};
+use crate::fixture::{GET, LOOK, Server, kinds, open};
 
 fn asked(server: &Server, script: &Script) -> Vec<Reply> {
     let mut store = open(&server.url(), None).unwrap();
     ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
-}
-
-#[test]
-fn every_class_of_answers_is_an_outcome() {
-    let server = Server::start("");
-    let mut script = Script::new();
-    for target in ["/", "/there", "/nothing", "/none", "/teapot", "/down"] {
-        script.op(GET, [Value::Text(target)]);
-    }
-    script.op(HEAD, [Value::Text("/")]).op(LOOK, [Value::Text("/")]);
-    script.op(PUT, [Value::Text("a b"), Value::Bytes(&[0, 1, 255])]).op(GET, [Value::Text("/put/a b")]);
-    let replies = asked(&server, &script);
-    let all: Vec<_> = replies.iter().map(|reply| (reply.outcome, reply.answer.code.as_str())).collect();
-    use Outcome::{Ok, Rejected};
-    assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (Rejected, "404")]);
-    assert_eq!(all[4..], [(Rejected, "418"), (Rejected, "503"), (Ok, ""), (Ok, ""), (Ok, ""), (Ok, "")]);
-    assert_eq!(replies[5].answer.message, "Service Unavailable");
-    let bodies: Vec<_> =
-        replies.iter().map(|reply| kept(&reply.answer).map(|(status, body)| (status, body.len()))).collect();
-    assert_eq!((bodies[0], bodies[2], bodies[6], bodies[7]), (Some((200, 612)), Some((204, 0)), Some((200, 0)), None));
-    assert_eq!(bodies[1].unwrap().0, 302);
-    assert_eq!(kept(&replies[9].answer), Some((200, vec![0, 1, 255])));
 }
 
 #[test]

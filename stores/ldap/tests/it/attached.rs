@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use plimsoll_core::{Call, ColdStart, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value};
+use plimsoll_core::{Call, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
 
@@ -18,6 +18,7 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
         "{description:?}"
     );
     assert_eq!(store.cache_bytes().unwrap(), None, "which database it has is not asked");
+    assert!(store.probe().is_none());
     let mut script = Script::new();
     script.op(LOOK, [Value::Int(1)]).op(ADD, [Value::Int(1), Value::Int(1)]).op(LOOK, [Value::Int(1)]);
     let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
@@ -136,15 +137,6 @@ fn bad_names_and_filters_are_refused_before_anything_is_asked() {
         let error = ask(&mut *store, &[kind], Durability::Durable, &script).unwrap_err();
         assert!(error.contains("operation `search`") && error.contains(words), "{error}");
     }
-}
-
-#[test]
-fn what_is_not_ours_is_not_stopped() {
-    let server = Server::start("");
-    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
-    assert!(matches!(store.cold(), Ok(ColdStart::NotPossible(_))));
-    assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
-    assert!(store.processes().is_empty() && store.probe().is_none());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Call, Layout, LdapCall, LdapScope, OpKind, Outcome, Store, StoreError, Value, ValueType, WireSession, WireState,
+    Call, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreError, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_ldap::endpoint::resolve;

@@ -56,8 +56,8 @@ impl SqlServer for Server {
         bounded: ("SET max_statement_time = 0.05", "1969"),
         holder: "database",
         exists: "database exists",
-        inventory: "SELECT GROUP_CONCAT(VARIABLE_NAME, VARIABLE_VALUE ORDER BY 1) FROM information_schema.GLOBAL_VARIABLES \
-                    WHERE VARIABLE_NAME LIKE 'innodb%'",
+        inventory: "SELECT GROUP_CONCAT(VARIABLE_NAME, VARIABLE_VALUE ORDER BY 1) \
+                    FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME LIKE 'innodb%'",
         guest: "CREATE USER `The Guest`@localhost IDENTIFIED BY ''",
         refused: ["user `The Guest` may not make database", "As an administrator: "],
         analyze: "ANALYZE TABLE theirs",

@@ -13,7 +13,7 @@ const HBA: &str = "local all scram_user scram-sha-256
 local all md5_user md5
 local all clear_user password
 local all postgres trust
-local all all scram-sha-256
+local all u scram-sha-256
 host all tls_user 127.0.0.1/32 reject
 hostssl all all 127.0.0.1/32 trust
 ";

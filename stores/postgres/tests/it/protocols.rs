@@ -35,7 +35,7 @@ fn a_store_conforms_when_statements_are_parsed_each_time_and_when_values_stand_i
 #[test]
 fn every_protocol() {
     plimsoll_testkit::steps!(
-        every_value_comes_back_in_every_protocol,
+        what_looks_like_a_parameter_stays_text_in_every_protocol,
         a_text_made_while_it_runs_is_sent_as_it_is,
         a_pipeline_is_answered_in_order_and_an_error_skips_the_rest,
         independent_operations_in_flight_fail_on_their_own,
@@ -44,40 +44,19 @@ fn every_protocol() {
     );
 }
 
-fn every_value_comes_back_in_every_protocol() {
+fn what_looks_like_a_parameter_stays_text_in_every_protocol() {
     let server = Server::start();
-    let texts = ["", "o'clock", "\\'; DROP TABLE items; --", "käse \u{1f9c0}", "E'\\x", "$1", "--", "/*"];
-    let types = "$1::bigint, $2::float8, $3::text, $4::bytea, $5::timestamptz, $6::bool";
-    let params =
-        [ValueType::Int, ValueType::Float, ValueType::Text, ValueType::Bytes, ValueType::Timestamp, ValueType::Bool];
-    let kinds = [sql("all", &format!("SELECT {types}, '$1' || $3::text"), &params)];
+    let kinds = [sql("all", "SELECT $1::text, '$1' || $1::text", &[ValueType::Text])];
     for protocol in PROTOCOLS {
         let (_store, mut wire) = open(&server, protocol, &kinds);
-        for (text, number) in texts.iter().zip([0, -1, 7, i64::MIN, i64::MAX, 1, 2, 3]) {
-            let row = [
-                Value::Int(number),
-                Value::Float(number as f64 * 0.1),
-                Value::Text(text),
-                Value::Bytes(text.as_bytes()),
-                Value::Timestamp(number / 1_000_000),
-                Value::Bool(number > 0),
-            ];
-            let (outcome, answer) = wire.ask(0, &row);
+        for text in ["", "o'clock", "\\'; DROP TABLE items; --", "käse \u{1f9c0}", "E'\\x", "$1", "--", "/*"] {
+            let (outcome, answer) = wire.ask(0, &[Value::Text(text)]);
             assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
-            let back: Vec<Value<'_>> = answer.values.values().iter().collect();
-            assert_eq!(back[..6], row, "{protocol}");
-            assert_eq!(back[6], Value::Text(&format!("$1{text}")), "{protocol}");
+            let both = [Value::Text(text), Value::Text(&format!("$1{text}"))];
+            assert_eq!(answer.values.values().iter().collect::<Vec<_>>(), both, "{protocol}");
         }
-        let (outcome, answer) = wire.ask(0, &[Value::Null; 6]);
-        assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
-        assert_eq!(answer.values.values().slice(0..6).iter().collect::<Vec<_>>(), [Value::Null; 6], "{protocol}");
-        let with_zero = [Value::Null, Value::Null, Value::Text("a\0b"), Value::Null, Value::Null, Value::Null];
-        let (outcome, answer) = wire.ask(0, &with_zero);
+        let (outcome, answer) = wire.ask(0, &[Value::Text("a\0b")]);
         assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "22021"), "{protocol}: {}", answer.message);
-        for wild in [f64::INFINITY, f64::NEG_INFINITY, 1e300, f64::MIN_POSITIVE] {
-            let row = [Value::Null, Value::Float(wild), Value::Null, Value::Null, Value::Null, Value::Null];
-            assert_eq!(wire.ask(0, &row).1.values.values().get(1), Value::Float(wild), "{protocol}");
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::{ColdStart, Durability, Layout, Nodes, Outcome, Store, Value};
+use plimsoll_core::{ColdStart, Durability, Layout, Nodes, Outcome, Value};
 use plimsoll_lab::{Cluster, OpenStore, page_cache};
 use plimsoll_store_redis::{Control, Node, RedisRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use plimsoll_core::command::Part;
 use plimsoll_core::{
-    Address, Call, KvCall, Layout, OpKind, Outcome, Store, StoreError, Value, ValueType, WireSession, WireState,
+    Address, Call, KvCall, Layout, OpKind, Outcome, StoreError, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_redis::endpoint::{Endpoint, Login};
 use plimsoll_store_redis::server::find_server;
 use plimsoll_store_redis::wire::{Protocol, RedisSession};
 use plimsoll_store_redis::{Control, Node, kind};
+use plimsoll_testkit::conformance::kv_kinds;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
 use plimsoll_testkit::process::Process;
@@ -110,19 +111,9 @@ pub const SCAN: u16 = 4;
 pub const NUMBERED: u16 = 5;
 
 pub fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        keep_answer,
-        ..OpKind::new(name, Call::Kv(call), params)
-    };
-    let bytes = ValueType::Bytes;
-    vec![
-        kind("get", KvCall::Get, &[bytes], true),
-        kind("put", KvCall::Put, &[bytes, bytes], false),
-        kind("delete", KvCall::Delete, &[bytes], false),
-        kind("look", KvCall::Get, &[bytes], false),
-        kind("scan", KvCall::Scan, &[bytes, ValueType::Int], true),
-        kind("numbered", KvCall::Put, &[ValueType::Int, ValueType::Text], false),
-    ]
+    let mut kinds = kv_kinds();
+    kinds.push(OpKind::new("numbered", Call::Kv(KvCall::Put), &[ValueType::Int, ValueType::Text]));
+    kinds
 }
 
 /// A command of the user's own, after [`kinds`].
