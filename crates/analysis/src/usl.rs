@@ -27,7 +27,7 @@ pub const R_SQUARED_MIN: f64 = 0.9;
 /// A fit of the law.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
-    /// What one client gets, operations a second.
+    /// Rate of one client, operations a second.
     pub lambda_per_s: f64,
     /// Contention, from 0 to 1.
     pub sigma: f64,
@@ -149,8 +149,8 @@ fn highest(medians: &[(f64, f64)]) -> (f64, f64) {
     medians.iter().copied().fold((0.0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
 }
 
-/// Why points have no law: they only fall, or go up and down otherwise than any law does. `medians` are those of the
-/// different numbers of clients, ascending.
+/// Describes the reason that points do not follow the law: they only fall, or vary otherwise than any law does.
+/// `medians` are those of the different numbers of clients, ascending.
 fn without_law(medians: &[(f64, f64)], r_squared: Option<f64>) -> String {
     let with = |(clients, rate): (f64, f64)| {
         let clients = number::plural(clients.round() as u64, "client", "clients");

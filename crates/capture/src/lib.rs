@@ -21,10 +21,10 @@ use crate::draw::{Draw, Drawn};
 use crate::statement::Statement;
 pub use crate::written::{Written, write};
 
-/// What of it is wanted.
+/// Scope of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// So many statements at most: those that were asked most.
+    /// Most statements to capture, by their number of calls.
     pub statements: usize,
     /// Rows of values for each.
     pub values: usize,
@@ -38,19 +38,19 @@ pub struct StatementLog {
     rows_max: usize,
     entries: Vec<Entry>,
     places: HashMap<String, usize>,
-    /// What has counted them, as in "counted by …".
+    /// Name of the source of the counts, as in "counted by …".
     pub counted_by: String,
-    /// For how long.
+    /// Duration of the counts, seconds.
     pub seconds: Option<f64>,
 }
 
-/// One statement.
+/// A statement.
 struct Entry {
     statement: Statement,
     calls: u64,
     /// Values of its parameters as they were seen: some of the calls.
     rows: Vec<Vec<String>>,
-    /// Of each parameter whether its values were seen as texts.
+    /// True for each parameter whose values were seen as texts.
     is_text: Vec<bool>,
 }
 
@@ -59,7 +59,7 @@ struct Entry {
 pub struct Captured {
     dialect: Dialect,
     kept: Vec<Kept>,
-    /// Why statements were left out, how many, and their calls; most calls first.
+    /// Reasons for omitted statements, with their number and calls; most calls first.
     pub left_out: Vec<(String, usize, u64)>,
     /// Calls of all statements.
     pub calls: u64,
@@ -87,13 +87,13 @@ impl Captured {
 }
 
 impl StatementLog {
-    /// None yet, of at most so many rows of values each.
+    /// Makes an empty log with at most so many rows of values each.
     pub fn new(dialect: Dialect, rows_max: usize) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
         Self { dialect, rows_max, entries, places, counted_by: String::new(), seconds: None }
     }
 
-    /// All that `production` has counted.
+    /// Reads all statements that `production` has counted.
     ///
     /// # Errors
     /// As [`Production::asked`].

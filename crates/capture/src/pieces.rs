@@ -7,7 +7,7 @@ use plimsoll_core::Dialect;
 /// Most parameters of a statement: their number has 16 bits on the wire.
 const PARAMS_MAX: usize = 65_535;
 
-/// What a piece is.
+/// Sort of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// A word without quotes.

@@ -32,7 +32,7 @@ crate::words! {
         AddressTaken = "ADDRESS_TAKEN",
         /// No space left on a device.
         DiskFull = "DISK_FULL",
-        /// This machine, or a limit on this process, has no more memory, threads or file descriptors.
+        /// Memory, threads or file descriptors of this machine, or of a limit on this process, are exhausted.
         Exhausted = "EXHAUSTED",
         /// The operating system or the server does not permit it.
         Permission = "PERMISSION",

@@ -1,5 +1,6 @@
-//! What a database once had to do to get 1 MB to disk portably, tried one by one: O_DIRECT, writes under 32 kB, fsync, then
-//! 32 MB to 2 GB of sequential filler that pushes data out of the drive's cache, and never a file that grows, but a new one.
+//! Steps that a database once needed to get 1 MB to disk portably, measured one by one: O_DIRECT, writes under 32 kB,
+//! fsync, then 32 MB to 2 GB of sequential filler that pushes data out of the drive's cache, and a new file instead of
+//! a growing one.
 //!
 //! Each step keeps those before it. What it takes says nothing of whether it is needed: that, only a power cut shows.
 
@@ -19,7 +20,7 @@ use crate::latency::Site;
 use crate::times::{Clocked, FlushTimes};
 use crate::writer::{Target, WriteBlock, open};
 
-/// What is got to disk.
+/// Bytes to get to disk.
 const BYTES: usize = 1 << 20;
 /// The largest multiple of 4 KiB under 32 kB (32,000).
 const SMALL: usize = 28 << 10;
@@ -30,19 +31,19 @@ const FILLER_WRITE: usize = 1 << 20;
 /// A step is done no more often than this, so that filler stays within bounds.
 const MOST: u64 = 40;
 
-/// How many steps there are.
+/// Number of steps.
 pub const STEPS: usize = 6;
 
-/// One step of the list.
+/// A step of the list.
 #[derive(Debug, Clone, Serialize)]
 pub struct Step {
-    /// What is done from this one on.
+    /// Measure added by this step.
     pub adds: &'static str,
-    /// What 1 MiB took; `None` where there is no such way here.
+    /// Times to write 1 MiB; `None` if the step is not available here.
     pub times: Option<FlushTimes>,
-    /// Why not.
+    /// Reason that the step is not available.
     pub not_here: Option<String>,
-    /// What was written in all, filler included.
+    /// Bytes written in total, filler included.
     pub written_bytes: u64,
 }
 
@@ -55,7 +56,7 @@ struct Ways {
     new_file: bool,
 }
 
-/// Does each step again and again for so long, or until `stop`, with `filler_bytes` of filler after each fsync.
+/// Measures each step repeatedly for the given time, or until `stop`, with `filler_bytes` of filler after each fsync.
 pub fn measure(
     site: &Site,
     filler_bytes: u64,

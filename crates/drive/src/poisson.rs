@@ -28,7 +28,7 @@ pub(crate) struct Process {
 pub(crate) struct Block {
     /// `u64::MAX` when nothing is kept.
     number: u64,
-    /// From the whole down to the block.
+    /// Bounds from the whole down to the block.
     bounds: [(f64, f64); LEVELS as usize + 1],
     times: [f64; BLOCK],
 }
@@ -40,7 +40,7 @@ impl Default for Block {
 }
 
 impl Process {
-    /// The same seed is the same process.
+    /// Makes the process of a seed: equal seeds give equal processes.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
@@ -99,7 +99,7 @@ impl Process {
         Random::new(self.seed, 0, 0).gamma(ARRIVALS as f64)
     }
 
-    /// Where the part `number` of `level - 1`, from `low` to `high`, is halved.
+    /// Returns the point at which the part `number` of `level - 1`, from `low` to `high`, is halved.
     fn middle(&self, level: u32, number: u64, low: f64, high: f64) -> f64 {
         let half = (ARRIVALS >> level) as f64;
         let mut random = Random::new(self.seed, u64::from(level), number);
@@ -144,7 +144,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// Those of these words, in this order.
+    /// Makes the generator of these words, in this order.
     pub fn of(words: [u64; 3]) -> Self {
         Self { state: words.into_iter().fold(0, |state, word| mixed(state ^ mixed(word))) }
     }
@@ -158,7 +158,7 @@ impl Random {
         mixed(self.state)
     }
 
-    /// More than 0, at most 1.
+    /// Returns a random number above 0, at most 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 * (0.5f64).powi(53)
     }

@@ -18,7 +18,7 @@ use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
 
 const SECTORS: u64 = 32;
-/// Of the core alone.
+/// Sequences of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// What is there afterwards; of what is drawn by lot, by the drawing that has tests of its own.
+    /// Applies the survivors; random ones are drawn by the function under test, which has tests of its own.
     fn power_on(&mut self, survivors: Survivors) {
         let pending = std::mem::take(&mut self.pending);
         match survivors {
@@ -124,7 +124,7 @@ fn survivors(random: &mut SplitMix) -> Survivors {
     }
 }
 
-/// What is compared with the model.
+/// Implementation that is compared with the model.
 trait Target {
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno>;
     fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno>;
@@ -240,7 +240,7 @@ impl Target for FuseFile {
     }
 }
 
-/// One sequence; how many bytes were at risk at its cuts.
+/// Runs a sequence; returns the number of bytes at risk at its cuts.
 fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
     let mut at_risk_bytes = 0;

@@ -6,13 +6,13 @@ pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 /// Dimension of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// In nanoseconds.
+    /// Time in nanoseconds.
     Time,
-    /// In bytes.
+    /// Size in bytes.
     Size,
-    /// In operations per second.
+    /// Rate in operations per second.
     Rate,
-    /// In per cent.
+    /// Share in per cent.
     Share,
 }
 

@@ -1,6 +1,6 @@
-//! What does not change while a run goes on, and what would spoil a measurement.
+//! Facts that are constant during a run, and conditions that would spoil a measurement.
 //!
-//! Single facts for whoever judges them, and [`environment()`], all of them in the order of display.
+//! Single facts for other modules to judge, and [`environment()`], all of them in the order of display.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ pub fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
-/// This machine's memory and swap.
+/// Reads the memory and swap of this machine.
 pub fn memory() -> Memory {
     memory::parse(&read("/proc/meminfo").unwrap_or_default())
 }
@@ -147,7 +147,7 @@ fn distribution() -> Option<String> {
     Some(line.trim_matches(['"', '\'']).to_owned())
 }
 
-/// What is known of a machine around this one.
+/// Describes the machine around this one, as far as known.
 fn virtualisation() -> String {
     let product = ["sys_vendor", "product_name"].map(|name| read(Path::new("/sys/class/dmi/id").join(name)));
     let product = product.into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -165,12 +165,12 @@ fn virtualisation() -> String {
     container.map_or(machine.clone(), |container| format!("{machine}, {container}"))
 }
 
-/// What the kernel takes time from: `tsc` is quick, `hpet` and `acpi_pm` make each look at the clock dear.
+/// Returns the kernel's clock source: `tsc` is quick, `hpet` and `acpi_pm` make each reading of the clock expensive.
 pub fn clock_source() -> Option<String> {
     read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// What the kernel was told about protection against flaws of the CPU, when it was told something.
+/// Returns the kernel's parameter for mitigations of CPU vulnerabilities, if it was given one.
 fn mitigations() -> Option<String> {
     let line = read("/proc/cmdline")?;
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix("mitigations=")).map(str::to_owned)

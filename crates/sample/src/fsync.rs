@@ -1,4 +1,4 @@
-//! How often the server's processes have the kernel put data on a device, and how long each call takes.
+//! Flushes of the server's processes: their number, and the duration of each call.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::server::{Roots, ServerProcesses};
 pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     name: "fsync",
     summary: "the server's fsync, fdatasync and the like: how many, and how long each takes",
-    // Each system call of the machine takes longer while somebody traces some.
+    // Each system call of the machine takes longer while any process is traced.
     by_default: false,
 };
 

@@ -1,4 +1,4 @@
-//! Who wants to run, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
+//! Runnable tasks, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
 
 use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
 
@@ -10,7 +10,7 @@ pub(crate) const SPEC: SamplerSpec = SamplerSpec {
     by_default: true,
 };
 
-/// What the texts of both files say.
+/// Returns the readings in the texts of both files.
 fn readings(stat: &str, load: &str) -> Vec<Reading> {
     let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
     let count = |name| number_of(stat, name).map(|count| count as f64);

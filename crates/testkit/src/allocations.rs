@@ -1,4 +1,4 @@
-//! What each thread allocates, for tests that hold the hot path to nothing.
+//! Allocations of each thread, for tests that the hot path allocates nothing.
 //!
 //! ```text
 //! #[global_allocator]
@@ -21,7 +21,7 @@ thread_local! {
 #[derive(Debug)]
 pub struct Counting;
 
-/// How often the calling thread has allocated so far; 0 where [`Counting`] is not the program's allocator.
+/// Returns the number of allocations of the calling thread so far; 0 if [`Counting`] is not the program's allocator.
 pub fn count() -> u64 {
     COUNT.get()
 }
@@ -29,7 +29,7 @@ pub fn count() -> u64 {
 // SAFETY: every call is handed on to the system's allocator as it is; the counter is a thread's own and allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is being torn down has no counter any more, and nobody asks for it.
+        // A thread that is being torn down has no counter any more, and needs none.
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }

@@ -1,4 +1,4 @@
-//! What stores, and the ledger, are tried against.
+//! Conformance suites for stores, and fixtures for the ledger.
 //!
 //! For tests: a conformance suite that every store passes with one line, a reference store, a store that
 //! lies. It knows no store by name and asks them only through `core`'s traits and the drive loop, as a run does.

@@ -14,7 +14,7 @@ use plimsoll_core::{
 use crate::owned::{Owned, Row};
 use crate::reference::{Reference, ReferenceStore, SPEC, Shared, give, open};
 
-/// What a store may lie about.
+/// Lie of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lie {
     /// A write is acknowledged and not done.
@@ -23,7 +23,7 @@ pub enum Lie {
     Duplicate,
     /// A write is acknowledged, and done only after later ones.
     Reorder,
-    /// What was overwritten or deleted comes back.
+    /// Returns a record that was overwritten or deleted.
     Resurrect,
     /// A read by key shows what was there before.
     Stale,
@@ -33,7 +33,7 @@ pub enum Lie {
     Corrupt,
     /// A write is refused and done.
     Deny,
-    /// There is a record that nobody wrote.
+    /// Returns a record that was never written.
     Invent,
 }
 
@@ -77,7 +77,7 @@ impl Lying {
         Self { lie, one_in: one_in.max(1), seed, told: Arc::default(), spec }
     }
 
-    /// How many lies have been told.
+    /// Returns the number of lies so far.
     pub fn told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
     }
@@ -101,7 +101,7 @@ impl StoreKind for Lying {
     }
 }
 
-/// Something that happens later than it should.
+/// Effect of an operation that is delayed by a lie.
 struct Pending {
     /// Operations until then.
     after: u32,
@@ -135,7 +135,7 @@ impl Liar {
         lies
     }
 
-    /// Does what is due of what was put off; all of it when `all`.
+    /// Applies the due ones of the delayed effects; all of them if `all` is true.
     fn catch_up(&mut self, all: bool) {
         if self.pending.is_empty() {
             return;

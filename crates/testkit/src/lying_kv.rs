@@ -13,12 +13,12 @@ use plimsoll_core::{
 
 use crate::reference::{SPEC, open};
 
-/// What a store of keys and values may lie about.
+/// Lie of a key-value store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KvLie {
     /// A write is acknowledged and not done.
     Lose,
-    /// What was overwritten comes back.
+    /// Returns a value that was overwritten.
     Resurrect,
     /// A read shows what was there before.
     Stale,
@@ -36,7 +36,7 @@ pub enum KvLie {
     Swap,
     /// A range gives a record twice.
     Repeat,
-    /// A range gives a record that nobody wrote.
+    /// Returns a record that was never written in a range.
     Invent,
 }
 
@@ -70,7 +70,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// One that tells the truth.
+    /// Makes a store that does not lie.
     pub fn honest() -> Self {
         let interfaces = &[Interface::Kv, Interface::KvScan];
         let spec =
@@ -78,12 +78,12 @@ impl Pairs {
         Self { lie: None, one_in: 1, seed: 0, told: Arc::default(), spec }
     }
 
-    /// One that tells `lie` at one in `one_in` opportunities, as `seed` chooses.
+    /// Makes a store that tells `lie` at one in `one_in` opportunities, as `seed` chooses.
     pub fn lying(lie: KvLie, one_in: u64, seed: u64) -> Self {
         Self { lie: Some(lie), one_in: one_in.max(1), seed, ..Self::honest() }
     }
 
-    /// How many lies have been told.
+    /// Returns the number of lies so far.
     pub fn told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
     }

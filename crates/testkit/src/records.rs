@@ -57,13 +57,13 @@ pub fn batch(names: &[String]) -> Vec<Value<'_>> {
     names.iter().zip(0..).flat_map(|(name, number)| record(name, Some(number))).collect()
 }
 
-/// A kind of operation on records of the first collection, whose answer is kept.
+/// Returns an operation type on records of the first collection, with answers kept.
 pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
     let call = Call::Records { collection: 0, call };
     OpKind { name: name.into(), call, params: params.to_vec(), keep_answer: true, step_of: None }
 }
 
-/// One collection with a field of every type, and an index on the number.
+/// Returns a collection with a field of every type, and an index on the number.
 pub fn layout(index: IndexMode) -> Layout {
     let field = |name: &str, value_type| Field { name: name.into(), value_type };
     Layout {

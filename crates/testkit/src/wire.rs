@@ -10,7 +10,7 @@ use plimsoll_core::{
 
 use crate::pieces::Kept;
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs operations on a session that a store gave out, over its Unix socket.
@@ -46,7 +46,7 @@ impl Wire {
     /// What the session says.
     pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
         let Address::Unix(path) = &client.address else { panic!("this goes over a Unix socket") };
-        let socket = UnixStream::connect(path).expect("somebody listens");
+        let socket = UnixStream::connect(path).expect("the server listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a socket has a timeout");
         let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new(), sent: Vec::new() };
         wire.client.session.open(kinds, &mut wire.out);
@@ -92,7 +92,7 @@ impl Wire {
         all.all
     }
 
-    /// What was sent for the last operation or pipeline, from its start to its end.
+    /// Returns the bytes sent for the last operation or pipeline.
     pub fn sent(&self) -> &[u8] {
         &self.sent
     }
@@ -104,7 +104,7 @@ impl Wire {
         self.out.clear();
     }
 
-    /// Closes the socket and begins a new connection, which nobody makes.
+    /// Closes the socket and begins a new connection, without a peer.
     pub fn give_up(mut self, kinds: &[OpKind]) -> WireClient {
         drop(self.socket);
         self.client.session.open(kinds, &mut self.out);

@@ -17,7 +17,7 @@ use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
 use crate::tracer::{Source, TraceSpec, members};
 
-/// Room for slow calls that nobody has read yet: more than 4,000.
+/// Size of the ring of slow calls, bytes: more than 4,000 unread calls.
 const RING_BYTES: usize = 256 << 10;
 
 /// A trace by programs.
@@ -25,7 +25,7 @@ pub(crate) struct Bpf {
     maps: Arc<Maps>,
     attached: Attached,
     threshold_ns: u64,
-    /// Who had called at the reading before.
+    /// Processes that had called by the previous reading.
     known: BTreeSet<u32>,
     slow: Arc<Mutex<CallCounts>>,
     /// Ends the thread when it is dropped.
@@ -51,10 +51,10 @@ impl Attached {
         Ok(self.programs.len() - 1)
     }
 
-    /// Has program `at` run at `point`.
+    /// Attaches program `at` to `point`.
     pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
         const TRACEPOINT: u32 = 2;
-        // It is never enabled: a program runs without that, and nobody wants its records.
+        // It is never enabled: a program runs without that, and its records are not needed.
         const DISABLED: u64 = 1;
         let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
         // Of the processor only one is meant; the program runs on all.
@@ -65,14 +65,14 @@ impl Attached {
         Ok(())
     }
 
-    /// Has children of `processes` be followed too.
+    /// Follows children of `processes` from now on.
     pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
         let point = tracefs.needed("task/task_newtask")?;
         let fork = self.load(&programs::fork(processes, lost, &point)?)?;
         self.attach(fork, &point)
     }
 
-    /// How often programs were passed over.
+    /// Returns the number of times that programs were skipped.
     pub(crate) fn misses(&self) -> u64 {
         self.programs.iter().map(sys::program_misses).sum()
     }
@@ -314,8 +314,8 @@ impl Ring {
     }
 }
 
-/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: whoever
-/// closes a file directly afterwards is faster than a look at its end.
+/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: a
+/// process may close a file directly afterwards, before a look at its end.
 fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<CallCounts>) {
     let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
     let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();

@@ -45,7 +45,7 @@ pub(crate) const OTHERS: u16 = 0x4000;
 impl Call {
     pub(crate) const FIRST: Call = Call::Fsync;
     pub(crate) const LAST: Call = Call::UringSyncFileRange;
-    /// Those that are system calls.
+    /// Calls that are system calls.
     pub(crate) const SYSTEM: [Call; 6] =
         [Call::Fsync, Call::Fdatasync, Call::SyncFileRange, Call::Msync, Call::Sync, Call::Syncfs];
 
@@ -53,7 +53,7 @@ impl Call {
         ALL[self as usize].1
     }
 
-    /// As people call it.
+    /// Returns the usual name.
     pub fn name(self) -> &'static str {
         ALL[self as usize].2
     }

@@ -97,8 +97,8 @@ fn online() -> Result<Vec<u32>, TraceError> {
     Ok(text.trim().split(',').filter_map(range).flatten().collect())
 }
 
-/// What one processor's events write into (`struct perf_event_mmap_page`): a page with how far it was written and read, then
-/// the data.
+/// Memory that the events of a processor are written to (`struct perf_event_mmap_page`): a page with the positions of
+/// writer and reader, then the data.
 struct Ring {
     /// The first is the one whose ring it is.
     _events: Vec<OwnedFd>,
@@ -192,16 +192,16 @@ impl Ring {
 /// A call that is not done.
 struct Begun {
     call: SeenCall,
-    /// Its file, once it was looked up: whoever closes it directly afterwards is faster than a look at its end.
+    /// File of the call, once it was looked up: a process may close it directly afterwards, before a look at its end.
     path: Option<Option<PathBuf>>,
 }
 
-/// Puts beginnings and ends of calls together.
+/// Matches beginnings and ends of calls.
 struct Pairs {
     points: BTreeMap<u64, (Call, bool)>,
-    /// Who is followed; all without.
+    /// Processes that are followed; `None` follows all.
     members: Option<BTreeSet<u32>>,
-    /// By thread: the call that it is in.
+    /// Call in progress of each thread.
     begun: BTreeMap<u32, Begun>,
     /// Records that are too young to be looked at.
     held: Vec<(u64, Record)>,

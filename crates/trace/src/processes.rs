@@ -28,7 +28,7 @@ pub(crate) fn threads_of(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// All processes that can be seen from here.
+/// Returns all processes that are visible from here.
 pub(crate) fn all() -> Vec<u32> {
     numbers_in("/proc")
 }
@@ -38,7 +38,7 @@ fn numbers_in(directory: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process of this number is there.
+/// Returns true if a process of this number exists.
 pub(crate) fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }

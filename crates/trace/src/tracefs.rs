@@ -14,17 +14,17 @@ pub(crate) struct Tracefs {
     root: OwnedFd,
 }
 
-/// One tracepoint.
+/// A tracepoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracepoint {
-    /// As perf_event_open(2) wants it.
+    /// Identifier for perf_event_open(2).
     pub(crate) id: u64,
     /// Name, offset and bytes of its fields.
     fields: Vec<(String, usize, usize)>,
 }
 
 impl Tracepoint {
-    /// Where `field` begins.
+    /// Returns the offset of `field`.
     pub(crate) fn offset(&self, field: &str) -> Result<usize, TraceError> {
         let found = self.fields.iter().find(|(name, ..)| name == field);
         found
@@ -32,7 +32,7 @@ impl Tracepoint {
             .ok_or_else(|| TraceError::Kernel { what: format!("its tracepoint {} has no field `{field}`", self.id) })
     }
 
-    /// Where all of them end.
+    /// Returns the end of the last field.
     #[cfg(test)]
     fn end(&self) -> usize {
         self.fields.iter().map(|(_, offset, bytes)| offset + bytes).max().unwrap_or(0)

@@ -25,8 +25,8 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    /// Before a phase: starts a server again that has ended, and opens the store again where it has failed. That it does not come back is
-    /// an answer, too; whether it has.
+    /// Prepares a phase after a fault: starts a server again that has ended, and opens the store again if it has
+    /// failed. Returns true if it is back. A store that does not come back is an answer, too.
     pub(crate) fn come_back(&mut self, ordinal: u32, end: &mut PhaseEnd) -> Result<bool, TrialError> {
         if !self.acted.has_fault {
             return Ok(true);
@@ -56,7 +56,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Says how many errors the file system on a disk that failed has found.
+    /// Records the number of errors that the file system on a disk with faults has found.
     pub(crate) fn push_file_system_errors(&self, end: &mut PhaseEnd) {
         let disk = self.store.power_switch().filter(|_| self.acted.has_fault);
         if let Some(count) = disk.and_then(|disk| disk.file_system_errors()) {
@@ -64,7 +64,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// At the trial's end: no other trial is to find what a disk that failed has left.
+    /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains.
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
         self.store.spend();
@@ -72,7 +72,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a store, its client or its servers may fail so because their disk does.
+/// Returns true if a failed disk may cause this failure of a store, its client or its servers.
 fn may_come_of_a_disk(error: &TrialError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
     // A file system that has met an error may allow nothing but reading.

@@ -1,4 +1,4 @@
-//! What can be known to go wrong before anything is started or filled.
+//! Errors that can be detected before anything is started or filled.
 
 use plimsoll_core::fault::DELAY_MAX;
 use plimsoll_core::{DiskSpec, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
@@ -33,7 +33,7 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Refuses a trial of `plan` that asks for data nobody has made, or a pipeline where there can be none.
+/// Refuses a trial of `plan` that needs data of no load, or a pipeline if there can be none.
 ///
 /// # Errors
 /// Which it is, and what to write instead.
@@ -71,7 +71,7 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     Ok(())
 }
 
-/// Refuses power cuts where no disk of ours is.
+/// Refuses power cuts without a simulated disk.
 fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
     let is_cut = |phase: &PlannedPhase| match &phase.step {
         PhaseStep::Drive(drive) => drive.power_cut.is_some(),

@@ -1,4 +1,4 @@
-//! What the states of records hold, where versions do not vouch for it or questions ask for a field of it.
+//! Contents of records' states, if versions do not identify them or questions select by a field.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use crate::digest::digest;
 use crate::field::FieldValue;
 use crate::log::{Row, Watch};
 
-/// Of each state, by its number, what is asked for.
+/// Queried values of each state, by its number.
 pub(crate) struct Contents {
     workload: Arc<dyn Workload>,
     /// Rows are held against digests: versions do not vouch for contents.
@@ -89,8 +89,8 @@ impl Contents {
         version.inspect(|(version, truth)| truth.row(u64::from(id), *version, row)).is_some()
     }
 
-    /// Whether a row is not what the version is that it claims to be. `number` is that of the version's state, where it
-    /// is known.
+    /// Returns true if a row differs from the version that it claims to be. `number` is that of the version's state,
+    /// where it is known.
     pub fn is_spoilt(&self, row: Row, number: Option<u32>) -> bool {
         let is = match number {
             Some(number) => self.digests[number as usize],
@@ -105,7 +105,7 @@ impl Contents {
         is != row.digest
     }
 
-    /// Whether the field of the state with this number is within these bounds.
+    /// Returns true if the field of the state with this number is within these bounds.
     pub fn matches(&self, number: u32, field: u16, [low, high]: &[FieldValue; 2]) -> bool {
         let column = self.columns.iter().find(|column| column.field == field);
         let value = column.and_then(|column| column.values.get(number as usize));

@@ -1,4 +1,4 @@
-//! What one worker has noted, in the order in which it is to be judged.
+//! Notes of one worker, in the order in which they are to be judged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const ALIENS_KEPT: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write {
     pub at_ns: u64,
-    /// Of one that is sent.
+    /// Stamp of a write that is sent.
     pub stamp: i64,
     pub id: u32,
     pub ticket: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Write {
     pub outcome: Option<Outcome>,
 }
 
-/// One observer, seen from the ledger.
+/// Notes of an observer, as the ledger sees them.
 pub(crate) struct Inbox {
     pub ring: Arc<Ring>,
     watches: Arc<[Watch]>,
@@ -37,19 +37,19 @@ pub(crate) struct Inbox {
     pub rows: VecDeque<Row>,
     /// Lower and upper bounds of the answers to questions that have them, in the same order.
     pub bounds: VecDeque<[FieldValue; 2]>,
-    /// For each ticket the bounds asked for last.
+    /// Bounds that each ticket asked for last.
     asked: Vec<[FieldValue; 2]>,
-    /// For each ticket the writes that are open: their records and their states' numbers.
+    /// Open writes of each ticket: their records and their states' numbers.
     pub open: Vec<Vec<(u32, u32)>>,
-    /// When the store lost power: what came later is unknown.
+    /// Time at which the store lost power: later outcomes are unknown.
     pub cut_ns: u64,
     /// The time of the last note.
     pub last_ns: u64,
-    /// What is taken from now on was asked no earlier.
+    /// Earliest time at which operations taken from now on were asked.
     pub floor_ns: u64,
     /// The worker has gone, and everything has been taken.
     pub is_closed: bool,
-    /// When the questions that wait here were sent: those below which no later one is, by their place.
+    /// Send times of the questions that wait here: those below which no later one is, by their position.
     earliest: VecDeque<(u64, u64)>,
     /// Answers that have come, and that have gone from here.
     come: u64,
@@ -106,7 +106,7 @@ impl Inbox {
             }
             (Note::Ended, [at_ns, rest @ ..]) => {
                 self.last_ns = self.last_ns.max(*at_ns);
-                // An outcome that nobody saw came at no time; it is known from here on.
+                // An unobserved outcome has no time; it is known from here on.
                 let outcome = Some(outcome);
                 self.writes.push_back(Write { at_ns: self.last_ns, stamp: NO_STAMP, id: ALIEN, ticket, outcome });
                 rest
@@ -208,12 +208,12 @@ impl Inbox {
         self.answers.iter().take(notes).for_each(|answer| records.touch(answer.id));
     }
 
-    /// When the oldest question was sent whose answer waits here.
+    /// Returns the send time of the oldest question whose answer waits here.
     pub fn earliest_ns(&self) -> u64 {
         self.earliest.front().map_or(NEVER, |(sent_ns, _)| *sent_ns)
     }
 
-    /// When the next answer is to be judged: when everything has been told that was sent until it came.
+    /// Returns the time at which the next answer is judged: when every note of an earlier send has arrived.
     pub fn answer_due_ns(&self) -> Option<u64> {
         self.answers.front().map(|event| match event.finished_ns {
             // Nothing is judged.

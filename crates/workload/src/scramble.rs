@@ -16,7 +16,7 @@ pub fn hash(seed: u64, a: u64, b: u64) -> u64 {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What [`hash`] makes of a seed before it looks at anything else: for those who hash often.
+/// Returns the state of [`hash`] after a seed alone, to hash many values with one seed.
 #[inline]
 pub fn beginning(seed: u64) -> u64 {
     mix(seed.wrapping_add(GOLDEN))

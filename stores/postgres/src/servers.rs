@@ -139,8 +139,8 @@ impl SessionServers {
     }
 }
 
-/// Which of `count` hosts the session with this number begins with: drawn for it, and the same in each run (SplitMix64,
-/// Steele and others, 2014).
+/// Returns the first of `count` hosts for the session with this number: drawn for it, and the same in each run
+/// (SplitMix64, Steele and others, 2014).
 fn drawn(number: usize, count: usize) -> usize {
     let mut mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -10,33 +10,33 @@ const RESAMPLES: usize = 300;
 /// Most groups of slices that are resampled, and fewest that say anything.
 const GROUPS: (usize, usize) = (6, 60);
 
-/// How far an interval that holds zero may reach, in per cent, for no change to be what it says: from there on a difference
-/// matters to anybody. A noise floor above it is refused for the same reason.
+/// Largest distance from zero, in per cent, of an interval that may be reported as no change: a larger difference
+/// matters in practice. A noise floor above it is refused for the same reason.
 const MATTERS_PERCENT: f64 = 10.0;
 
 /// Repeats from which on they, and not the slices within them, tell how sure a number is: the spread between repeats
 /// holds what slices of one trial cannot show.
 const REPEATS: usize = 4;
 
-/// What is known of a number in one run.
+/// Observations of a number in one run.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// One value for each repeat of the trial.
+    /// Values, one for each repeat of the trial.
     pub repeats: Vec<f64>,
     /// Observations behind all of them.
     pub n: u64,
-    /// Why there is none.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
     /// A late generator may have moved one of the values.
     pub late: bool,
-    /// What the values hang on: see [`Within`].
+    /// Source of the values: see [`Within`].
     pub within: Within,
 }
 
-/// What was seen within the trials.
+/// Observations within the trials.
 #[derive(Debug, Clone, Default)]
 pub enum Within {
-    /// Nothing but the number itself.
+    /// No further observation than the number itself.
     #[default]
     Nothing,
     /// A value for each slice, in time order.

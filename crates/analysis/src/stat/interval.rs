@@ -17,8 +17,8 @@ pub struct Interval {
 }
 
 /// The median and its distribution-free interval: the order statistics of the sign test (David & Nagaraja, *Order
-/// Statistics*, 3rd ed., section 7.1). The true confidence is 95 % or somewhat more. `None` with fewer than six
-/// values: no interval of theirs has 95 %.
+/// Statistics*, 3rd ed., section 7.1). The true confidence is 95 % or somewhat more. Returns `None` with fewer than
+/// six values, for which no such interval has 95 %.
 pub fn of_median(values: &[f64]) -> Option<Interval> {
     let n = values.len() as u64;
     let mut sorted = values.to_vec();

@@ -30,14 +30,15 @@ pub fn autocorrelation_time(values: &[f64]) -> f64 {
     (2.0 * sum / whole - 1.0).clamp(1.0, n as f64)
 }
 
-/// How many independent values the series is worth: its length over its [`autocorrelation_time`].
+/// Returns the number of independent values that the series is worth: its length over its [`autocorrelation_time`].
 pub fn effective_n(values: &[f64]) -> f64 {
     values.len() as f64 / autocorrelation_time(values)
 }
 
-/// Where a warm-up ends: values to leave out at the start, by MSER-5 (White, *Simulation* 69, 1997; Spratt, 1998): of
-/// all truncations the one whose rest has the smallest standard error of the mean, over batches of five. `None` with
-/// fewer than twenty values, and where the best truncation lies in the second half: the series has not settled.
+/// Returns the number of warm-up values to leave out at the start, by MSER-5 (White, *Simulation* 69, 1997; Spratt,
+/// 1998): of all truncations the one whose rest has the smallest standard error of the mean, over batches of five.
+/// `None` with fewer than twenty values, and where the best truncation lies in the second half: the series has not
+/// settled.
 pub fn warmup_end(values: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(BATCH).map(mean).collect();
     let n = batches.len();

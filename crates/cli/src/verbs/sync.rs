@@ -31,7 +31,7 @@ const FILLER_MAX: u64 = 2 << 30;
 /// Group commit and the portable way are measured for this share of the time of a point: there are many of them.
 const SHARE: f64 = 0.5;
 
-/// All that came of it.
+/// Results of the command.
 #[derive(Debug, Serialize)]
 struct Answer {
     path: String,

@@ -79,7 +79,7 @@ impl Drop for Started {
     }
 }
 
-/// Why nothing is traced, and what to do about it.
+/// Converts the error of a trace to an error with a remedy.
 pub fn failed(error: &TraceError) -> TrialError {
     let kind = match error {
         TraceError::NoProcess { .. } | TraceError::Nothing | TraceError::Directory { .. } => StoreErrorKind::Usage,
@@ -94,7 +94,7 @@ pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Says how it is traced, and why not in a better way.
+/// Prints the way of tracing, and the reasons against better ways.
 fn said_how(tracer: &Tracer) {
     for (way, error) in tracer.fell_back() {
         crate::say(&format!("{way} does not work here: {error}"));
@@ -184,7 +184,7 @@ impl Watched {
         crate::print(&text).map(drop)
     }
 
-    /// All of it.
+    /// Prints the whole result.
     fn end(&self, read: &Traced, elapsed: Duration) -> Result<(), TrialError> {
         if self.json {
             let process = |process: &Process| {

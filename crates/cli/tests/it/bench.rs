@@ -38,7 +38,7 @@ impl Place {
         command
     }
 
-    /// Another program, not started yet, with the surroundings that ours has.
+    /// Makes the command of another program, not started yet, with this program's environment.
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command

@@ -47,7 +47,7 @@ fn verdict(place: &Place, child: Child) -> (LedgerCheck, u64, Ran) {
     (trial.ledgers.into_iter().next().unwrap(), wrong, ran)
 }
 
-/// Everything acknowledged is there, and what the kill left open is neither lost nor there for certain.
+/// Checks that all acknowledged writes are present, and that writes without an answer are neither lost nor required.
 fn nothing_is_lost(place: &Place, child: Child) {
     let (ledger, wrong, ran) = verdict(place, child);
     assert!(ledger.complete && ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);
@@ -91,7 +91,7 @@ impl Redis {
         wait_for("redis to listen", Duration::from_secs(20), || UnixStream::connect(&socket).is_ok());
     }
 
-    /// From now on it syncs once a second, whatever it promised: one that never does is refused.
+    /// Makes it sync once a second from now on, whatever it promised: one that never does is refused.
     fn sync_every_second(&self) {
         let mut control = UnixStream::connect(self.socket()).unwrap();
         control.write_all(b"CONFIG SET appendfsync everysec\r\n").unwrap();

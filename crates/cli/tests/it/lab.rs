@@ -65,7 +65,7 @@ impl Drop for Lab<'_> {
     }
 }
 
-/// No file, and no process that works there.
+/// Checks that there is no file, and no process that works there.
 pub fn assert_nothing_is_in(base: &Path) {
     let works_there = || {
         let all = std::fs::read_dir("/proc").unwrap().flatten();

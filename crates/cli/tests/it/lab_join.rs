@@ -40,7 +40,7 @@ fn events_of(place: &Place, store: &str) -> Vec<(f64, String)> {
     events.map(|event| (event["at_s"].as_f64().unwrap(), event["text"].as_str().unwrap().to_owned())).collect()
 }
 
-/// In both repeats the same node joins, since it has left in between.
+/// Checks that the same node joins in both repeats, since it has left in between.
 fn joins_twice(events: &[(f64, String)], joined: &str, left: &str) {
     let count = |what: &str| events.iter().filter(|(_, text)| text.contains(what)).count();
     assert_eq!((count(joined), count(left)), (2, 2), "{events:?}");

@@ -1,6 +1,6 @@
-//! Whatever pgbench refuses in a script is refused here too: exit code 2, the script's file and line, and why. Its own
-//! tests say what that is (PostgreSQL, `src/bin/pgbench/t/001_pgbench_with_server.pl`, "script error"); each case here has
-//! one there. The scripts are ours.
+//! Tests that all scripts that pgbench refuses are refused with exit code 2, the script's file and line, and the
+//! reason. Its own tests say what that is (PostgreSQL, `src/bin/pgbench/t/001_pgbench_with_server.pl`, "script
+//! error"); each case here has one there. The scripts were written for this test.
 
 use crate::bench::Place;
 use crate::servers::Postgres;

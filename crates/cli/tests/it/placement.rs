@@ -21,7 +21,7 @@ fn entries(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// All directories of `depth` levels below `path`.
+/// Returns all directories of `depth` levels below `path`.
 fn below(path: &Path, depth: usize) -> Vec<PathBuf> {
     (0..depth).fold(vec![path.to_owned()], |level, _| level.iter().flat_map(|path| entries(path)).collect())
 }

@@ -80,7 +80,7 @@ fn files(dir: PathBuf) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(path) } else { vec![path] }).collect()
 }
 
-/// No file of a run, and nothing that was said, holds any of `secrets`.
+/// Checks that no file of a run, and no output, contains any of `secrets`.
 pub fn kept_nowhere(place: &Place, ran: &Ran, secrets: &[&str]) {
     let all = files(place.path().join("plimsoll"));
     assert!(!all.is_empty());

@@ -48,7 +48,7 @@ impl Postgres {
         below(&self.server, name)
     }
 
-    /// Of its socket's directory.
+    /// Returns the URL of its socket's directory.
     pub fn url(&self) -> String {
         format!("postgres://postgres@/postgres?host={}", self.server.first().socket_dir.display())
     }
@@ -124,7 +124,7 @@ impl Redis {
         Self::start_with(&[], log_dir)
     }
 
-    /// As a package starts it: with snapshots, and without a log.
+    /// Starts it as a package does: with snapshots, and without a log.
     pub fn start_as_packaged(log_dir: &Path) -> Self {
         Self::start_with(
             &[("save", "3600 1 300 100 60 10000"), ("appendonly", "no"), ("appendfsync", "everysec")],

@@ -36,7 +36,7 @@ const AT_ONCE: usize = 3;
 /// A server of the test's own, and what is driven there.
 struct Subject {
     address: Address,
-    /// With PORT, or SOCKET where it has to be one.
+    /// URL with PORT, or with SOCKET if it must be one.
     url: &'static str,
     drive: Vec<&'static str>,
     _server: Option<Cluster>,
@@ -136,7 +136,7 @@ do = "check"
 /// Result of a run with a fault.
 struct Came {
     ran: Ran,
-    /// From the fault, or the signal, to the end; `None` where neither came about.
+    /// Time from the fault, or the signal, to the end; `None` if neither happened.
     took: Option<Duration>,
 }
 

@@ -11,7 +11,7 @@ use rustix::time::Timespec;
 use super::{ALARMS, Event, READ_BYTES, Reactor, alarms, send_last, set_timer, take_tick, timer, timespec};
 
 const EVENTS: usize = 64;
-/// Stands for the timer among the sessions' numbers.
+/// Value in place of a session's number, for the timer.
 const TIMER: u64 = u64::MAX;
 /// The first alarm stands for itself so, and the others below it.
 const ALARM: u64 = u64::MAX - 1;
@@ -201,7 +201,7 @@ impl Reactor for Epoll {
         if let Some(socket) = &self.connections[slot].socket {
             let _ = shutdown(socket, Shutdown::Both);
         }
-        // What could not be sent is nobody's any more; not to be told of room for it is all that is wanted.
+        // Data that could not be sent is dropped; only the notice of free space must not arrive.
         self.connections[slot].sent = 0;
         let _ = self.watch(slot, false);
     }

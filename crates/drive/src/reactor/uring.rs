@@ -34,10 +34,10 @@ use request::{Completion, Stage, UringConnection, UringRequest};
 const QUEUE: u32 = 256;
 /// Fewest and most pieces of memory for receiving.
 const PIECES: std::ops::RangeInclusive<usize> = 64..=4096;
-/// How long dropping waits for the kernel to end all requests.
+/// Attempts to end all requests of the kernel on drop.
 const LEAVE_TRIES: u32 = 100;
 const LEAVE_TRY_NS: u64 = 10_000_000;
-/// In place of a connection's number.
+/// Value in place of a connection's number.
 const NONE: u32 = u32::MAX;
 
 /// See the module.
@@ -49,9 +49,9 @@ pub(crate) struct Uring {
     connections: Vec<UringConnection>,
     /// Connections that can be used again.
     free: Vec<u32>,
-    /// Each slot's connection.
+    /// Connection of each slot.
     slots: Vec<u32>,
-    /// Completions that nobody has looked at.
+    /// Completions that were not read yet.
     came: VecDeque<Completion>,
     /// The piece that [`Reactor::arrived`] shows, and how much of it.
     shown: Option<(u16, usize)>,
@@ -68,7 +68,7 @@ impl Uring {
         Self::with_pieces(slots, (2 * slots).clamp(*PIECES.start(), *PIECES.end()).next_power_of_two())
     }
 
-    /// With so many pieces of memory for receiving: a power of two.
+    /// Makes a ring with so many pieces of memory for receiving: a power of two.
     pub fn with_pieces(slots: usize, pieces: usize) -> std::io::Result<Self> {
         // At most this many requests of a slot are unanswered at once, those of its last connection included.
         let completions = (8 * slots + pieces + 64).next_power_of_two().min(1 << 16);
@@ -109,7 +109,7 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Puts a request into the queue. Its completion, unless there is none, is counted by the caller.
+    /// Adds a request to the queue. Its completion, unless there is none, is counted by the caller.
     ///
     /// # Safety
     ///
@@ -473,7 +473,7 @@ impl Drop for Uring {
                 self.asked -= u64::from(completion.ends_a_request());
             }
             if self.asked == 0 {
-                // SAFETY: it is dropped once, here, and nobody reaches it afterwards.
+                // SAFETY: it is dropped once, here, and not accessible afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.pool) };
                 return;
             }

@@ -18,7 +18,7 @@ use crate::shared::Device;
 use crate::{DeviceSpec, FaultDevice};
 
 const PAGE: usize = 4096;
-/// Of the core alone.
+/// Sequences of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -62,7 +62,7 @@ impl Op {
 
 type Names = BTreeMap<DirectoryEntry, Id>;
 
-/// What would be there if the power went now, and nothing survived.
+/// State that would remain if power were cut now, without survivors.
 #[derive(Clone, Default)]
 struct DiskDevice {
     names: Names,
@@ -105,7 +105,7 @@ struct Model {
     pending: Vec<(u64, Op)>,
     unsynced: BTreeMap<Id, Unsynced>,
     seq: u64,
-    /// What was so at a cut that froze.
+    /// Such a state at a cut that froze.
     at_cut: Option<Box<Model>>,
     is_dead: bool,
 }
@@ -157,7 +157,7 @@ impl Model {
         true
     }
 
-    /// Whether a directory is another one, or below it.
+    /// Returns true if a directory is another one, or below it.
     fn is_below(&self, mut id: Id, above: Id) -> bool {
         loop {
             if id == above {
@@ -232,7 +232,7 @@ impl Model {
         self.note(Op::Size(id, size, size < now));
     }
 
-    /// Of each file of which some, but not all that made it shorter is up to `upto`, the first and the last of it.
+    /// Returns, for each file with only some of its shortenings up to `upto`, the first and the last of them.
     fn torn(&self, upto: u64) -> Option<(u64, u64)> {
         let ids: BTreeSet<Id> = self.pending.iter().filter_map(|(_, op)| shorter(op)).collect();
         ids.into_iter().find_map(|id| {
@@ -337,7 +337,7 @@ impl Model {
         found
     }
 
-    /// All that is there, as [`found`] finds it.
+    /// Returns the whole state, in the form of [`found`].
     fn all(&self) -> Found {
         let mut all = Found::new();
         let mut first = BTreeMap::new();
@@ -366,7 +366,7 @@ fn shorter(op: &Op) -> Option<Id> {
     if let Op::Size(id, _, true) = op { Some(*id) } else { None }
 }
 
-/// By path: mode, contents, and the first path of the same file.
+/// Mode, contents, and the first path of the same file, by path.
 type Found = BTreeMap<PathBuf, (u32, Vec<u8>, PathBuf)>;
 
 fn found(root: &Path) -> Found {
@@ -397,7 +397,7 @@ fn found(root: &Path) -> Found {
     all
 }
 
-/// What is compared with the model.
+/// Implementation that is compared with the model.
 trait Target {
     fn make(&mut self, directory: &Path, name: &str, kind: Kind) -> bool;
     fn link(&mut self, path: &Path, directory: &Path, name: &str) -> bool;
@@ -410,7 +410,7 @@ trait Target {
     fn cut(&mut self, freezes: bool) -> AtRisk;
     fn power_on(&mut self, survivors: Survivors);
     fn all(&self) -> Found;
-    /// Whether one write may be several when it arrives.
+    /// Returns true if one write may arrive as several.
     fn splits_writes(&self) -> bool {
         false
     }
@@ -503,7 +503,7 @@ fn survivors(random: &mut SplitMix) -> Survivors {
     }
 }
 
-/// One sequence; how many bytes and changes were at risk at its cuts.
+/// Runs a sequence; returns the number of bytes and changes at risk at its cuts.
 fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
     let mut at_risk = 0;
@@ -623,7 +623,7 @@ fn ten_thousand_random_sequences_of_changes_and_cuts_leave_what_a_plain_model_le
     assert!(at_risk > SEQUENCES, "{at_risk}");
 }
 
-/// The same through a mount.
+/// Implementation through a mount.
 struct Mounted(FaultDevice);
 
 impl Mounted {

@@ -130,7 +130,7 @@ pub(super) fn values_come_back(subject: &mut Subject<'_>) -> Result<(), String> 
     let mut script = Script::new();
     pairs.iter().for_each(|(key, value)| put(&mut script, key, value));
     pairs.iter().for_each(|(key, _)| get(&mut script, key));
-    // What nobody wants of a long value is not in the way of what follows.
+    // The unwanted rest of a long value does not disturb the following reply.
     script.op(LOOK, [Value::Bytes(b"long")]).op(LOOK, [Value::Bytes(b"nothing")]);
     get(&mut script, b"a");
     let replies = made_and_asked(subject, &script)?;
@@ -239,7 +239,7 @@ fn key_of(client: u32, number: u64) -> Vec<u8> {
     format!("{number:04}-{client}").into_bytes()
 }
 
-/// What the third write of a key leaves there.
+/// Returns the value left by the third write of a key.
 fn last_value(client: u32, number: u64) -> Option<Vec<u8>> {
     (!number.is_multiple_of(3)).then(|| format!("third of {client}, {number}").into_bytes())
 }

@@ -92,7 +92,7 @@ fn entry(name: &str, surname: &str, description: Option<&str>) -> Option<Vec<Opt
     Some(vec![Some(name.to_owned()), Some(surname.to_owned()), description.map(str::to_owned)])
 }
 
-/// Every kind of operation does what it says, whatever the names, and says what it came to.
+/// Checks that every operation type has its effect, whatever the names, and reports its outcome.
 pub(super) fn operations(subject: &mut Subject<'_>) -> Result<(), String> {
     made(subject)?;
     for name in NAMES {

@@ -1,4 +1,4 @@
-//! What a store does as a whole: durability, restarts, sizes, many sessions, sessions that go.
+//! Checks of a store as a whole: durability, restarts, sizes, many sessions, sessions that end.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -203,7 +203,7 @@ pub(super) fn sessions_come_and_go(subject: &mut Subject<'_>, mode: IndexMode) -
     Ok(())
 }
 
-/// Whether the workload `select` is written in `dialect`.
+/// Returns true if the workload `select` is written in `dialect`.
 pub(super) fn select_is_for(dialect: Option<Dialect>) -> bool {
     let specs = plimsoll_workload::all();
     let dialects = specs.iter().find(|spec| spec.name == "select").map_or(&[][..], |spec| spec.dialects);
@@ -324,7 +324,7 @@ fn on_servers(
     Ok(Some((cluster, store)))
 }
 
-/// That a probe reads something: every series once, and none of it less than nothing.
+/// Checks that a probe reads every series once, without negative values.
 fn reads(probe: &mut Probe) -> Result<(), String> {
     let readings = probe().map_err(said("counters"))?;
     let names: BTreeSet<_> = readings.iter().map(|reading| (&reading.subject, &reading.name)).collect();

@@ -33,18 +33,18 @@ use plimsoll_lab::OpenStore;
 
 use crate::params::defaults;
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckResult {
-    /// As it should be.
+    /// Passed.
     Passed,
-    /// Not asked of this store, and why.
+    /// Not applicable to this store, with the reason.
     NotApplicable(String),
-    /// What was otherwise.
+    /// The check failed, with the difference.
     Failed(String),
 }
 
-/// What all checks came to, in order.
+/// Results of all checks, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Name and verdict of each.

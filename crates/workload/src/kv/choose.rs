@@ -1,4 +1,4 @@
-//! Which record is asked for: YCSB's distributions as pure functions of random bits.
+//! Choice of records: YCSB's distributions as pure functions of random bits.
 //!
 //! Definitions are those of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010; package
 //! `site.ycsb.generator` of its core):
@@ -29,16 +29,16 @@ pub(crate) enum Chooser {
         /// Number of records.
         records: u64,
     },
-    /// By rank.
+    /// Zipf's law by rank.
     Zipfian(Zipf),
-    /// By rank, mapped to anywhere.
+    /// Zipf's law by rank, mapped to any record.
     Scrambled {
         /// The ranks.
         ranks: Zipf,
         /// Number of records.
         records: u64,
     },
-    /// By age.
+    /// Zipf's law by age.
     Latest(Zipf),
     /// A hot part and a cold one.
     Hotspot {
@@ -95,7 +95,7 @@ impl Chooser {
 pub(crate) struct Zipf {
     items: u64,
     zeta: f64,
-    /// Up to here of `u * zeta`, rank 1.
+    /// Upper bound of `u * zeta` for rank 1.
     second: f64,
     eta: f64,
 }

@@ -33,7 +33,7 @@ const MODIFY: KindId = 2;
 const ADD: KindId = 3;
 const DELETE: KindId = 4;
 const KINDS: [&str; 5] = ["search", "compare", "modify", "add", "delete"];
-/// What `base` means the entry itself.
+/// Parameter by which `base` means the entry itself.
 const ENTRY: &str = "entry";
 
 const PARAMS: &[ParamSpec] = &[
@@ -83,7 +83,7 @@ pub fn spec() -> WorkloadSpec {
 struct People {
     seed: u64,
     entries: u64,
-    /// How often an entry's number stands in the parameters of each kind.
+    /// Occurrences of an entry's number in the parameters of each operation type.
     numbers: [usize; 5],
     person: Person,
     chooser: Chooser,

@@ -1,4 +1,4 @@
-//! Servers that are somebody's.
+//! Tests with attached servers.
 
 use std::net::TcpListener;
 

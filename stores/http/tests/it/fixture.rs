@@ -27,12 +27,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// One with these words in its `http` block, besides a file `/` of 612 bytes.
+    /// Starts a server with these words in its `http` block, besides a file `/` of 612 bytes.
     pub fn start(words: &str) -> Server {
         Self::listening(words, "", |_| {})
     }
 
-    /// The same, with words behind the port it listens on, and its directory made ready by `prepare`.
+    /// Starts a server with words behind the port it listens on, and a directory prepared by `prepare`.
     pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
         let program = NGINX.find().expect("nginx (or run `cargo xtask test`)");
         let (dir, port) = (Process::dir("/var/tmp"), free_port());
@@ -74,7 +74,7 @@ pub fn open(url: &str, password: Option<&str>) -> Result<OpenStore, StoreError> 
     open_with(url, password, &[])
 }
 
-/// The same with these parameters of the store.
+/// Opens a store with these parameters.
 pub fn open_with(url: &str, password: Option<&str>, params: &[(&str, ParamValue)]) -> Result<OpenStore, StoreError> {
     let mut opening = Opening::attached(kind, url, password);
     opening.options.params.0.extend(params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -103,7 +103,7 @@ pub fn kinds() -> Vec<OpKind> {
     ]
 }
 
-/// What a session said of one operation: its outcome, status and body, the code and the message.
+/// Result of an operation: its outcome, status and body, the code and the message.
 pub type Said = (u32, Outcome, Option<(i64, Vec<u8>)>, String, String);
 
 pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {

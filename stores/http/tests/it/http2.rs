@@ -32,7 +32,7 @@ fn clear(words: &str) -> Server {
     Server::listening(words, "http2", |_| {})
 }
 
-/// One with TLS and a certificate, that listens with the words `how`.
+/// Starts a server with TLS and a certificate, which listens with the words `how`.
 fn encrypted(authority: &Authority, how: &str, words: &str) -> Server {
     let pair = authority.sign("127.0.0.1");
     let certificate =

@@ -99,7 +99,7 @@ fn a_connection_that_closes_ends_in_good_order() {
     assert_eq!((said[0].1, said[1].1), (Outcome::Ok, Outcome::Unknown));
     assert_eq!(said[1].3, "closed");
     assert_eq!(*session.state(), WireState::Ended);
-    // Opened again, it asks nobody whether this is the place.
+    // Opened again, it does not send the opening request.
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
     assert_eq!((session.state(), out.len()), (&WireState::Ready, 0));
@@ -262,7 +262,7 @@ fn an_answer_without_what_is_wanted_is_an_error_of_its_own() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever an answer holds, what is wanted of it is found or missed; once.
+    /// Tests that the wanted values of any answer are found or missed, once.
     #[test]
     fn what_is_wanted_of_garbage_panics_nobody(
         damage in prop::collection::vec((0..GIVEN.len(), any::<u8>()), 0..6),

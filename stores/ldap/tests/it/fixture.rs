@@ -27,7 +27,7 @@ pub const PASSWORD: &str = "word-7";
 pub struct Server {
     process: Process,
     pub port: u16,
-    /// For TLS from the first byte on.
+    /// Port for TLS from the first byte on.
     pub tls_port: u16,
 }
 

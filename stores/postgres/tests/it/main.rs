@@ -1,4 +1,4 @@
-//! Everything here runs against a real PostgreSQL, or against what a real one sent.
+//! Tests against a real PostgreSQL, or against messages of a real one.
 
 mod auth;
 mod conformance;
