@@ -8,13 +8,13 @@ use crate::wire::values;
 
 /// Keeps what `of` makes of each answer, in order.
 pub struct Kept<T> {
-    /// What was kept.
+    /// Kept values.
     pub all: Vec<T>,
     of: fn(u32, Outcome, &Answer) -> T,
 }
 
 impl<T> Kept<T> {
-    /// Nothing yet.
+    /// Returns a sink that has kept nothing.
     pub fn new(of: fn(u32, Outcome, &Answer) -> T) -> Self {
         Self { all: Vec::new(), of }
     }

@@ -127,7 +127,7 @@ impl Private {
             if let Err(error) = server.check(Nodes::All) {
                 break error;
             }
-            assert!(began.elapsed() < NOTICED_MAX, "nobody noticed");
+            assert!(began.elapsed() < NOTICED_MAX, "its end was not noticed");
             std::thread::sleep(Duration::from_millis(5));
         };
         let said = format!("{} was ended by signal 9", self.program);

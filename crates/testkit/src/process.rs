@@ -1,4 +1,4 @@
-//! Servers that tests start themselves, and that belong to nobody else.
+//! Servers that tests start themselves.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

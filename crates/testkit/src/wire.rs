@@ -43,7 +43,7 @@ impl Wire {
     /// Connects, and prepares `kinds`.
     ///
     /// # Errors
-    /// What the session says.
+    /// The error of the session.
     pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
         let Address::Unix(path) = &client.address else { panic!("this goes over a Unix socket") };
         let socket = UnixStream::connect(path).expect("the server listens");

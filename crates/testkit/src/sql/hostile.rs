@@ -49,7 +49,7 @@ fn operations() -> Vec<(u16, ValueBuf)> {
         (NOTHING, values(&[])),
         (SELECT, values(&[Value::Text("a")])),
         (TEXT, values(&[Value::Text("SELECT *, NULL FROM items")])),
-        (TEXT, values(&[Value::Text("DELETE FROM items WHERE code = 'nobody'")])),
+        (TEXT, values(&[Value::Text("DELETE FROM items WHERE code = '-'")])),
     ]
 }
 

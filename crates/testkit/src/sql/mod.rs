@@ -55,7 +55,7 @@ pub struct Dialect {
     pub ended: &'static [&'static str],
     /// Statement that bounds the time of later ones to 50 ms, and the code of one that took longer.
     pub bounded: (&'static str, &'static str),
-    /// What holds the tables of a run: `schema` or `database`.
+    /// Holder of the tables of a run: `schema` or `database`.
     pub holder: &'static str,
     /// Error of a holder that exists.
     pub exists: &'static str,
@@ -82,7 +82,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Returns the name of what holds the tables of a run.
+    /// Returns the name of the holder of a run's tables.
     pub fn holder_of(&self, run_id: &str) -> String {
         format!("plimsoll_{}", run_id.replace('-', "_"))
     }

@@ -115,7 +115,7 @@ fn interrupted<S: SqlServer>(server: &S, end: impl FnOnce(&str)) -> (Outcome, pl
             if !id.is_empty() {
                 break id;
             }
-            assert!(began.elapsed() < WAIT_MAX, "nobody sleeps");
+            assert!(began.elapsed() < WAIT_MAX, "the statement does not run");
             std::thread::sleep(Duration::from_millis(5));
         };
         end(&id);

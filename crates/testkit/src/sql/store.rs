@@ -34,8 +34,8 @@ fn has<S: SqlServer>(server: &S, run_id: &str) -> bool {
 fn an_attached_server_is_left_as_it_was<S: SqlServer>() {
     let (server, dialect) = (S::start(), S::DIALECT);
     let mut control = server.control();
-    control.simple("CREATE TABLE items (code INT)").expect("a table of theirs");
-    control.simple("INSERT INTO items VALUES (7)").expect("a record of theirs");
+    control.simple("CREATE TABLE items (code INT)").expect("a table of the user");
+    control.simple("INSERT INTO items VALUES (7)").expect("a record of the user");
     let before = control.value(dialect.inventory).expect("an inventory");
     let opening = server.attach(dialect.admin);
     let announced = (dialect.kind)().announce(&opening.options).expect("lines").join("\n");
@@ -123,7 +123,7 @@ fn a_role_that_may_not_make_a_holder_is_told_how_it_may<S: SqlServer>() {
 fn data_and_cache_are_those_of_the_server<S: SqlServer>() {
     let (server, dialect) = (S::start(), S::DIALECT);
     let mut control = server.control();
-    control.simple("CREATE TABLE theirs (n INT PRIMARY KEY)").expect("a table of theirs");
+    control.simple("CREATE TABLE theirs (n INT PRIMARY KEY)").expect("a table of the user");
     let rows: Vec<String> = (0..20_000).map(|n| format!("({n})")).collect();
     control.simple(&format!("INSERT INTO theirs VALUES {}", rows.join(", "))).expect("filled");
     control.simple(dialect.analyze).expect("analyzed");

@@ -96,7 +96,11 @@ impl SqlServer for Server {
         Address::Unix(self.cluster().first().socket_dir.join(format!(".s.PGSQL.{}", self.port)))
     }
 
+    /// URL of the socket; for a server of its own that of its port, with a password that the server does not ask for.
     fn url(&self, user: &str) -> String {
+        if !self.is_shared() {
+            return format!("postgres://{user}:s3cret@127.0.0.1:{}/{}", self.port, self.database);
+        }
         let dir = self.cluster().first().socket_dir.display().to_string();
         format!("postgres://{user}@/{}?host={dir}&port={}", self.database, self.port)
     }
@@ -124,6 +128,10 @@ impl Server {
         Login { database: self.database.clone(), ..login("postgres", None) }
     }
 
+    pub fn is_shared(&self) -> bool {
+        self.own.is_none()
+    }
+
     pub fn tcp(&self) -> Address {
         Address::Tcp("127.0.0.1".into(), self.port)
     }
@@ -134,7 +142,7 @@ impl Server {
         self.set(&[]);
     }
 
-    /// Has the server show a certificate for 127.0.0.1, and replaces pg_hba.conf besides its line for the socket.
+    /// Gives the server a certificate for 127.0.0.1, and replaces the lines of pg_hba.conf that are not for the socket.
     pub fn encrypt(&self, authority: &Authority, hba: &str) {
         let pair = authority.sign("127.0.0.1");
         let files = [("server.crt", pair.certificate), ("server.key", pair.key), ("root.crt", authority.root())];

@@ -1,4 +1,4 @@
-//! What the store makes, says, measures and refuses, where another SQL store does otherwise.
+//! Tests of the store that no other SQL store shares.
 
 use std::time::{Duration, Instant};
 

@@ -8,6 +8,7 @@ use plimsoll_testkit::wire::values;
 use crate::{Fixture, open};
 
 const RECORDS: i64 = 3000;
+
 /// Loads records with a number each, in no order.
 fn load(fixture: &mut Fixture) {
     let mut session = blocking(&mut *fixture.store, 1, Durability::AtEnd, &kinds()[..8]).remove(0);
