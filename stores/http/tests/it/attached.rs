@@ -4,36 +4,10 @@ use std::net::TcpListener;
 
 use plimsoll_core::{ColdStart, Durability, Outcome, StoreErrorKind, Value};
 use plimsoll_store_http::kind;
-use plimsoll_testkit::ask::{Reply, Script, ask};
+use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::opening::Opening;
 
 use crate::fixture::{GET, LOOK, Server, kinds, open};
-
-fn asked(server: &Server, script: &Script) -> Vec<Reply> {
-    let mut store = open(&server.url(), None).unwrap();
-    ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
-}
-
-#[test]
-fn connections_stay_until_the_server_closes_them_and_are_opened_again() {
-    let server =
-        Server::start("keepalive_requests 4; log_format main '$connection $request'; access_log access.log main;");
-    let mut script = Script::new();
-    for _ in 0..20 {
-        script.op(GET, [Value::Text("/")]);
-    }
-    let replies = asked(&server, &script);
-    assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok), "{replies:?}");
-    let connections: std::collections::BTreeMap<String, usize> =
-        server.accesses().iter().filter(|line| line.contains("GET")).fold(Default::default(), |mut all, line| {
-            *all.entry(line.split(' ').next().unwrap().to_owned()).or_default() += 1;
-            all
-        });
-    // The first of all is the session's own question, which connections that follow do not repeat.
-    let mut counts: Vec<usize> = connections.into_values().collect();
-    counts.sort_unstable();
-    assert_eq!(counts, [1, 3, 4, 4, 4, 4]);
-}
 
 #[test]
 fn a_user_is_let_in_with_the_password_and_not_without() {

@@ -1,13 +1,12 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, Nodes, Outcome, StoreErrorKind, Value, ValueBuf};
+use plimsoll_core::{CacheSize, Durability, Layout, Outcome, StoreErrorKind, Value, ValueBuf};
 use plimsoll_lab::{Cluster, OpenStore};
-use plimsoll_store_ldap::server::{BASE, endpoint};
-use plimsoll_store_ldap::{Control, SlapdRecipe};
+use plimsoll_store_ldap::SlapdRecipe;
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::wire::values;
 
-use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, private};
+use crate::fixture::{ADD, LOOK, kinds, private};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
     let recipe = SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
@@ -41,21 +40,6 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
     // LMDB reads its map of the file.
     assert_eq!(store.cache_bytes().unwrap(), Some(CacheSize::PageCache));
     store.close().unwrap();
-}
-
-#[test]
-fn it_is_killed_and_started_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = started(dir.path(), "").unwrap();
-    server.kill(Nodes::All).unwrap();
-    assert_eq!(server.check(Nodes::All).unwrap_err().kind, StoreErrorKind::Unreachable);
-    assert!(Control::open(&endpoint(&server.first()), TIMEOUT).is_err());
-    server.start(Nodes::All).unwrap();
-    let root = Control::open(&endpoint(&server.first()), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
-    assert_eq!(root, Some(vec![BASE.to_owned()]));
-    let data = server.first().data_dir.clone();
-    server.close().unwrap();
-    assert!(!data.exists());
 }
 
 #[test]

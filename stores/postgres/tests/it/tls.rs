@@ -5,12 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_lab::OpenStore;
-use plimsoll_store_postgres::conninfo::{Environment, resolve};
-use plimsoll_store_postgres::{Endpoint, kind};
+use plimsoll_store_postgres::kind;
 use plimsoll_testkit::certificates::Authority;
 use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{Server, SqlServer as _, TIMEOUT};
+use crate::fixture::{Server, SqlServer as _};
 
 /// A login by certificate: files for this role, and the parameters that name them. The key has `mode`.
 fn login_files(authority: &Authority, role: &str, mode: u32) -> String {
@@ -38,7 +37,6 @@ fn a_server_with_and_without_tls() {
         a_client_certificate_is_a_login,
         a_login_is_bound_to_its_connection_where_that_is_asked,
         the_first_host_that_will_do_is_taken,
-        large_answers_come_through_whole,
         a_store_conforms_inside_tls,
     );
 }
@@ -197,18 +195,4 @@ fn a_store_conforms_inside_tls(Encrypted { server, ours, .. }: &Encrypted) {
     server.encrypt(ours, TRUST);
     let parameters = format!("sslmode=verify-full&sslrootcert={}", ours.root().display());
     plimsoll_testkit::conformance::run_attached(&*kind(), &url(server, "postgres", &parameters), None);
-}
-
-fn large_answers_come_through_whole(Encrypted { server, ours, .. }: &Encrypted) {
-    server.encrypt(ours, TRUST);
-    let info = resolve(&url(server, "postgres", "sslmode=require"), None, &Environment::of_process()).expect("a URL");
-    let host = &info.hosts[0];
-    let endpoint =
-        Endpoint { address: host.address.clone(), login: host.login.clone().into(), tls: host.attempts[0].clone() };
-    let mut connection = endpoint.open(Default::default(), "", &[], TIMEOUT).expect("connected");
-    let rows = connection.simple("SELECT repeat(md5(n::text), 3000) FROM generate_series(1, 300) n").expect("rows");
-    assert_eq!((rows.rows, rows.values.len()), (300, 300));
-    let sent = format!("SELECT length('{}')", "x".repeat(3_000_000));
-    assert_eq!(connection.value(&sent).expect("a length"), "3000000");
-    assert_eq!(connection.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").expect("a word"), "t");
 }
