@@ -41,7 +41,14 @@ const EDGES: [(&str, &[&str], &[&str]); 25] = [
     ),
     (
         "plimsoll-testkit",
-        &["plimsoll-core", "plimsoll-workload", "plimsoll-verify", "plimsoll-drive", "plimsoll-lab"],
+        &[
+            "plimsoll-core",
+            "plimsoll-workload",
+            "plimsoll-verify",
+            "plimsoll-drive",
+            "plimsoll-lab",
+            "plimsoll-endpoint",
+        ],
         &[],
     ),
     (

@@ -8,8 +8,6 @@ mod fixture;
 mod hostile;
 mod mysql;
 mod private;
-mod records;
 mod sql;
 mod store;
 mod tls;
-mod unknown;

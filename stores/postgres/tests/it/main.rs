@@ -8,8 +8,6 @@ mod hostile;
 mod joined;
 mod private;
 mod protocols;
-mod records;
 mod sql;
 mod store;
 mod tls;
-mod unknown;
