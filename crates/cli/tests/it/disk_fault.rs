@@ -17,8 +17,7 @@ fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
 /// Runs a plan and returns its report of the disk that failed.
 #[track_caller]
 fn fault(place: &Place, plan: &str, code: i32) -> Value {
-    let ran = place.run(&["run", plan, "--json", "--quiet"]).expect(code);
-    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    let report = place.run(&["run", plan, "--json", "--quiet"]).expect(code).last_json();
     assert_eq!(report["report"]["disk_faults"].as_array().map(Vec::len), Some(1), "{report}");
     report["report"]["disk_faults"][0].clone()
 }
@@ -56,20 +55,25 @@ fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
 fn a_disk_that_is_none_of_ours_is_not_told_to_fail() {
     let place = Place::new();
     let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write once\" }";
-    let plain = plan(&place, "{ store = \"sqlite\", disk = \"plain\" }", action, "");
-    place
-        .run(&["run", &plain])
-        .expect(2)
-        .says("the disk of `sqlite` cannot be told to fail")
-        .says("put it on one that can: { store = \"sqlite\", disk = \"ext4\" }");
-    for theirs in ["\"postgres://nowhere/x\"", "\"null\""] {
-        let theirs = plan(&place, theirs, action, "");
-        place.run(&["run", &theirs]).expect(2).says("cannot be told to fail").says("only a store that is started here");
+    let sqlite = |disk: &str| format!("{{ store = \"sqlite\", disk = \"{disk}\" }}");
+    for (store, action, words) in [
+        (
+            sqlite("plain"),
+            action.to_owned(),
+            "the disk of `sqlite` cannot be told to fail … put it on one that can: { store = \"sqlite\", disk = \"ext4\" }",
+        ),
+        (
+            "\"postgres://nowhere/x\"".to_owned(),
+            action.to_owned(),
+            "cannot be told to fail … only a store that is started here",
+        ),
+        ("\"null\"".to_owned(), action.to_owned(), "cannot be told to fail … only a store that is started here"),
+        (
+            sqlite("ext4"),
+            action.replace("once", "twice"),
+            "`eio write twice` is not a valid fault … there are: ignore-flushes",
+        ),
+    ] {
+        place.run(&["run", &plan(&place, &store, &action, "")]).expect(2).says(words);
     }
-    let unknown = plan(&place, "{ store = \"sqlite\", disk = \"ext4\" }", &action.replace("once", "twice"), "");
-    place
-        .run(&["run", &unknown])
-        .expect(2)
-        .says("`eio write twice` is not a valid fault")
-        .says("there are: ignore-flushes");
 }
