@@ -53,10 +53,10 @@ fn tables_of_others_are_read_for_their_scale_and_changed_only_where_that_was_all
     drive(&format!("-f {own} --set {setup}"))
         .expect(2)
         .says("`setup`: this may change … DROP TABLE public.pgbench_history");
+    assert!(place.all_runs().is_empty(), "nothing was started");
     let wrong = drive("tpcb --no-load --allow-writes --set scale=50").expect(2);
     wrong.says("`scale` is 50, and  …  holds 2 rows of pgbench_branches … write scale=2, or leave it out");
     drive("select --no-load --set scale=1").expect(2).says("`scale` is 1, and ");
-    assert!(place.all_runs().is_empty(), "nothing was started");
     assert_eq!(server.sql("SELECT count(*) FROM pgbench_history"), "0");
 
     let ran = drive("tpcb --no-load --allow-writes --clients 4").expect(0).says(

@@ -50,30 +50,3 @@ fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
     assert!(noticed.contains(&"store".into()), "{found}");
     assert_eq!((&found["wrong_answers"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
 }
-
-#[test]
-fn a_disk_that_is_none_of_ours_is_not_told_to_fail() {
-    let place = Place::new();
-    let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write once\" }";
-    let sqlite = |disk: &str| format!("{{ store = \"sqlite\", disk = \"{disk}\" }}");
-    for (store, action, words) in [
-        (
-            sqlite("plain"),
-            action.to_owned(),
-            "the disk of `sqlite` cannot be told to fail … put it on one that can: { store = \"sqlite\", disk = \"ext4\" }",
-        ),
-        (
-            "\"postgres://nowhere/x\"".to_owned(),
-            action.to_owned(),
-            "cannot be told to fail … only a store that is started here",
-        ),
-        ("\"null\"".to_owned(), action.to_owned(), "cannot be told to fail … only a store that is started here"),
-        (
-            sqlite("ext4"),
-            action.replace("once", "twice"),
-            "`eio write twice` is not a valid fault … there are: ignore-flushes",
-        ),
-    ] {
-        place.run(&["run", &plan(&place, &store, &action, "")]).expect(2).says(words);
-    }
-}

@@ -159,7 +159,8 @@ fn passwords_and_permissions_of_an_attached_server_and_answers_before_a_phase_th
     let file = place.path().join("password");
     std::fs::write(&file, "Tr0mbone\n").unwrap();
     let from_file = ["run", &plan, "--on", &url("bench"), "--password-file", file.to_str().unwrap()];
-    let in_url = ["run", &plan, "--on", &url("bench:Tr0mbone")];
+    let in_url =
+        ["drive", "oltp_point_select", "--set", "table_size=100", "--ops", "5", "--on", &url("bench:Tr0mbone")];
     for (args, words) in [
         (&from_file[..], "schema plimsoll_ … cold_query was skipped"),
         (&in_url[..], "a password in a URL can be seen"),
@@ -279,7 +280,6 @@ fn a_second_ctrl_c_aborts() {
 #[test]
 fn a_store_that_does_not_open_leaves_nothing_but_the_recording() {
     let place = Place::new();
-    let plan = place.plan(&small_coupons(r#"["sqlite", { store = "postgres", shared_buffers = "1000TiB" }]"#, 500, 1));
-    place.run(&["run", &plan]).expect(9).says("shared_buffers");
+    place.line("drive select --on postgres --set postgres.shared_buffers=1000TiB").expect(9).says("shared_buffers");
     assert!(!place.only_run().join("data").exists());
 }

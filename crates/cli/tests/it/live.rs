@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::bench::{Place, Ran};
 
-const DRIVE: [&str; 8] = ["drive", "kv", "--on", "fjall", "--set", "records=5000", "--mix", "read=1"];
+const DRIVE: [&str; 10] =
+    ["drive", "kv", "--on", "fjall", "--set", "records=500", "--mix", "read=1", "--durability", "buffered"];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&DRIVE[..], more].concat()
@@ -32,7 +33,7 @@ fn lines_of_progress_come_as_often_as_was_asked() {
     place.run(&with(&["--progress", "often"])).expect(2).says("--progress often");
     place.run(&with(&["--progress", "0"])).expect(2).says("a time above 0");
     // A load says how much of it is done.
-    let load = DRIVE.map(|word| if word == "records=5000" { "records=20000" } else { word });
+    let load = DRIVE.map(|word| if word == "records=500" { "records=20000" } else { word });
     let load = place.run(&[&load[..], &["--ops", "5", "--progress", "10ms"]].concat()).expect(0);
     assert!(load.err.lines().any(|line| line.contains("· load · ") && line.contains(" % · ")), "{}", load.err);
 }

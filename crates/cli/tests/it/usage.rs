@@ -160,15 +160,9 @@ fn what_another_tool_calls_it_is_answered_with_ours() {
     let place = Place::new();
     for (options, here) in [
         ("select --on postgres -T 60", "error: unexpected argument '-T'\n  → pgbench's -T is here: --for 60s"),
-        ("kv --on redis -threads 16", "YCSB's -threads is here: --clients 16"),
-        ("http --on http://h -q 100", "oha's -q is here: --rate 100"),
-        ("http --on http://h --vus 10", "k6's --vus is here: --clients 10"),
         ("oltp_read_write --on mariadb run", "sysbench's run is here: nothing"),
-        ("oltp --table-size=9", "a parameter of a workload: --set table_size=9"),
         ("kv --on redis --ratio 1:10", "memtier's --ratio is here: --mix"),
-        ("kv -p recordcount=9 --on redis", "YCSB's recordcount is here: --set records=9"),
         ("workloada --on redis", "there is no workload `workloada`\n  → `workloada` is here: kv:a"),
-        ("http://h/x --for 5", "a URL stands behind --on: plimsoll drive http --on http://h/x"),
         ("kv --banana", "unexpected argument '--banana'"),
         // Where several tools have it, each is answered.
         ("kv --on redis -P 16", "redis-benchmark's -P is here: --depth 16"),
@@ -224,14 +218,10 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
 fn the_names_that_people_type_run() {
     let place = Place::new();
     for (name, mix) in [
-        ("kv", "read 95 %, update 5 %"),
         ("kv:a", "read 50 %, update 50 %"),
         ("kv:d", "read 95 %, insert 5 %"),
         ("kv:e", "scan 95 %, insert 5 %"),
-        ("kv:f", "read 50 %, read_modify_write 50 %"),
         ("oltp_read_only", "read_only 100 %"),
-        ("tpcb-like", "tpcb 100 %"),
-        ("simple-update", "simple_update 100 %"),
         ("select-only", "select 100 %"),
     ] {
         let shown = place.line(&format!("drive {name} --on null --for 1 --print-plan")).expect(0).out;
