@@ -14,8 +14,6 @@ use crate::times::Times;
 pub enum Way {
     /// By programs that the kernel runs at each call, and that count there.
     Bpf,
-    /// By records that the kernel writes into rings, and that are counted here.
-    Perf,
     /// By looking again and again at what threads wait for: calls that are shorter than the time between two looks are mostly
     /// missed, and times are no more exact than it.
     Proc,
@@ -23,13 +21,12 @@ pub enum Way {
 
 impl Way {
     /// All, best first.
-    pub const ALL: [Way; 3] = [Way::Bpf, Way::Perf, Way::Proc];
+    pub const ALL: [Way; 2] = [Way::Bpf, Way::Proc];
 
     /// As options call it.
     pub fn name(self) -> &'static str {
         match self {
             Way::Bpf => "bpf",
-            Way::Perf => "perf",
             Way::Proc => "proc",
         }
     }

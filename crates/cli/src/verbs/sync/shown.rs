@@ -4,7 +4,6 @@ use plimsoll_analysis::number::{bytes, count, nanoseconds, significant};
 use plimsoll_disk::group::WriterGroup;
 use plimsoll_disk::judge::FlushVerdict;
 use plimsoll_disk::latency::{Measured, Outcome};
-use plimsoll_disk::portable::Step;
 use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
 use plimsoll_report::cells;
@@ -56,11 +55,6 @@ pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
     }
     if !answer.group.is_empty() {
         tables.push(("Group commit", "4 KiB and fdatasync by threads at the same time", group(&answer.group)));
-    }
-    let filler =
-        format!("each line does what those before it do, too; filler is {}", bytes(answer.filler_bytes as f64));
-    if !answer.portable.is_empty() {
-        tables.push(("1 MiB to disk, portably", &filler, portable(&answer.portable)));
     }
     report::print_tables(&tables)
 }
@@ -165,40 +159,4 @@ fn group(rows: &[WriterGroup]) -> Table {
         (numbers("max"), &|row| MAX(&row.times)),
     ];
     Table::of("Group commit", rows, &columns)
-}
-
-fn portable(steps: &[Step]) -> Table {
-    // Each step with the mean of the last one that was measured.
-    let mut before = None;
-    let with_before = |step| {
-        let row: (Option<f64>, &Step) = (before, step);
-        before = row.1.times.as_ref().map(|times| times.mean_ns).or(before);
-        row
-    };
-    let rows: Vec<_> = steps.iter().map(with_before).collect();
-    let of = |step: &Step, cell: Of| step.times.as_ref().map_or("".into(), cell);
-    let change = |before: Option<f64>, step: &Step| {
-        let change = step.times.as_ref().zip(before).map(|(times, before)| times.mean_ns / before);
-        change.map_or(String::new(), |change| format!("× {}", significant(change)))
-    };
-    let remark = |step: &Step| match &step.times {
-        Some(_) => Tone::Plain.text(""),
-        None => Tone::Open.text(format!("not here: {}", step.not_here.as_deref().unwrap_or("interrupted"))),
-    };
-    Table::of(
-        "1 MiB to disk, portably",
-        &rows,
-        &[
-            (words(""), &|(before, step)| format!("{}{}", if before.is_some() { "+ " } else { "" }, step.adds).into()),
-            (numbers("n"), &|(_, step)| of(step, N)),
-            (numbers("mean"), &|(_, step)| of(step, MEAN)),
-            (numbers("p50"), &|(_, step)| of(step, P50)),
-            (numbers("max"), &|(_, step)| of(step, MAX)),
-            (numbers("change"), &|(before, step)| change(*before, step).into()),
-            (numbers("written"), &|(_, step)| {
-                step.times.as_ref().map_or("".into(), |_| bytes(step.written_bytes as f64).into())
-            }),
-            (words(""), &|(_, step)| remark(step).into()),
-        ],
-    )
 }
