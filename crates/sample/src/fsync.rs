@@ -2,17 +2,10 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, Unavailable};
 use plimsoll_trace::{TraceError, TraceSpec, Tracer, Way};
 
 use crate::server::{Roots, ServerProcesses};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "fsync",
-    summary: "the server's fsync, fdatasync and the like: how many, and how long each takes",
-    // Each system call of the machine takes longer while somebody traces some.
-    by_default: false,
-};
 
 pub(crate) struct Fsync {
     processes: ServerProcesses,

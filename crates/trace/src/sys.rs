@@ -73,34 +73,32 @@ impl Map {
         Ok(Self { fd, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
-    /// Sets `key` to `value`.
-    pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        assert!(key.len() == self.key_bytes && value.len() == self.value_bytes, "lengths of the map");
-        let mut attr = Attr::default();
-        attr[0] = halves(half_of(&self.fd), 0);
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_ptr() as u64;
-        bpf(Bpf::MapUpdate, &mut attr).map(drop)
-    }
-
-    /// The value of `key`.
-    pub(crate) fn get<const V: usize>(&self, key: &[u8]) -> io::Result<[u8; V]> {
-        assert!(key.len() == self.key_bytes && V == self.value_bytes, "lengths of the map");
-        let mut value = [0u8; V];
-        let mut attr = Attr::default();
-        attr[0] = halves(half_of(&self.fd), 0);
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_mut_ptr() as u64;
-        bpf(Bpf::MapLookup, &mut attr).map(|_| value)
-    }
-
-    /// Removes `key`.
-    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
+    /// Does `command` with `key`, and the value at the address `value`.
+    fn keyed(&self, command: Bpf, key: &[u8], value: u64) -> io::Result<()> {
         assert!(key.len() == self.key_bytes, "length of the map's keys");
         let mut attr = Attr::default();
         attr[0] = halves(half_of(&self.fd), 0);
         attr[1] = key.as_ptr() as u64;
-        bpf(Bpf::MapDelete, &mut attr).map(drop)
+        attr[2] = value;
+        bpf(command, &mut attr).map(drop)
+    }
+
+    /// Sets `key` to `value`.
+    pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        assert!(value.len() == self.value_bytes, "length of the map's values");
+        self.keyed(Bpf::MapUpdate, key, value.as_ptr() as u64)
+    }
+
+    /// The value of `key`.
+    pub(crate) fn get<const V: usize>(&self, key: &[u8]) -> io::Result<[u8; V]> {
+        assert!(V == self.value_bytes, "length of the map's values");
+        let mut value = [0u8; V];
+        self.keyed(Bpf::MapLookup, key, value.as_mut_ptr() as u64).map(|()| value)
+    }
+
+    /// Removes `key`.
+    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
+        self.keyed(Bpf::MapDelete, key, 0)
     }
 
     /// Calls `each` with all keys and values of a hash map.

@@ -6,7 +6,6 @@ use plimsoll_disk::judge::FlushVerdict;
 use plimsoll_disk::latency::{Measured, Outcome};
 use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
-use plimsoll_report::cells;
 use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
@@ -24,7 +23,6 @@ pub(super) fn named(point: Point) -> String {
 
 /// Prints it all.
 pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
-    let mut first = Table::new("Answer", vec![words(""), words("")]);
     let tone = match answer.judgement.verdict {
         FlushVerdict::Reach => Tone::Good,
         FlushVerdict::CannotBeReal => Tone::Bad,
@@ -36,20 +34,15 @@ pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
         }
         verdict => format!("{}: {}", verdict.name(), answer.judgement.because),
     };
-    first.row(cells!["verdict", tone.text(verdict)]);
-    for (name, text) in costs(&answer.points) {
-        first.row(cells![name, text]);
-    }
-    if answer.interrupted {
-        first.row(cells!["", Tone::Open.text("interrupted: this is what was seen until then")]);
-    }
-    let mut reasons = Table::new("Reasons", vec![words(""), words("")]);
-    answer.judgement.reasons.iter().for_each(|reason| reasons.row(cells!["-", reason.clone()]));
+    let mut first = vec![("verdict", tone.text(verdict))];
+    first.extend(costs(&answer.points).into_iter().map(|(name, text)| (name, text.into())));
+    let cut_short = Tone::Open.text("interrupted: this is what was seen until then");
+    first.extend(answer.interrupted.then_some(("", cut_short)));
     let told =
         "whether a device keeps what it was asked to keep shows when its power is cut: --listen, --report-to, --verify";
-    reasons.row(cells!["→", told]);
+    let reasons = answer.judgement.reasons.iter().map(|reason| ("-", reason.as_str())).chain([("→", told)]);
     let few = format!("{UNDECIDED} undecided: p50 needs n ≥ 20, p99 n ≥ 1,000 (--for)");
-    let mut tables = vec![(answer.path.as_str(), "", first), ("Why", "", reasons)];
+    let mut tables = vec![(answer.path.as_str(), "", Table::pairs(first)), ("Why", "", Table::pairs(reasons))];
     if !answer.points.is_empty() {
         tables.push(("Write + flush", &few, points(&answer.points)));
     }
