@@ -5,17 +5,16 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::call::Call;
 use crate::error::TraceError;
 use crate::place::Given;
 use crate::processes::is_there;
 use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
-use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
+use crate::sys::{self, Map, Mapping};
 use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
-use crate::tracer::{Source, TraceSpec, members};
+use crate::tracer::{Background, Source, TraceSpec, members};
 
 /// Size of the ring of slow calls, bytes: more than 4,000 unread calls.
 const RING_BYTES: usize = 256 << 10;
@@ -28,9 +27,7 @@ pub(crate) struct Bpf {
     /// Processes that had called by the previous reading.
     known: BTreeSet<u32>,
     slow: Arc<Mutex<CallCounts>>,
-    /// Ends the thread when it is dropped.
-    stop: Option<OwnedFd>,
-    reader: Option<JoinHandle<()>>,
+    _reader: Background,
 }
 
 /// Programs at tracepoints, until this is dropped.
@@ -51,17 +48,10 @@ impl Attached {
         Ok(self.programs.len() - 1)
     }
 
-    /// Attaches program `at` to `point`.
+    /// Runs program `at` at `point` from now on.
     pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
-        const TRACEPOINT: u32 = 2;
-        // It is never enabled: a program runs without that, and its records are not needed.
-        const DISABLED: u64 = 1;
-        let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
-        // Of the processor only one is meant; the program runs on all.
-        let event = sys::perf_event(&attr, 0).map_err(TraceError::of("perf_event_open(2) of a tracepoint"))?;
-        sys::ask(&event, Ask::Run(&self.programs[at]))
-            .map_err(TraceError::of("attaching a program to a tracepoint"))?;
-        self.events.push(event);
+        let attached = sys::attach(&self.programs[at], point.id);
+        self.events.push(attached.map_err(TraceError::of("attaching a program to a tracepoint"))?);
         Ok(())
     }
 
@@ -82,9 +72,7 @@ impl Attached {
 pub(crate) fn in_first_pid_namespace() -> Result<(), TraceError> {
     // PROC_PID_INIT_INO of include/linux/proc_ns.h.
     match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::Kernel {
-            what: "in a PID namespace (of a container) programs in the kernel see other process numbers".to_owned(),
-        }),
+        Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::PidNamespace),
         _ => Ok(()),
     }
 }
@@ -104,23 +92,11 @@ impl Bpf {
         }
         attach_all(&mut attached, &tracefs, &programs)?;
         let slow: Arc<Mutex<CallCounts>> = Arc::default();
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
-        let reader = {
-            let (slow, maps, threshold_ns) = (Arc::clone(&slow), Arc::clone(&maps), spec.threshold_ns());
-            let read = move || follow_ring(&ring, &maps, threshold_ns, &stopped, &slow);
-            std::thread::Builder::new().name("trace".to_owned()).spawn(read)
-        };
-        let reader = reader.map_err(TraceError::of("starting a thread"))?;
-        Ok(Self {
-            maps,
-            attached,
-            threshold_ns: spec.threshold_ns(),
-            known: BTreeSet::new(),
-            slow,
-            stop: Some(stop),
-            reader: Some(reader),
-        })
+        let threshold_ns = spec.threshold_ns();
+        let (listed, shared) = (Arc::clone(&slow), Arc::clone(&maps));
+        let _reader = Background::start(move |stopped| follow_ring(&ring, &shared, threshold_ns, &stopped, &listed))?;
+        Ok(Self { maps, attached, threshold_ns, known: BTreeSet::new(), slow, _reader })
     }
 }
 
@@ -220,16 +196,6 @@ impl Source for Bpf {
             slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();
         }
         Ok(seen)
-    }
-}
-
-impl Drop for Bpf {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(reader) = self.reader.take() {
-            // One that panicked has said so.
-            let _ = reader.join();
-        }
     }
 }
 

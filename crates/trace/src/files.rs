@@ -1,10 +1,9 @@
 //! Use of files: by a process's system calls, or by a directory's events.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::TraceError;
 use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
@@ -14,6 +13,7 @@ use crate::processes::{is_there, with_descendants};
 use crate::sys;
 use crate::times::Times;
 use crate::tracefs::Tracefs;
+use crate::tracer::Background;
 
 /// Most files that are told one by one.
 pub(crate) const FILES_MAX: usize = 50_000;
@@ -86,8 +86,7 @@ pub struct FileTracer {
     maps: Arc<Maps>,
     attached: Attached,
     seen: Arc<Mutex<FilesSeen>>,
-    stop: Option<OwnedFd>,
-    reader: Option<JoinHandle<()>>,
+    _reader: Background,
 }
 
 impl FileTracer {
@@ -115,25 +114,20 @@ impl FileTracer {
             attached.attach(begin, &enter)?;
         }
         let seen: Arc<Mutex<FilesSeen>> = Arc::default();
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of calls"))?;
         // Only now, so that all of it is seen.
         follow(&maps.processes, Some(with_descendants(&[pid])))?;
-        let reader = {
-            let (seen, maps) = (Arc::clone(&seen), Arc::clone(&maps));
-            let mut open = Open::default();
-            let read = move || {
-                loop {
-                    ring.drain(|bytes| open.take(bytes, &seen));
-                    if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], 1_000)[0] {
-                        return;
-                    }
+        let (counted, shared) = (Arc::clone(&seen), Arc::clone(&maps));
+        let mut open = Open::default();
+        let _reader = Background::start(move |stopped| {
+            loop {
+                ring.drain(|bytes| open.take(bytes, &counted));
+                if sys::wait(&[stopped.as_fd(), shared.ring.fd.as_fd()], 1_000)[0] {
+                    return;
                 }
-            };
-            std::thread::Builder::new().name("files".to_owned()).spawn(read)
-        };
-        let reader = Some(reader.map_err(TraceError::of("starting a thread"))?);
-        Ok(Self { maps, attached, seen, stop: Some(stop), reader })
+            }
+        })?;
+        Ok(Self { maps, attached, seen, _reader })
     }
 
     /// Returns the use of files so far.
@@ -147,17 +141,7 @@ impl FileTracer {
     }
 }
 
-impl Drop for FileTracer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(reader) = self.reader.take() {
-            // One that panicked has said so.
-            let _ = reader.join();
-        }
-    }
-}
-
-/// Path of each descriptor of each process; `None` if it is not a file.
+/// Which file each descriptor of each process is; `None` for what is no file.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 

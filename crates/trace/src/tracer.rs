@@ -1,13 +1,15 @@
 //! Chooses a way to trace, and says what is new since it was asked last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::call::Call;
 use crate::error::TraceError;
 use crate::times::Times;
 use crate::traced::{CallCounts, Calls, Process, Traced, Way};
-use crate::{bpf, perf, proc, processes, sys};
+use crate::{bpf, proc, processes, sys};
 
 /// Scope of a trace.
 #[derive(Debug, Clone)]
@@ -44,7 +46,7 @@ pub(crate) trait Source: Send {
 pub struct Tracer {
     way: Way,
     source: Box<dyn Source>,
-    fell_back: Vec<(Way, TraceError)>,
+    why_not_bpf: Option<TraceError>,
     before: BTreeMap<(u32, Call), Times>,
     names: BTreeMap<u32, String>,
     /// Calls of processes that have ended, with the processes in the order of their ends.
@@ -67,27 +69,24 @@ impl Tracer {
                 return Err(TraceError::NoProcess { pid: *pid });
             }
         }
-        let ways: &[Way] = spec.way.as_ref().map_or(&Way::ALL, std::slice::from_ref);
-        let mut fell_back = Vec::new();
-        for way in ways {
-            match start(*way, spec) {
-                Ok(source) => {
-                    return Ok(Self {
-                        way: *way,
-                        source,
-                        fell_back,
-                        before: BTreeMap::new(),
-                        names: BTreeMap::new(),
-                        ended: BTreeMap::new(),
-                        order: VecDeque::new(),
-                        read_ns: sys::now_ns(),
-                    });
-                }
-                Err(error) if ways.len() == 1 => return Err(error),
-                Err(error) => fell_back.push((*way, error)),
-            }
-        }
-        Err(TraceError::NoWay(fell_back.into_iter().map(|(way, why)| (way, why.to_string())).collect()))
+        let (way, source, why_not_bpf) = match (spec.way, start(spec.way.unwrap_or(Way::Bpf), spec)) {
+            (way, Ok(source)) => (way.unwrap_or(Way::Bpf), source, None),
+            (Some(_), Err(error)) => return Err(error),
+            (None, Err(bpf)) => match start(Way::Proc, spec) {
+                Ok(source) => (Way::Proc, source, Some(bpf)),
+                Err(proc) => return Err(TraceError::NoWay { bpf: bpf.to_string(), proc: proc.to_string() }),
+            },
+        };
+        Ok(Self {
+            way,
+            source,
+            why_not_bpf,
+            before: BTreeMap::new(),
+            names: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            order: VecDeque::new(),
+            read_ns: sys::now_ns(),
+        })
     }
 
     /// Returns the way of tracing.
@@ -95,9 +94,9 @@ impl Tracer {
         self.way
     }
 
-    /// Better ways, and why they do not work here.
-    pub fn fell_back(&self) -> &[(Way, TraceError)] {
-        &self.fell_back
+    /// Why [`Way::Bpf`], the better way, does not work here; `None` if it does or another way was wanted.
+    pub fn why_not_bpf(&self) -> Option<&TraceError> {
+        self.why_not_bpf.as_ref()
     }
 
     /// Returns the results so far. Takes about a millisecond, so that it can be called each second.
@@ -160,7 +159,6 @@ impl Tracer {
 fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
     Ok(match way {
         Way::Bpf => Box::new(bpf::Bpf::start(spec)?),
-        Way::Perf => Box::new(perf::Perf::start(spec)?),
         Way::Proc => Box::new(proc::Proc::start(spec)?),
     })
 }
@@ -168,4 +166,30 @@ fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
 /// The processes of `spec` with their descendants as they are now; `None` for all.
 pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
     spec.pids.as_deref().map(processes::with_descendants)
+}
+
+/// A thread that ends when this is dropped.
+pub(crate) struct Background {
+    /// Its other end, which the thread has, can be read when this is dropped.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts `run`, which is to return when its argument can be read.
+    pub(crate) fn start(run: impl FnOnce(OwnedFd) + Send + 'static) -> Result<Self, TraceError> {
+        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
+        let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || run(stopped));
+        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(TraceError::of("starting a thread"))?) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
 }

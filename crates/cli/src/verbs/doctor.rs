@@ -8,8 +8,7 @@ use plimsoll_core::{Catalogue, Recipe, StoreError, StoreErrorKind, StoreKind, St
 use plimsoll_drive::Io;
 use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, Tone, words};
+use plimsoll_report::document::{Table, Tone};
 use plimsoll_sample::environment::{self, gib};
 use plimsoll_trial::TrialError;
 
@@ -230,11 +229,7 @@ fn refused(floors: &str) -> String {
 
 fn calibrated(made: Option<&Calibration>) -> Table {
     let none = || vec![("none".to_owned(), "→ plimsoll doctor --calibrate".to_owned())];
-    let mut table = Table::new("Calibration", vec![words(""), words("")]);
-    for (name, value) in made.map_or_else(none, Calibration::lines) {
-        table.row(cells![name, value]);
-    }
-    table
+    Table::pairs(made.map_or_else(none, Calibration::lines))
 }
 
 /// Examines this machine, whose recordings go to `runs_dir`. Returns tables, and true if nothing is missing or would spoil
@@ -259,17 +254,15 @@ fn hosts() -> Finding {
 }
 
 fn graded(findings: impl IntoIterator<Item = Finding>) -> Table {
-    let mut table = Table::new("Diagnosis", vec![words(""), words("")]);
-    for finding in findings {
+    Table::pairs(findings.into_iter().flat_map(|finding| {
         let mark = match finding.grade {
             Grade::Fine => Tone::Good.text("ok"),
             Grade::Spoils => Tone::Open.text("spoils"),
             Grade::Missing => Tone::Bad.text("missing"),
         };
-        table.row(cells![mark, finding.what]);
-        finding.next.into_iter().for_each(|next| table.row(cells!["", format!("→ {next}")]));
-    }
-    table
+        let next = finding.next.map(|next| ("".into(), format!("→ {next}")));
+        std::iter::once((mark, finding.what)).chain(next)
+    }))
 }
 
 fn sockets() -> Finding {

@@ -83,7 +83,7 @@ impl Drop for Started {
 pub fn failed(error: &TraceError) -> TrialError {
     let kind = match error {
         TraceError::NoProcess { .. } | TraceError::Nothing | TraceError::Directory { .. } => StoreErrorKind::Usage,
-        TraceError::Kernel { .. } => StoreErrorKind::Missing,
+        TraceError::Kernel { .. } | TraceError::PidNamespace => StoreErrorKind::Missing,
         _ => StoreErrorKind::Permission,
     };
     TrialError::new(kind, error.to_string()).next(error.next())
@@ -96,12 +96,11 @@ pub fn is_there(pid: u32) -> bool {
 
 /// Prints the way of tracing, and the reasons against better ways.
 fn said_how(tracer: &Tracer) {
-    for (way, error) in tracer.fell_back() {
-        crate::say(&format!("{way} does not work here: {error}"));
+    if let Some(error) = tracer.why_not_bpf() {
+        crate::say(&format!("bpf does not work here: {error}; {}", error.next()));
     }
     crate::say(match tracer.way() {
         Way::Bpf => "counting by programs in the kernel (bpf); Ctrl-C ends the trace",
-        Way::Perf => "counting from records of the kernel (perf): system calls only; Ctrl-C ends the trace",
         Way::Proc => {
             "seen by looking every 5 ms at what threads wait for (proc): shorter calls are mostly missed, and counts are too \
              low; Ctrl-C ends it"

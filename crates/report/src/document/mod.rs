@@ -182,6 +182,13 @@ impl Table {
         table
     }
 
+    /// Makes a table of names and texts, without heads.
+    pub fn pairs<N: Into<Cell>, V: Into<Cell>>(rows: impl IntoIterator<Item = (N, V)>) -> Self {
+        let mut table = Table::new("", vec![words(""), words("")]);
+        rows.into_iter().for_each(|(name, value)| table.row(vec![name.into(), value.into()]));
+        table
+    }
+
     /// Adds a row: a cell for each column, also for those that are not shown.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.rows.push(cells.into_iter().zip(&self.shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect());
@@ -285,8 +292,13 @@ impl<'a> Body<'a> {
         let more = if full { 0 } else { table.rows.len().saturating_sub(ROWS_MAX) };
         table.rows.truncate(table.rows.len() - more);
         self.table(table);
-        if more > 0 {
-            self.text(format!("and {} more in the page", number::count(more as u64)));
+        self.left_out(more);
+    }
+
+    /// How many rows or items are in the page alone; nothing without any.
+    fn left_out(&mut self, count: usize) {
+        if count > 0 {
+            self.text(format!("and {} more in the page", number::count(count as u64)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Labs as `plimsoll lab status` shows them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_analysis::number;
 use plimsoll_core::Progress;
@@ -11,6 +11,7 @@ use plimsoll_trial::TrialError;
 
 use super::{labs, one};
 use crate::error::exit;
+use crate::progress::length;
 use crate::verbs::report;
 
 /// The heading of what runs long.
@@ -101,12 +102,7 @@ fn how_far(progress: &Progress) -> String {
 
 fn titled(status: &LabStatus) -> (String, String) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-    let seconds = since.saturating_sub(status.since_unix_ns) / 1_000_000_000;
-    let age = match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3_600),
-    };
+    let age = length(Duration::from_nanos(since.saturating_sub(status.since_unix_ns)));
     let load = status.load.as_ref().map_or("here".to_owned(), |load| load.address.to_string());
     let how = format!("{} · {} · up for {age} · driven from {load}", status.made_as, status.version);
     (format!("Lab {}", status.name), how)
