@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rounds: usize = std::env::args().nth(1).map_or(Ok(7), |text| text.parse())?;
     let file = tempfile::tempfile_in("/dev/shm")?;
     let own = std::process::id();
-    // Whom it follows: nobody, us, or another one.
+    // Process that is followed: none, this one, or another.
     let cases = [("none", None), ("bpf", Some((Way::Bpf, own))), ("bpf, another process", Some((Way::Bpf, 2)))];
     let mut figures = vec![(Vec::new(), Vec::new(), Vec::new(), Vec::new()); cases.len()];
     for _ in 0..rounds {
