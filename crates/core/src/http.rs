@@ -65,7 +65,7 @@ pub type RequestHeader = Header<String>;
 
 /// A text that may hold secrets.
 pub trait SecretText: Clone {
-    /// Masks the secrets that stand behind a name of theirs in the text.
+    /// Masks the values of secret names in the text.
     fn masked(&self) -> Self;
 
     /// Masks all of the text except for its variables.

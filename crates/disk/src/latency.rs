@@ -100,7 +100,7 @@ fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> io:
     Ok(clocked.times().map(|times| Measured { times, load_bytes_per_s }))
 }
 
-/// Why there is no such way here, if that is what an error means.
+/// Returns the reason if `error` means that this file system has no such call.
 fn missing(point: Point, error: &io::Error) -> Option<String> {
     use rustix::io::Errno;
     let may_be_missing = matches!(point.flushing, Flushing::Direct | Flushing::Uring | Flushing::Range)

@@ -26,7 +26,7 @@ impl Default for Clocked {
 }
 
 impl Clocked {
-    /// One more.
+    /// Adds a call.
     pub fn note(&mut self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(LONGEST_NS);
         self.histogram.saturating_record(ns.max(1));

@@ -63,7 +63,7 @@ impl Event {
 
 /// The sockets of one worker. Made on the worker's own thread.
 pub(crate) trait Reactor {
-    /// Its timers.
+    /// Timers of the reactor.
     fn timers(&self) -> &Timers;
 
     /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.

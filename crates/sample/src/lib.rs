@@ -48,8 +48,7 @@ pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
 pub use tree::{TreeIo, own_io, process_tree_io};
 
-/// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
-/// open for it.
+/// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.
 pub const STORE: SamplerSpec =
     spec(plimsoll_core::sampler::STORE, "what the store counts of its own work: checkpoints, flushes, cache misses …");
 

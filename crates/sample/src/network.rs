@@ -4,7 +4,7 @@ use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
 
-/// What is counted of one interface: name and unit.
+/// Counters of an interface: name and unit.
 const NAMES: [(&str, &str); 6] =
     [("received", "B"), ("sent", "B"), ("received_packets", ""), ("sent_packets", ""), ("drops", ""), ("errors", "")];
 

@@ -4,7 +4,7 @@ use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
 
-/// What the texts of both files say.
+/// Reads the texts of both files.
 fn readings(stat: &str, load: &str) -> Vec<Reading> {
     let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
     let count = |name| number_of(stat, name).map(|count| count as f64);

@@ -71,13 +71,13 @@ impl<L: Copy> Lies<L> {
         Self { lie, one_in: one_in.max(1), draws: 0, seed: Arc::new(seed.into()), told: Arc::default() }
     }
 
-    /// Those of the next session.
+    /// Returns the lies of the next session.
     pub fn session(&self) -> Self {
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         Self { seed: Arc::new(seed.into()), told: Arc::clone(&self.told), ..*self }
     }
 
-    /// The same ones.
+    /// Returns a handle to these lies.
     pub fn shared(&self) -> Self {
         Self { seed: Arc::clone(&self.seed), told: Arc::clone(&self.told), ..*self }
     }

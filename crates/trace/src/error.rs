@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why nothing is traced.
+/// Reason that nothing is traced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -57,9 +57,9 @@ pub enum TraceError {
     /// No way works here.
     #[error("no way to trace works here\n  bpf: {bpf}\n  proc: {proc}")]
     NoWay {
-        /// Why programs in the kernel do not.
+        /// Reason that programs in the kernel do not work.
         bpf: String,
-        /// Why looks at threads do not.
+        /// Reason that looks at threads do not work.
         proc: String,
     },
 }

@@ -141,7 +141,7 @@ impl FileTracer {
     }
 }
 
-/// Which file each descriptor of each process is; `None` for what is no file.
+/// File of each descriptor of each process; `None` for a descriptor of something else.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 

@@ -94,7 +94,7 @@ impl Tracer {
         self.way
     }
 
-    /// Why [`Way::Bpf`], the better way, does not work here; `None` if it does or another way was wanted.
+    /// Returns the reason that [`Way::Bpf`], the better way, does not work here; `None` if it works or was not wanted.
     pub fn why_not_bpf(&self) -> Option<&TraceError> {
         self.why_not_bpf.as_ref()
     }
@@ -170,7 +170,7 @@ pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
 
 /// A thread that ends when this is dropped.
 pub(crate) struct Background {
-    /// Its other end, which the thread has, can be read when this is dropped.
+    /// Pipe whose other end, in the thread, becomes readable when this is dropped.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }

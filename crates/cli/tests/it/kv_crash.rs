@@ -31,7 +31,7 @@ fn verdict(place: &Place, drive: Guarded) -> (LedgerCheck, u64, Ran) {
     (ledger, wrong, ran)
 }
 
-/// Everything acknowledged is there, and what the kill left open is neither lost nor there for certain.
+/// Checks that all acknowledged writes are present, and that writes without an answer are neither lost nor required.
 fn nothing_is_lost(place: &Place, drive: Guarded) {
     let (ledger, wrong, ran) = verdict(place, drive);
     assert!(ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);

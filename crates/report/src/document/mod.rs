@@ -295,7 +295,7 @@ impl<'a> Body<'a> {
         self.left_out(more);
     }
 
-    /// How many rows or items are in the page alone; nothing without any.
+    /// Notes the number of rows or items that only the page has, if there are any.
     fn left_out(&mut self, count: usize) {
         if count > 0 {
             self.text(format!("and {} more in the page", number::count(count as u64)));

@@ -16,7 +16,7 @@ const PLAN_OF_STORE: &str = "plan of the store";
 /// Name of the sentence about the promise of a store's own settings.
 const PROMISE: &str = "acknowledged writes";
 
-/// What the data of each trial take; `full`, every trial in detail.
+/// Space that the data of each trial take; with `full`, every trial in detail.
 pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     // The rungs of a search are about the same data.
     let is_series = !view.lines.is_empty() || view.ab.is_some();
