@@ -52,19 +52,6 @@ fn a_signal_before_there_is_a_run_ends_the_program_with_a_word() {
 }
 
 #[test]
-fn a_search_that_watches_the_machine_ends_at_once() {
-    let place = Place::new();
-    let args = ["line", "kv", "--mix", "read=1", "--set", "records=10", "--on", "null", "--quiet"];
-    let child = place.recording(&args);
-    // It watches for three seconds before the first rung.
-    std::thread::sleep(Duration::from_millis(700));
-    let sent = Instant::now();
-    child.signal(Signal::INT);
-    child.ended().expect(130);
-    assert!(sent.elapsed() < Duration::from_millis(1_500), "{:?}", sent.elapsed());
-}
-
-#[test]
 fn a_plan_that_is_a_ring_of_links_is_a_mistake_of_whoever_named_it() {
     let place = Place::new();
     let ring = place.path().join("loop");
