@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::bench::{Guarded, Place, Ran, small_coupons, wait_for};
 use crate::servers::Postgres;
 
-/// What goes around a script whose mounts go with it. Needs root.
+/// Programs around a script whose mounts go with it. They need root.
 const OWN_MOUNTS: &str = "unshare --mount --propagation private";
 
 #[test]

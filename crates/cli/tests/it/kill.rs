@@ -73,9 +73,31 @@ fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
 #[test]
 fn of_a_private_server_that_dies_its_end_is_told_its_log_left_and_what_it_had_acknowledged_read_back() {
     let place = Place::new();
-    let drive = "drive coupons --on postgres --set records=500 --set index=own --mix read=70,update=30";
-    let words = format!("{drive} --clients 2 --for 4s --slice 200ms --durability durable");
-    let run = place.started(&words.split(' ').collect::<Vec<_>>(), 5);
+    let plan = place.plan(
+        r#"
+title = "A server that dies"
+stores = ["postgres"]
+slice = "200ms"
+[workload]
+name = "coupons"
+records = 500
+index = "own"
+[[phase]]
+do = "load"
+batch = 500
+durability = "at-end"
+[[phase]]
+name = "mixed"
+do = "drive"
+clients = 2
+for = "4s"
+durability = "durable"
+mix = { read = 70, update = 30 }
+[[phase]]
+do = "check"
+"#,
+    );
+    let run = place.started(&["run", &plan], 5);
     let directories = server_directories(&place, run.0.id());
     let file = std::fs::read_to_string(directories[0].join("data/postmaster.pid")).unwrap();
     let postmaster = Pid::from_raw(file.lines().next().unwrap().parse().unwrap()).unwrap();
