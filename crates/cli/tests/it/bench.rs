@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_record::data::{PhaseKind, Run};
+use plimsoll_record::data::{Phase, PhaseKind, Run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -91,25 +91,24 @@ impl Place {
     /// Starts a command, and waits until its drive has had so many slices.
     #[track_caller]
     pub fn started(&self, args: &[&str], slices: usize) -> Guarded {
-        let before = self.all_runs().len();
-        let child = Guarded(self.command(args).spawn().unwrap());
-        wait_for("the drive", Duration::from_secs(60), || {
-            let run = self.all_runs().get(before).and_then(|run| Run::load(run).ok());
-            let trial = run.and_then(|run| run.trials.into_iter().next());
-            let drives = |phase: &plimsoll_record::data::Phase| phase.header.kind == PhaseKind::Drive;
-            trial.is_some_and(|trial| trial.phases.iter().any(|phase| drives(phase) && phase.slices.len() >= slices))
-        });
-        child
+        self.begun(args, |run| {
+            let drives = |phase: &Phase| phase.header.kind == PhaseKind::Drive && phase.slices.len() >= slices;
+            let trial = Run::load(run).ok().and_then(|run| run.trials.into_iter().next());
+            trial.is_some_and(|trial| trial.phases.iter().any(drives))
+        })
     }
 
     /// Starts a command, and waits for its recording.
     #[track_caller]
     pub fn recording(&self, args: &[&str]) -> Guarded {
+        self.begun(args, |run| run.join("run.sqlite").exists())
+    }
+
+    #[track_caller]
+    fn begun(&self, args: &[&str], is_so: impl Fn(&Path) -> bool) -> Guarded {
         let before = self.all_runs().len();
         let child = Guarded(self.command(args).spawn().unwrap());
-        wait_for("the recording", Duration::from_secs(30), || {
-            self.all_runs().get(before).is_some_and(|run| run.join("run.sqlite").exists())
-        });
+        wait_for("the run", Duration::from_secs(60), || self.all_runs().get(before).is_some_and(|run| is_so(run)));
         child
     }
 

@@ -78,7 +78,7 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
     match words[1].clone().as_str() {
         // A search takes half a minute at least; what is proved here is that it begins.
         "line" => words.insert(0, "timeout --preserve-status -s INT 2".to_owned()),
-        "ab" => words.push("--turn 300ms --warmup 50ms --budget 4s".to_owned()),
+        "ab" => words.push("--turn 200ms --warmup 50ms --budget 4s".to_owned()),
         _ => {}
     }
     let all = words.join(" ");
@@ -120,7 +120,7 @@ fn run_one(place: &Place, command: &str, servers: &[(&str, &str)]) -> Option<Str
     if ["plimsoll compare", "plimsoll report"].iter().any(|verb| command.starts_with(verb)) {
         // Two runs of the same.
         for _ in 0..2 {
-            place.line("drive kv --on fjall --ops 500 --set records=100 --durability buffered");
+            place.line("drive kv --on fjall --ops 2000 --set records=100 --durability buffered");
         }
     }
     let last = place.all_runs().into_iter().rev().nth(1);

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::bench::{Guarded, Place, Ran, small_coupons, wait_for};
 use crate::servers::Postgres;
 
-/// Command around a script whose mounts go with it. Needs root.
+/// Programs around a script whose mounts go with it. They need root.
 const OWN_MOUNTS: &str = "unshare --mount --propagation private";
 
 #[test]
@@ -49,19 +49,6 @@ fn a_signal_before_there_is_a_run_ends_the_program_with_a_word() {
         let ran = child.ended().expect(130);
         assert_eq!(ran.err.matches("interrupted before a run began").count(), 1, "{ran:?}");
     }
-}
-
-#[test]
-fn a_search_that_watches_the_machine_ends_at_once() {
-    let place = Place::new();
-    let args = ["line", "kv", "--mix", "read=1", "--set", "records=10", "--on", "null", "--quiet"];
-    let child = place.recording(&args);
-    // It watches for three seconds before the first rung.
-    std::thread::sleep(Duration::from_millis(700));
-    let sent = Instant::now();
-    child.signal(Signal::INT);
-    child.ended().expect(130);
-    assert!(sent.elapsed() < Duration::from_millis(1_500), "{:?}", sent.elapsed());
 }
 
 #[test]

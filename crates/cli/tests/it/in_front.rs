@@ -52,9 +52,9 @@ fn a_proxy_in_front_of_one_server_is_refused_and_what_instances_cannot_be_asked_
         ("drive kv --mix read=1 --for 1s --on etcd --set etcd.haproxy=true", "nodes = 3"),
         ("drive oltp_point_select --on mariadb --set mariadb.haproxy=true", "galera"),
         ("drive select --on postgres --set postgres.instances=2 --nodes 2", "instances"),
-        ("drive kv --mix scan=1 --set records=500 --on postgres --set postgres.instances=2", "cannot be scanned"),
+        ("drive kv --mix scan=1 --set records=50 --on postgres --set postgres.instances=2", "cannot be scanned"),
         (
-            "drive coupons --mix read=1 --set records=500 --on postgres --set postgres.instances=2",
+            "drive coupons --mix read=1 --set records=50 --on postgres --set postgres.instances=2",
             "each instance has a part of them",
         ),
     ]);

@@ -8,8 +8,7 @@ fn limited(place: &Place, limits: &str, words: &str) -> Ran {
 }
 
 fn kv(on: &str, clients: u32) -> String {
-    let sizes = "--set records=1000 --durability buffered --for 500ms";
-    format!("drive kv --mix read=1 --on {on} --clients {clients} {sizes}")
+    format!("drive kv --mix read=1 --set records=200 --on {on} --clients {clients} --for 500ms")
 }
 
 #[test]

@@ -119,9 +119,8 @@ fn steps_go_on_with_what_answers_gave_and_secrets_are_kept_nowhere() {
     }
     run(&over_2(&shop.url)).expect(2).says("does not offer HTTP/2 … Leave out http_version=2");
     // A secret that is not there is missed before anything is sent.
-    let plan = place.path().join("plan.toml");
-    let plan = plan.to_str().unwrap();
-    place.run(&["run", plan]).expect(2).says("the environment variable PLIMSOLL_TEST_SECRET is not set");
+    let plan = place.plan(&format!("stores = [\"{}\"]\n{STEPS}", shop.url));
+    place.run(&["run", &plan]).expect(2).says("the environment variable PLIMSOLL_TEST_SECRET is not set");
 }
 
 #[test]

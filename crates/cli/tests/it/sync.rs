@@ -12,14 +12,13 @@ use serde_json::Value;
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
 
-/// A directory on the disk that this is built on.
-fn on_disk() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("sync-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+fn directory(base: &str) -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("sync-test-").tempdir_in(base).unwrap()
 }
 
-/// Makes a directory in memory.
-fn in_memory() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("sync-test-").tempdir_in("/dev/shm").unwrap()
+/// A directory on the disk that this is built on.
+fn on_disk() -> tempfile::TempDir {
+    directory(env!("CARGO_TARGET_TMPDIR"))
 }
 
 #[track_caller]
@@ -49,7 +48,7 @@ fn the_answer_comes_first_and_every_part_is_there() {
 
 #[test]
 fn in_memory_flushes_cannot_be_real() {
-    let (place, directory) = (Place::new(), in_memory());
+    let (place, directory) = (Place::new(), directory("/dev/shm"));
     let ran = place.run(&["sync", text(directory.path()), "--for", "20ms", "-q"]).expect(1);
     let ran = ran.says("flushes cannot be real because tmpfs keeps files in memory … not here: ");
     assert_eq!(ran.err, "");

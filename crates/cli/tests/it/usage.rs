@@ -27,14 +27,6 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
         (&deep, "a depth of 4 would mix the steps"),
         ("drive kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
         ("drive ldap --on ldap://127.0.0.1:/dc=x --mix search=1", "the URL's host has a colon behind it and no port"),
-        (
-            "drive kv --on fjall --set fjall.cache=0B --ops 1",
-            "fjall does not work with a cache of 0 bytes … for example cache=1MiB",
-        ),
-        (
-            "drive kv --on fjall --set fjall.memtable=0B --ops 1",
-            "fjall does not work with a memtable of 0 bytes … for example memtable=1MiB",
-        ),
     ]);
     place.line("check coupons").expect(0).says("5 trials … 30");
     assert!(place.all_runs().is_empty());
@@ -209,6 +201,14 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
         ("run coupons --on sqlite,fjal", "error: --on fjal: unknown store `fjal`"),
         ("line kv --on null --budget 1", "error: --budget 1: `budget` must be 30s"),
         ("drive kv", "missing --on … sqlite, fjall, postgres … redis://…"),
+        (
+            "drive kv --on fjall --set fjall.cache=0B --ops 1",
+            "fjall does not work with a cache of 0 bytes … for example cache=1MiB",
+        ),
+        (
+            "drive kv --on fjall --set fjall.memtable=0B --ops 1",
+            "fjall does not work with a memtable of 0 bytes … for example memtable=1MiB",
+        ),
     ]);
     let both = place.line("drive kv --on null --clients 0 --for 5x").expect(2);
     assert_eq!(both.err.matches("error: --").count(), 2, "{both:?}");

@@ -366,11 +366,13 @@ fn ends_at_a_signal(command: &str, limit: Duration) -> Place {
 }
 
 #[test]
-fn a_load_of_statements_in_sqlite_and_a_test_of_honesty_end_at_a_signal() {
+fn a_load_in_sqlite_a_test_of_honesty_and_a_search_that_watches_the_machine_end_at_a_signal() {
     let place = ends_at_a_signal("drive tpcb --on sqlite --set scale=200", WITH_REMOVAL);
     assert!(!place.only_run().join("data").exists());
     let place = ends_at_a_signal("doctor --honesty redis", AFTER_A_SIGNAL);
     assert!(place.all_runs().is_empty(), "{:?}", place.all_runs());
+    // It watches for three seconds before the first rung.
+    ends_at_a_signal("line kv --mix read=1 --set records=10 --on null --quiet", Duration::from_millis(1500));
 }
 
 #[test]
