@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
-    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, Outcome, ParamValue, Sessions, Store, StoreError,
+    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, Outcome, ParamValue, Sessions, StoreError,
     StoreErrorKind, Template, Value, ValueType,
 };
 use plimsoll_drive::Pace;

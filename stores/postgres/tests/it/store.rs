@@ -70,7 +70,7 @@ fn a_durability_that_cannot_be_kept_is_refused() {
             std::thread::sleep(Duration::from_millis(1));
             store.sessions(1, Durability::Durable).err().filter(|refused| refused.what.contains(name))
         };
-        let refused = (0..100).find_map(asked).expect("it is refused");
+        let refused = (0..10_000).find_map(asked).expect("it is refused");
         assert_eq!(refused.kind, StoreErrorKind::Usage);
         assert!(refused.what.contains(&format!("{name}=off")), "{refused}");
     }

@@ -92,7 +92,7 @@ fn a_name_that_is_none_of_a_run_gets_no_command() {
 #[test]
 fn what_cannot_be_removed_is_named_with_the_command_for_its_server() {
     let mut server = Server::start(&[]);
-    let mut store = server.made();
+    let store = server.made();
     server.kill();
     let error = store.close().unwrap_err();
     assert!(error.what.starts_with("key prefix plimsoll:test_1: at redis+unix://"), "{error:?}");

@@ -2,7 +2,6 @@
 
 use plimsoll_core::{Durability, IndexMode, OpenOptions, Params, StoreErrorKind, Target};
 
-use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::records::{blocking, layout};
 
 use crate::open;
