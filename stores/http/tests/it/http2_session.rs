@@ -182,9 +182,9 @@ fn who_speaks_no_http2_is_told_so() {
     for (bytes, words) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "does not offer HTTP/2"),
         (b"HTTP/1.0 505\r\n\r\n", "does not offer HTTP/2"),
-        (b"220 mail.example ESMTP\r\n", "is no HTTP/2"),
-        (b"\x15\x03\x01\0\x02\x02\x50\0\0\0", "is no HTTP/2"),
-        (&frame(PING, 0, 0, b"12345678"), "is no HTTP/2"),
+        (b"220 mail.example ESMTP\r\n", "did not answer with HTTP/2"),
+        (b"\x15\x03\x01\0\x02\x02\x50\0\0\0", "did not answer with HTTP/2"),
+        (&frame(PING, 0, 0, b"12345678"), "did not answer with HTTP/2"),
     ] {
         for step in [1, 99] {
             let mut session = Http2Session::new(login(Version::Http2), Durability::AtEnd);

@@ -101,8 +101,7 @@ impl SqlServer for Server {
         if !self.is_shared() {
             return format!("postgres://{user}:s3cret@127.0.0.1:{}/{}", self.port, self.database);
         }
-        let dir = self.cluster().first().socket_dir.display().to_string();
-        format!("postgres://{user}@/{}?host={dir}&port={}", self.database, self.port)
+        self.socket_url(user)
     }
 
     fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
@@ -126,6 +125,11 @@ const INVENTORY: &str = "SELECT string_agg(nspname || '.' || coalesce(relname, '
 impl Server {
     fn login(&self) -> Login {
         Login { database: self.database.clone(), ..login("postgres", None) }
+    }
+
+    pub fn socket_url(&self, user: &str) -> String {
+        let dir = self.cluster().first().socket_dir.display().to_string();
+        format!("postgres://{user}@/{}?host={dir}&port={}", self.database, self.port)
     }
 
     pub fn is_shared(&self) -> bool {

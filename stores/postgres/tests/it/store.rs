@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Durability, IndexMode, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind, Value};
 use plimsoll_lab::OpenStore;
+use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::records::{ALL, FIND, GET, INSERT, batch, blocking, execute, kinds, layout, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
@@ -13,7 +14,8 @@ use crate::fixture::{Server, SqlServer, TIMEOUT, Wire, sql, values};
 const ITEMS: &str = "plimsoll_20260102_030405_ab12.items";
 
 fn attached(server: &Server, index: IndexMode) -> OpenStore {
-    let mut store = server.attach("postgres").open().expect("attached");
+    let url = server.socket_url("postgres");
+    let mut store = Opening::attached(Server::DIALECT.kind, &url, None).open().expect("attached");
     store.create(&layout(index)).expect("created");
     store
 }
@@ -70,7 +72,7 @@ fn a_durability_that_cannot_be_kept_is_refused() {
             std::thread::sleep(Duration::from_millis(1));
             store.sessions(1, Durability::Durable).err().filter(|refused| refused.what.contains(name))
         };
-        let refused = (0..100).find_map(asked).expect("it is refused");
+        let refused = (0..10_000).find_map(asked).expect("it is refused");
         assert_eq!(refused.kind, StoreErrorKind::Usage);
         assert!(refused.what.contains(&format!("{name}=off")), "{refused}");
     }
