@@ -36,7 +36,7 @@ pub(crate) fn pieces(text: &str, dialect: Dialect) -> Vec<Piece> {
             _ if token.starts_with("--") || token.starts_with("/*") => return None,
             _ if let Some((_, number)) = params.next_if(|(place, _)| *place == range) => Sort::Param(number.into()),
             '#' if is_mysql => return None,
-            first if first.is_whitespace() => return None,
+            first if first.is_ascii() && first.is_whitespace() => return None,
             '\'' | '0'..='9' => Sort::Literal,
             '"' if is_mysql => Sort::Literal,
             '$' if is_dollar_quoted(token) => Sort::Literal,
