@@ -1,34 +1,10 @@
 //! Encodings order as values do, whatever follows them.
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::ValueBuf;
 use plimsoll_keyindex::encode;
 use proptest::prelude::*;
 
-/// A value that owns what it holds.
-#[derive(Debug, Clone)]
-pub enum Owned {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-    Timestamp(i64),
-}
-
-impl Owned {
-    pub fn value(&self) -> Value<'_> {
-        match self {
-            Owned::Null => Value::Null,
-            Owned::Bool(v) => Value::Bool(*v),
-            Owned::Int(v) => Value::Int(*v),
-            Owned::Float(v) => Value::Float(*v),
-            Owned::Text(v) => Value::Text(v),
-            Owned::Bytes(v) => Value::Bytes(v),
-            Owned::Timestamp(v) => Value::Timestamp(*v),
-        }
-    }
-}
+use crate::owned::Owned;
 
 /// Numbers of every magnitude, not only the large ones that uniform bits give.
 fn ints() -> impl Strategy<Value = i64> {
