@@ -86,3 +86,8 @@ fn write(path: &Path, contents: &[u8], sync: bool) {
         File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
     }
 }
+
+/// Returns 1 in a heavy run, where every moment is tried, and `usual` otherwise, where one of so many is.
+fn step(usual: usize) -> usize {
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { usual }
+}
