@@ -69,8 +69,7 @@ mod tests {
         Params(specs.iter().map(|spec| (spec.name.to_owned(), value(spec))).collect())
     }
 
-    /// Visits all operations of these clients and cycles, or up to the end of a client's stream: whose they are, their
-    /// kind and their parameters.
+    /// Visits the operations of these clients and cycles, up to the end of each client's stream.
     pub(crate) fn each_op(
         stream: &dyn Stream,
         clients: Range<u32>,

@@ -11,9 +11,9 @@ use crate::study::Dice;
 /// Share of rungs whose minute is a bad one, with ten times as many pauses.
 const BAD: f64 = 0.05;
 
-/// Returns begins and ends of the pauses of a machine that stands still, in order: pauses of a millisecond and more come
-/// at random, and one in ten is longer than 5 ms. As seen on a virtual machine of two processors (three a second above
-/// 1 ms, 0.7 % of the time, longest 16 ms in 30 s; once 48 ms; in bad minutes 9 % of the time).
+/// Returns begins and ends of the machine's pauses, in order: they come at random, and one in ten is longer than 5 ms.
+/// As seen on a virtual machine of two processors (three a second above 1 ms, 0.7 % of the time, longest 16 ms in 30 s;
+/// once 48 ms; in bad minutes 9 % of the time).
 fn pauses(seconds: f64, bad: f64, dice: &mut Dice) -> Vec<(f64, f64)> {
     let mut pauses = Vec::new();
     let per_s = if dice.unit() < bad { 30.0 } else { 3.0 };

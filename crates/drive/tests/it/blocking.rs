@@ -38,7 +38,7 @@ pub fn sessions(count: usize, script: impl Fn(i64, &mut Answer) -> Outcome + Sen
     Sessions::Blocking((0..count).map(|_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>).collect())
 }
 
-/// The same sessions, of calls that never wait.
+/// Blocking sessions as sessions whose calls never wait.
 pub fn instant(sessions: Sessions) -> Sessions {
     let Sessions::Blocking(sessions) = sessions else { panic!("blocking sessions") };
     Sessions::Instant(sessions)
@@ -52,7 +52,7 @@ fn taking(length: Duration, count: usize) -> Sessions {
     })
 }
 
-/// Two sessions of operations that take a millisecond, but for one, which sets the flag and hangs until it is woken.
+/// Two sessions of operations of a millisecond. One operation sets the flag, and hangs until it is woken.
 fn hanging(client: u32, cycle: u64) -> (Sessions, Sender<()>, Arc<AtomicBool>) {
     let ((wake, asleep), hangs) = (channel(), Arc::new(AtomicBool::new(false)));
     let (asleep, flag) = (Mutex::new(asleep), hangs.clone());

@@ -87,7 +87,7 @@ fn write(path: &Path, contents: &[u8], sync: bool) {
     }
 }
 
-/// Returns 1 in a heavy run, where every moment is tried, and `usual` otherwise, where one of so many is.
+/// Returns the step from one tried moment to the next: 1 in a heavy run, `usual` otherwise.
 fn step(usual: usize) -> usize {
     if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { usual }
 }
