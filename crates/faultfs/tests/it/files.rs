@@ -29,7 +29,7 @@ fn sync_dir(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// A device in `directory` for files that are somebody's.
+/// A device in `directory` for the user's files.
 fn of_files(directory: &Path, files: &Path) -> DeviceSpec {
     DeviceSpec {
         directory: directory.join("device"),
