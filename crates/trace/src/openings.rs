@@ -25,14 +25,12 @@ pub(crate) struct FileCall {
     pub(crate) name: &'static str,
     pub(crate) number: u16,
     pub(crate) does: Does,
-    /// Which argument is a path.
+    /// Which argument is a path. The one before it is the directory that the path begins in.
     pub(crate) path: Option<u8>,
-    /// Whether the argument before the path is the directory that it begins in.
-    pub(crate) is_at: bool,
 }
 
 const fn call(name: &'static str, number: i64, does: Does, path: Option<u8>) -> FileCall {
-    FileCall { name, number: number as u16, does, path, is_at: matches!(path, Some(1)) }
+    FileCall { name, number: number as u16, does, path }
 }
 
 /// All of them. Where an architecture lacks one, it is left out.

@@ -38,7 +38,7 @@ fn numbers_in(directory: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Whether a process of this number is there.
-pub(crate) fn is_there(pid: u32) -> bool {
+/// Returns true if a process of this number exists.
+pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }

@@ -44,7 +44,7 @@ const SIZES: std::ops::RangeInclusive<u64> = 512..=(64 << 20);
 const MOST_BYTES: u64 = 1 << 40;
 
 /// What a run of the writer is, as it says at its beginning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// At random.
     pub id: u64,

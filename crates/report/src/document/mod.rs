@@ -110,6 +110,11 @@ impl Cell {
     fn why(text: impl Into<Text>, why: Option<&String>) -> Self {
         Cell { why: why.cloned(), ..Cell::from(text) }
     }
+
+    fn with(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        self.more.extend(more);
+        self
+    }
 }
 
 impl<T: Into<Text>> From<T> for Cell {
@@ -295,7 +300,7 @@ impl<'a> Body<'a> {
         self.left_out(more);
     }
 
-    /// How many rows or items are in the page alone; nothing without any.
+    /// Adds the number of rows that are in the page alone, if there are any.
     fn left_out(&mut self, count: usize) {
         if count > 0 {
             self.text(format!("and {} more in the page", number::count(count as u64)));
