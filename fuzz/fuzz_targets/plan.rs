@@ -1,4 +1,4 @@
-//! Whatever text is given as a plan, the parser answers: with a plan, or with problems within the text that can be shown.
+//! Tests that the parser answers any text: with a plan, or with problems within the text that can be shown.
 
 #![no_main]
 

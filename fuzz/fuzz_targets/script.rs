@@ -1,4 +1,4 @@
-//! Whatever text is given as a script, it is read: into operations, or a mistake at a place within the text.
+//! Tests that any text is compiled as a script: to operations, or to a mistake at a place within the text.
 
 #![no_main]
 

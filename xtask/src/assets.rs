@@ -11,7 +11,7 @@ use crate::process::{output, run};
 const URL: &str = "https://registry.npmjs.org/uplot/-/uplot-1.6.32.tgz";
 /// SHA-256 of that archive.
 const SHA256: &str = "4b8a8191e425658e3ea8c8c1314b0fc679c861ee3a1af2b20c7b16ba50b5133d";
-/// What is kept of it: name in the archive, name in the repository.
+/// Files that are kept: name in the archive, name in the repository.
 const FILES: [(&str, &str); 3] = [
     ("package/dist/uPlot.iife.min.js", "uPlot.iife.min.js"),
     ("package/dist/uPlot.min.css", "uPlot.min.css"),

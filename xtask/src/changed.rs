@@ -1,4 +1,4 @@
-//! Tests that a change can reach: those of the changed crates, and of the crates that use them, the nearest first.
+//! Tests that a change can reach: those of the changed crates, and the short ones of the crates that use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,51 +11,66 @@ use crate::{Result, gate};
 /// Most seconds of a test that is run for a change of another crate.
 const SECONDS_MAX: f64 = 2.0;
 
-/// Returns the packages with files changed since `base`, and those that use them directly. `base` is the commit that was
+/// Crates that a change can reach.
+pub struct Reached {
+    changed: BTreeSet<String>,
+    /// Crates that use a changed one directly.
+    users: BTreeSet<String>,
+}
+
+/// Returns the crates with files changed since `base`, and those that use them directly. `base` is the commit that was
 /// proved last, or HEAD without one.
-pub fn packages(root: &Path, base: Option<&str>) -> Result<Vec<String>> {
+pub fn reached(root: &Path, base: Option<&str>) -> Result<Reached> {
     let proved = gate::proved(root);
     let base = base.map(str::to_owned).or(proved).unwrap_or_else(|| "HEAD".to_owned());
     let git = |arguments: &[&str]| line_of(Command::new("git").args(arguments).current_dir(root));
-    let changed = git(&["diff", "--name-only", &base])?;
+    let differs = git(&["diff", "--name-only", &base])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
-    println!("changed since {base}: {} files", changed.lines().chain(new.lines()).count());
+    println!("changed since {base}: {} files", differs.lines().chain(new.lines()).count());
     let crates = crates(root)?;
-    let mut reached = BTreeSet::new();
-    for file in changed.lines().chain(new.lines()) {
+    let mut changed = BTreeSet::new();
+    for file in differs.lines().chain(new.lines()) {
         let of = crates.iter().find(|(_, package)| file.starts_with(&format!("{}/", package.folder)));
         match of {
-            Some((name, _)) => reached.extend([name.clone()]),
-            // Studies, pages of the book and assets are read by the program and its tests.
+            Some((name, _)) => changed.extend([name.clone()]),
+            // The program and its tests read studies and pages of the book.
             None if file.starts_with("studies/") || file.starts_with("docs/src/") => {
-                reached.extend(crates.keys().filter(|name| name.as_str() == "plimsoll-plan").cloned());
+                changed.extend(["plimsoll-plan".to_owned()]);
             }
-            None if file == "Cargo.toml" || file == "Cargo.lock" => return Ok(crates.into_keys().collect()),
+            None if ["Cargo.toml", "Cargo.lock", ".config/nextest.toml"].contains(&file) => {
+                return Ok(Reached { changed: crates.into_keys().collect(), users: BTreeSet::new() });
+            }
             None => {}
         }
     }
-    let users = crates.iter().filter(|(_, package)| package.uses.intersection(&reached).next().is_some());
-    let users: Vec<String> = users.map(|(name, _)| name.clone()).collect();
-    // The changed ones first.
-    let mut all: Vec<String> = reached.iter().cloned().collect();
-    all.extend(users.into_iter().filter(|user| !reached.contains(user)));
-    Ok(all)
+    let users = crates.iter().filter(|(_, package)| package.uses.intersection(&changed).next().is_some());
+    let users = users.map(|(name, _)| name.clone()).filter(|user| !changed.contains(user)).collect();
+    Ok(Reached { changed, users })
 }
 
-/// Returns the arguments that leave out tests of `packages` which took longer than the limit in the last run.
-pub fn filter(packages: &[String], times: &Times) -> Vec<String> {
-    let own = packages.first().cloned().unwrap_or_default();
-    let of = |test: &&str| test.split([' ', ':']).next() != Some(own.as_str());
-    let long: Vec<&str> = times.longer_than(SECONDS_MAX).filter(of).collect();
-    if long.is_empty() {
-        return Vec::new();
+impl Reached {
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty()
     }
-    println!(
-        "{} tests of other crates that take longer than {SECONDS_MAX} s are left to `cargo xtask test`",
-        long.len()
-    );
-    let names = long.iter().filter_map(|test| test.split_once(' ')).map(|(_, name)| format!("test(={name})"));
-    vec!["-E".to_owned(), format!("not ({})", names.collect::<Vec<_>>().join(" + "))]
+
+    /// All of them.
+    pub fn packages(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().chain(&self.users).map(String::as_str)
+    }
+
+    /// Returns the arguments that leave out tests of users that took longer than the limit in the last run.
+    pub fn without_long(&self, times: &Times) -> Vec<String> {
+        let is_of_user = |test: &&str| test.split([' ', ':']).next().is_some_and(|name| self.users.contains(name));
+        let long: Vec<&str> = times.longer_than(SECONDS_MAX).filter(is_of_user).collect();
+        if long.is_empty() {
+            return Vec::new();
+        }
+        let n = long.len();
+        println!("{n} tests of other crates that take longer than {SECONDS_MAX} s are left to `cargo xtask test`");
+        let one = |(binary, name): (&str, &str)| format!("(binary_id(={binary}) & test(={name}))");
+        let names: Vec<String> = long.iter().filter_map(|test| test.split_once(' ')).map(one).collect();
+        vec!["-E".to_owned(), format!("not ({})", names.join(" + "))]
+    }
 }
 
 /// A package of the workspace.

@@ -24,7 +24,7 @@ const LABS: [(&str, &[&str], Option<f64>); 11] = [
     ("galera-haproxy", &[], None),
     ("etcd-haproxy", &[], None),
 ];
-/// How long any may take until it is gone, in seconds.
+/// Longest time that the removal of a lab may take, seconds.
 const DOWN_S: f64 = 3.0;
 /// The test that makes twenty hosts and says how long that took; what it says before that; and how long it may take.
 const HOSTS: (&str, &str, f64) = ("twenty_hosts_are_made_at_once", "twenty hosts: ", 1.0);

@@ -13,7 +13,7 @@ use crate::process::{cargo, output, run};
 /// Exit code of a search that decided.
 const DECIDED: i32 = 0;
 
-/// What one search came to.
+/// Result of a search.
 struct Searched {
     code: i32,
     rate_per_s: Option<f64>,

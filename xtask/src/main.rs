@@ -45,26 +45,40 @@ cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other se
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
-/// What a task came to: nothing to say, or what is wrong and what to do.
+/// Result of a task: nothing, or a description of the fault and its remedy.
 type Result<T = ()> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (task, rest) = arguments.split_first().map_or(("", &[][..]), |(task, rest)| (task, rest));
-    let done = match task {
-        "test" => test::test(&root(), rest),
-        "test-program" => match leftovers::test_program(rest) {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let root = root();
+    let done = match &words[..] {
+        ["help" | "--help" | "-h", ..] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        ["test", "--help" | "-h"] => {
+            println!("{}", test::USAGE);
+            Ok(())
+        }
+        ["test", ..] => test::test(&root, rest),
+        ["test-program", ..] => match leftovers::test_program(rest) {
             Ok(code) => return ExitCode::from(code),
             Err(what) => Err(what),
         },
-        "gate" => gate::gate(&root(), rest),
-        "tidy" => tidy::tidy(&root(), rest),
-        "bench" => bench::bench(&root(), &[], rest),
-        "peers" => bench::bench(&root(), &["peers"], rest),
-        "labs" => labs::labs(&root(), rest),
-        "lines" => lines::lines(&root(), rest),
-        "mysql" => setup::mysql(&root()),
-        "assets" => assets::refresh(&root()),
+        ["gate"] => gate::gate(&root),
+        ["gate", "--mark"] => gate::mark(&root),
+        ["tidy"] => tidy::tidy(&root),
+        ["tidy", "--prose"] => tidy::list_prose(&root, None),
+        ["tidy", "--prose", area] => tidy::list_prose(&root, Some(area)),
+        ["tidy", "--prose-budget"] => tidy::write_prose_budget(&root),
+        ["bench", ..] => bench::bench(&root, &[], rest),
+        ["peers", ..] => bench::bench(&root, &["peers"], rest),
+        ["labs", ..] => labs::labs(&root, rest),
+        ["lines", ..] => lines::lines(&root, rest),
+        ["mysql"] => setup::mysql(&root),
+        ["assets"] => assets::refresh(&root),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

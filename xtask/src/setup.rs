@@ -51,8 +51,8 @@ struct Missing {
     why: String,
 }
 
-/// What packages ask and are answered before they are installed. Without a directory of its own the system's slapd has
-/// nothing to start with.
+/// Answers to questions that packages ask when they are installed. Without a directory of its own the system's slapd
+/// has nothing to start with.
 const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
 /// Gigabytes that a build of all tests and their servers take.
@@ -71,9 +71,9 @@ pub fn unproved() -> Vec<(&'static str, String, String)> {
         let why = "file systems, network namespaces and control groups are made as root".to_owned();
         all.push(("clusters, fault devices, limits", why, "run as root, for example in a virtual machine".to_owned()));
     }
-    if !works("test", &["-r", "/dev/fuse", "-a", "-w", "/dev/fuse"]) {
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         let next = "modprobe fuse, or give the container --device /dev/fuse".to_owned();
-        all.push(("fault devices and power cuts", "/dev/fuse cannot be opened".to_owned(), next));
+        all.push(("fault devices and power cuts", format!("/dev/fuse cannot be opened: {error}"), next));
     }
     if is_root && !works("unshare", &["--net", "true"]) {
         let next = "give the container --privileged, or CAP_SYS_ADMIN".to_owned();
@@ -89,11 +89,14 @@ pub fn unproved() -> Vec<(&'static str, String, String)> {
     all
 }
 
-/// Installs the packages that tests need and this machine lacks: those that the built `plimsoll` names for its stores, and
-/// `NEEDS`.
-pub fn install_needs(plimsoll: &Path) -> Result {
-    let missing = || Ok::<_, String>([of_stores(plimsoll)?, of_tests(&NEEDS)].concat());
-    have(missing)
+/// Installs the packages of `NEEDS` that this machine lacks.
+pub fn install_tests_needs() -> Result {
+    have(|| Ok(of_tests(&NEEDS)))
+}
+
+/// Installs the packages that this machine lacks of those that the built `plimsoll` names for its stores.
+pub fn install_stores_needs(plimsoll: &Path) -> Result {
+    have(|| of_stores(plimsoll))
 }
 
 /// MySQL as npm has it: the one real server of it in any registry that has no account or licence in front.
@@ -145,7 +148,7 @@ fn of_stores(plimsoll: &Path) -> Result<Vec<Missing>> {
     }
 }
 
-/// Those of `needs` that are missing here.
+/// Returns those of `needs` that are missing here.
 fn of_tests(needs: &[Need]) -> Vec<Missing> {
     let missing = needs.iter().filter(|need| !need.any_of.iter().any(|path| Path::new(path).exists()));
     let named = missing.map(|Need { any_of, package, why }| Missing {
@@ -204,7 +207,7 @@ fn answer(packages: &[&str], prefix: &[&str]) -> Result {
     }
 }
 
-/// What to put in front of a command to run it as root; `None` when that is not allowed.
+/// Returns the command prefix that runs a command as root; `None` if that is not permitted.
 fn privileges() -> Option<&'static [&'static str]> {
     let uid = Command::new("id").arg("-u").output().ok()?.stdout;
     if uid.trim_ascii() == b"0" {

@@ -21,7 +21,8 @@ const HEAVY: &str = "PLIMSOLL_HEAVY";
 /// Environment variable with the seed of what tests draw at random.
 const SEED: &str = "PLIMSOLL_TEST_SEED";
 
-const USAGE: &str = "\
+/// Help of `cargo xtask test`.
+pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
                     without the long tests of others; REV is the commit that `cargo xtask gate` proved last, or HEAD
@@ -31,7 +32,7 @@ cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
 
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
-    let mut wanted = Wanted::parse(arguments)?;
+    let mut wanted = Wanted::parse(arguments);
     let unproved = setup::unproved();
     for (what, why, next) in &unproved {
         eprintln!("cannot be proved on this machine: {what}\n  {why}\n  → {next}");
@@ -39,22 +40,23 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     if !unproved.is_empty() && !wanted.anyway {
         return Err("nothing was run; `--anyway` runs the tests nevertheless and fails at its end".to_owned());
     }
+    setup::install_tests_needs()?;
     let nextest = nextest(root)?;
     let target = target(root)?;
     if let Some(base) = wanted.changed.take() {
-        let packages = changed::packages(root, base.as_deref())?;
-        if packages.is_empty() {
+        let reached = changed::reached(root, base.as_deref())?;
+        if reached.is_empty() {
             println!("no test can be reached by this change");
             return Ok(());
         }
-        println!("tests of: {}", packages.join(", "));
-        wanted.arguments.extend(packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]));
-        wanted.arguments.extend(changed::filter(&packages, &Times::read(&target.join("test-times.tsv"))?));
+        println!("tests of: {}", reached.packages().collect::<Vec<_>>().join(", "));
+        wanted.arguments.extend(reached.packages().flat_map(|package| ["--package", package].map(str::to_owned)));
+        wanted.arguments.extend(reached.without_long(&Times::read(&target.join("test-times.tsv"))?));
     } else {
         wanted.arguments.push("--workspace".to_owned());
     }
     run(tests(&nextest, root)?.args(&wanted.arguments).arg("--no-run"))?;
-    setup::install_needs(&target.join("debug/plimsoll"))?;
+    setup::install_stores_needs(&target.join("debug/plimsoll"))?;
     crate::leftovers::sweep();
 
     let before = Snapshot::take();
@@ -86,7 +88,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn parse(arguments: &[String]) -> Result<Self> {
+    fn parse(arguments: &[String]) -> Self {
         let mut wanted = Self::default();
         let mut rest = arguments.iter().peekable();
         while let Some(argument) = rest.next() {
@@ -94,11 +96,10 @@ impl Wanted {
                 "--changed" => wanted.changed = Some(rest.next_if(|next| !next.starts_with('-')).cloned()),
                 "--heavy" => wanted.heavy = true,
                 "--anyway" => wanted.anyway = true,
-                "--help" | "-h" => return Err(USAGE.to_owned()),
                 _ => wanted.arguments.push(argument.clone()),
             }
         }
-        Ok(wanted)
+        wanted
     }
 
     /// Returns the commit, so that each commit tries other moments and a failure can be repeated; for a heavy run, the time.

@@ -16,16 +16,19 @@ mod store_list;
 mod store_names;
 mod words;
 
-/// Checks everything and says all that is wrong, one a line. `--prose [AREA]` lists the places that the language budget
-/// counts, and `--prose-budget` writes their numbers as the budget.
-pub fn tidy(root: &Path, arguments: &[String]) -> Result {
+/// Lists the places that the language budget counts, of all areas or of one.
+pub fn list_prose(root: &Path, area: Option<&str>) -> Result {
+    prose::list(root, &files_below(root)?, area)
+}
+
+/// Writes the numbers of those places as the budget.
+pub fn write_prose_budget(root: &Path) -> Result {
+    prose::write_budget(root, &files_below(root)?)
+}
+
+/// Checks everything and says all that is wrong, one a line.
+pub fn tidy(root: &Path) -> Result {
     let files = files_below(root)?;
-    match arguments {
-        [] => {}
-        [only] if only == "--prose-budget" => return prose::write_budget(root, &files),
-        [only, area @ ..] if only == "--prose" => return prose::list(root, &files, area.first().map(String::as_str)),
-        _ => return Err("cargo xtask tidy [--prose [AREA] | --prose-budget]".to_owned()),
-    }
     let mut wrong = Vec::new();
     crate_graph::check(root, &files, &mut wrong)?;
     store_list::check(root, &mut wrong)?;

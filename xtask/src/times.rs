@@ -1,7 +1,7 @@
 //! Times of tests: kept of each run, shown, and held against what a test usually takes.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use crate::Result;
@@ -18,12 +18,32 @@ const RUNS: (usize, usize) = (3, 10);
 /// Tests that are shown.
 const SLOWEST: usize = 25;
 
-/// Seconds that tests took in the last runs, the newest last. A test is `BINARY TEST`.
+/// Seconds of a test by the clock, and of processor time with all that it started and waited for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Took {
+    pub seconds: f64,
+    pub processor: f64,
+}
+
+impl fmt::Display for Took {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:.2}/{:.2}", self.seconds, self.processor)
+    }
+}
+
+impl Took {
+    fn parse(text: &str) -> Option<Self> {
+        let (seconds, processor) = text.split_once('/')?;
+        Some(Self { seconds: seconds.parse().ok()?, processor: processor.parse().ok()? })
+    }
+}
+
+/// Times that tests took in the last runs, the newest last. A test is `BINARY TEST`.
 #[derive(Default)]
-pub struct Times(BTreeMap<String, Vec<f64>>);
+pub struct Times(BTreeMap<String, Vec<Took>>);
 
 impl Times {
-    /// Reads `BINARY TEST<tab>SECONDS …` lines. A file that is missing has none.
+    /// Reads `BINARY TEST<tab>SECONDS/PROCESSOR …` lines. A file that is missing has none.
     pub fn read(path: &Path) -> Result<Self> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -31,25 +51,24 @@ impl Times {
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
         let mut times = Self::default();
-        for (test, seconds) in text.lines().filter_map(|line| line.split_once('\t')) {
-            let seconds = seconds.split(' ').filter_map(|seconds| seconds.parse::<f64>().ok());
-            times.0.entry(test.to_owned()).or_default().extend(seconds);
+        for (test, runs) in text.lines().filter_map(|line| line.split_once('\t')) {
+            times.0.entry(test.to_owned()).or_default().extend(runs.split(' ').filter_map(Took::parse));
         }
         Ok(times)
     }
 
     fn write(&self, path: &Path) -> Result {
         let mut text = String::new();
-        for (test, seconds) in &self.0 {
-            let seconds: Vec<String> = seconds.iter().map(|seconds| format!("{seconds:.3}")).collect();
-            writeln!(text, "{test}\t{}", seconds.join(" ")).map_err(|error| error.to_string())?;
+        for (test, runs) in &self.0 {
+            let runs: Vec<String> = runs.iter().map(Took::to_string).collect();
+            writeln!(text, "{test}\t{}", runs.join(" ")).map_err(|error| error.to_string())?;
         }
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Returns the median of the former runs of `test`, or `None` with fewer than three.
     pub fn usual(&self, test: &str) -> Option<f64> {
-        let mut seconds = self.0.get(test)?.clone();
+        let mut seconds: Vec<f64> = self.0.get(test)?.iter().map(|took| took.seconds).collect();
         seconds.sort_by(f64::total_cmp);
         (seconds.len() >= RUNS.0).then(|| seconds[seconds.len() / 2])
     }
@@ -58,7 +77,7 @@ impl Times {
     pub fn longer_than(&self, seconds: f64) -> impl Iterator<Item = &str> {
         self.0
             .iter()
-            .filter(move |(_, took)| took.last().is_some_and(|took| *took > seconds))
+            .filter(move |(_, took)| took.last().is_some_and(|took| took.seconds > seconds))
             .map(|(test, _)| test.as_str())
     }
 }
@@ -70,8 +89,8 @@ pub fn judge(root: &Path, run: &Path, kept: &Path) -> Result<Vec<String>> {
     show(&now);
     let slow = slow_tests(root)?;
     let mut wrong = Vec::new();
-    for (test, seconds) in &now.0 {
-        let took = seconds.last().copied().unwrap_or(0.0);
+    for (test, now) in &now.0 {
+        let took = now.last().map_or(0.0, |took| took.seconds);
         if took > SECONDS_MAX && !slow.keys().any(|pattern| matches(pattern, test)) {
             wrong.push(format!(
                 "{test}: took {took:.1} s; make it shorter than {SECONDS_MAX} s, or add it with a reason to xtask/slow-tests.txt"
@@ -84,7 +103,7 @@ pub fn judge(root: &Path, run: &Path, kept: &Path) -> Result<Vec<String>> {
             wrong.push(format!("{test}: took {took:.1} s, and {usual:.1} s usually"));
         }
         let runs = all.0.entry(test.clone()).or_default();
-        runs.extend(seconds);
+        runs.extend(now);
         runs.drain(..runs.len().saturating_sub(RUNS.1));
     }
     all.write(kept)?;
@@ -104,22 +123,28 @@ fn matches(pattern: &str, test: &str) -> bool {
 
 /// Prints the slowest tests and the sum of each crate.
 fn show(times: &Times) {
-    let mut tests: Vec<(&String, f64)> = times.0.iter().map(|(test, took)| (test, took.iter().sum())).collect();
-    tests.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut crates: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+    let mut tests: Vec<(&str, Took)> =
+        times.0.iter().filter_map(|(test, runs)| Some((test.as_str(), *runs.last()?))).collect();
+    tests.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds));
+    let mut crates: BTreeMap<&str, Vec<Took>> = BTreeMap::new();
     for (test, took) in &tests {
-        let name = test.split([' ', ':']).next().unwrap_or_default();
-        let (n, sum) = crates.entry(name).or_default();
-        *n += 1;
-        *sum += took;
+        crates.entry(test.split([' ', ':']).next().unwrap_or_default()).or_default().push(*took);
     }
-    println!("slowest tests, s:");
-    tests.iter().take(SLOWEST).for_each(|(test, took)| println!("{took:8.1}  {test}"));
-    let mut crates: Vec<_> = crates.into_iter().collect();
-    crates.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-    println!("sum by crate, s (tests):");
-    crates.iter().for_each(|(name, (n, sum))| println!("{sum:8.1}  {name} ({n})"));
-    println!("{:8.1}  all ({})", tests.iter().map(|(_, took)| took).sum::<f64>(), tests.len());
+    println!("slowest tests: s, s of a processor");
+    tests.iter().take(SLOWEST).for_each(|(test, took)| println!("{}  {test}", columns(&[*took])));
+    let mut crates: Vec<_> = crates.into_iter().map(|(name, all)| (columns(&all), name, all.len())).collect();
+    crates.sort_by(|a, b| b.0.cmp(&a.0));
+    println!("sum by crate: s, s of a processor (tests)");
+    crates.iter().for_each(|(sums, name, n)| println!("{sums}  {name} ({n})"));
+    let all: Vec<Took> = tests.iter().map(|(_, took)| *took).collect();
+    println!("{}  all ({})", columns(&all), all.len());
+}
+
+/// The sums of both times, each in a column of its own.
+fn columns(all: &[Took]) -> String {
+    let seconds: f64 = all.iter().map(|took| took.seconds).sum();
+    let processor: f64 = all.iter().map(|took| took.processor).sum();
+    format!("{seconds:8.1} {processor:8.1}")
 }
 
 #[cfg(test)]
@@ -136,11 +161,11 @@ mod tests {
             std::fs::write(&run, text).unwrap();
             judge(root.path(), &run, &kept).unwrap()
         };
-        let usual = "a::it fast\t4.0\na::it slow\t60.0\n";
+        let usual = "a::it fast\t4.0/1.0\na::it slow\t60.0/1.0\n";
         for _ in 0..3 {
             assert_eq!(judged(usual), [""; 0]);
         }
-        let wrong = judged("a::it fast\t15.0\na::it slow\t60.0\na::it new\t31.0\n");
+        let wrong = judged("a::it fast\t15.0/1.0\na::it slow\t60.0/1.0\na::it new\t31.0/1.0\n");
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].starts_with("a::it fast: took 15.0 s, and 4.0 s usually"), "{wrong:?}");
         assert!(wrong[1].contains("a::it new: took 31.0 s"), "{wrong:?}");

@@ -1,16 +1,16 @@
-//! What came of a disk that did something wrong while a store was driven: who noticed, and what nobody did.
+//! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
 use plimsoll_record::data::{About, DID_NOT_START, EventClass, Phase, PhaseKind, ResultName, Run, Trial};
 
 use crate::name;
 use crate::view::{DiskFaultView, Noticed};
 
-/// How a ledger calls a failed integrity check among what is wrong.
+/// Name of a failed integrity check among a ledger's disagreements.
 const INTEGRITY: &str = "integrity";
-/// What stands before a fault in the text of its event.
+/// Prefix of a fault in the text of its event.
 const DISK: &str = "disk: ";
 
-/// Each trial of `run` whose disk did something wrong.
+/// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
     run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
 }

@@ -17,7 +17,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
-/// Every figure the plan wants.
+/// Calculates every figure of the plan.
 pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
     run.header.figures.iter().map(|figure| one(run, facts, figure)).collect()
 }
@@ -57,7 +57,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
     }
 }
 
-/// What was published for the point of the sweep that `labels` name; without labels, for all of it.
+/// Returns the published values for the point of the sweep that `labels` name; without labels, for all of it.
 fn published(figure: &Figure, labels: &BTreeMap<String, String>) -> Vec<PublishedView> {
     let is_for = |at: &BTreeMap<String, String>| {
         at.is_empty() == labels.is_empty() && at.iter().all(|(name, value)| labels.get(name) == Some(value))
@@ -169,7 +169,7 @@ pub fn answer(text: &str, figures: &[FigureView]) -> String {
     answer
 }
 
-/// What a figure came to, store by store: from the least to the most where it has several rows.
+/// Formats the values of a figure, store by store: from the least to the greatest if it has several rows.
 fn values(figure: &FigureView) -> String {
     let mut stores: IndexMap<&str, Vec<&FigureCell>> = IndexMap::new();
     for cell in figure.rows.iter().flat_map(|row| &row.cells) {
@@ -193,7 +193,8 @@ fn values(figure: &FigureView) -> String {
     stores.into_iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// Figures that compare like with like (unit `×`), have a published value and at least one of ours: at most four.
+/// Returns figures that are ratios of like quantities (unit `×`) with both a published and a measured value: at most
+/// four.
 pub fn headlines(figures: &[FigureView]) -> Vec<Headline> {
     figures
         .iter()

@@ -1,6 +1,5 @@
-//! A run as it goes on: told what happens, one thing after the other, it says of each slice what it came to, and keeps the
-//! trial that is under way for whoever goes by it when it has ended: [`LineFold`](crate::line::LineFold),
-//! [`AbFold`](crate::ab::AbFold).
+//! Fold of a run in progress. It receives events in order, returns the figures of each slice, and keeps the present
+//! trial until its end for [`LineFold`](crate::line::LineFold) and [`AbFold`](crate::ab::AbFold).
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
@@ -11,8 +10,7 @@ use crate::slices::{self, SliceRow};
 /// Time before a trial of which readings are kept: what others did to the machine just before reaches into it.
 const BEFORE_NS: u64 = 120_000_000_000;
 
-/// What is known of a run so far. Of a trial that is its phases and its ledger; not when it
-/// ended, and its answers.
+/// State of a run so far. Of a trial it has the phases and the ledger; not its end time, and not its answers.
 #[derive(Debug, Default)]
 pub struct Fold {
     keeps: bool,
@@ -22,7 +20,7 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Before anything happened. Where it `keeps`, it keeps the slices and readings of one trial; else none.
+    /// Makes a fold without events. If `keeps` is true, it keeps the slices and readings of one trial.
     pub fn new(keeps: bool) -> Self {
         Fold { keeps, ..Fold::default() }
     }
@@ -40,7 +38,7 @@ impl Fold {
         }
     }
 
-    /// It ends.
+    /// Ends the phase.
     pub fn end_phase(&mut self, end: PhaseEnd) {
         if let Some(phase) = self.phase() {
             phase.end = end;
@@ -72,7 +70,7 @@ impl Fold {
         }
     }
 
-    /// What samplers read. What is not a number was not read.
+    /// Adds a sample. A value that is not a number is ignored.
     pub fn sample(&mut self, sample: &Sample) {
         if self.keeps {
             let mut sample = sample.clone();

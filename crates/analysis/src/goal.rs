@@ -1,4 +1,4 @@
-//! What had to hold, and whether it did.
+//! Goals, and their results.
 
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
@@ -8,10 +8,10 @@ use crate::phase::{PhaseFacts, Quantity, state_words};
 use crate::step::{self, StepTimes};
 use crate::view::{GoalState, GoalTrial, GoalView, LineView};
 
-/// What stands for the code of an error where there are more sorts than are told apart.
+/// Code for errors of further sorts when there are more than are distinguished.
 const OTHER: &str = "other";
 
-/// Every goal of the plan.
+/// Judges every goal of the plan.
 ///
 /// That goals break on rungs is what a search for the load line looks for: those that only rungs measure are the
 /// search's, and `rate` is held against the line.
@@ -124,8 +124,8 @@ fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
     }
 }
 
-/// The kind of operation of which not one answer was held against the truth, because all were refused, nobody heard
-/// them, or the ledger has a gap.
+/// Returns an operation type without any answer that was compared with the truth: all were refused, none was observed,
+/// or the ledger has a gap.
 fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
     let unheard = trial.answers.iter().find(|answer| answer.counts.answers == 0)?;
     let phase = phases.iter().find(|facts| facts.phase.header.ordinal == unheard.phase);
@@ -133,7 +133,7 @@ fn unheard(phases: &[PhaseFacts<'_>], trial: &Trial) -> Option<String> {
     Some(format!("no answer to `{}` in phase {phase} could be checked", unheard.op))
 }
 
-/// Why a trial has no ledger.
+/// Returns the reason that a trial has no ledger.
 fn unchecked(phases: &[PhaseFacts<'_>]) -> String {
     phases
         .iter()
@@ -164,7 +164,7 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     judged
 }
 
-/// What a driven phase came to. Times are in seconds.
+/// Returns the measured value of a driven phase. Times are in seconds.
 fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     let name = goal.what.name();
     let (GoalKind::Status, Some(code)) = (goal.what, goal.of.as_deref()) else {
@@ -192,7 +192,7 @@ fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     Ok(Quantity { value: failed * 100.0 / all, n: all as u64 })
 }
 
-/// Whether an error's `code` is what a goal is of: `500`, or with `5xx` any of its class.
+/// Returns true if an error's `code` belongs to a goal's: `500`, or with `5xx` any of its class.
 fn is_code(of: &str, code: &str) -> bool {
     match of.strip_suffix("xx") {
         Some(class) => code.len() == of.len() && code.starts_with(class),
@@ -209,7 +209,7 @@ fn of_step(goal: &Goal, step: &StepTimes) -> Measured {
     }
 }
 
-/// Whether a late generator may have moved what a goal is of. A step's time begins when it is sent.
+/// Returns true if a late generator may have changed the goal's quantity. A step's time begins when it is sent.
 fn is_moved(goal: &Goal, facts: &PhaseFacts<'_>) -> bool {
     let is_step = goal.of.as_deref().is_some_and(|of| step::timed(facts, of).is_some());
     goal.what != GoalKind::Status && !is_step && facts.is_moved(&goal.what.name(), goal.of.as_deref())

@@ -115,7 +115,7 @@ fn distributions(run: &Run) -> impl Iterator<Item = Panel> + '_ {
     })
 }
 
-/// When cycles of stores ended: one mark for each reading that saw some, named after what ended.
+/// Returns the ends of the stores' cycles: a mark for each reading with some, named after the cycle.
 pub fn cycles(run: &Run) -> Vec<Mark> {
     let mut marks = Vec::new();
     for sample in &run.samples {
@@ -131,9 +131,9 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
     marks
 }
 
-/// When something was read, and every series' values at these times. A store is asked at moments of its own, so that
-/// its series have times of their own: first those of the host's samplers, then those of stores, then those of what servers
-/// answered.
+/// Times of readings, and every series' values at these times. A store is asked at moments of its own, so that its
+/// series have times of their own: first those of the host's samplers, then those of stores, then those of what
+/// servers answered.
 type Readings = ([Vec<f64>; 3], Vec<Vec<Option<f64>>>);
 
 fn readings(run: &Run) -> Readings {
@@ -158,8 +158,8 @@ fn readings(run: &Run) -> Readings {
     (times, values)
 }
 
-/// By whose times `source` is read: 1 of what a store counts of its own work, 2 of what servers answered, 0 of what this
-/// machine's samplers read.
+/// Returns the index of the times of `source`: 1 for a store's counters, 2 for servers' answers, 0 for samplers of
+/// this machine.
 fn clock_of(source: &str) -> usize {
     match source {
         STORE => 1,

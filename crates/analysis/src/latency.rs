@@ -1,4 +1,4 @@
-//! How long operations took: merged distributions, percentiles that have enough samples, percentile curves.
+//! Response times of operations: merged distributions, percentiles that have enough samples, percentile curves.
 
 use plimsoll_core::quantity::Percentile;
 
@@ -11,7 +11,7 @@ pub const SAMPLES_ABOVE: u64 = 10;
 /// The percentiles that comparisons have, by the name that formulas and goals use, as samples per one above.
 pub const PERCENTILES: [(&str, u64); 5] = [("p50", 2), ("p90", 10), ("p95", 20), ("p99", 100), ("p999", 1000)];
 
-/// Those of them that tables and charts show.
+/// Percentiles that tables and charts show.
 pub const SHOWN: [&str; 5] = ["p50", "p90", "p95", "p99", "p999"];
 
 /// Most buckets of a histogram that people read.
@@ -129,7 +129,7 @@ impl Times {
         }
     }
 
-    /// All of [`SHOWN`].
+    /// Returns the percentiles of [`SHOWN`].
     pub fn percentiles(&self) -> Vec<PercentileView> {
         let view = |name: &str| {
             let (ns, missing) = self.percentile(name).map_or_else(|why| (None, Some(why)), |ns| (Some(ns), None));
@@ -138,8 +138,8 @@ impl Times {
         SHOWN.map(view).to_vec()
     }
 
-    /// How often which times were seen: at most [`BUCKETS_MAX`] buckets with round bounds, as fine as so few allow, what is
-    /// far below and above in the first and the last.
+    /// Returns a histogram of the times: at most [`BUCKETS_MAX`] buckets with round bounds, as fine as possible, with
+    /// outliers in the first and the last.
     pub fn buckets(&self) -> Vec<BucketView> {
         if self.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a recording means: every number that any report shows is derived here, once.
+//! Meaning of a recording: every number that any report shows is derived here, once.
 //!
 //! [`view()`] takes a run as `record` read it back ([`plimsoll_record::data::Run`]) and returns a [`RunView`]:
 //! verdict, goals, figures beside the published ones, every trial with its phases, latencies, answers and
@@ -92,7 +92,7 @@ pub fn take_late_for_void(run: &mut data::Run) {
     }
 }
 
-/// Everything that reports show of `run`.
+/// Derives all contents of reports from `run`.
 pub fn view(run: &data::Run) -> RunView {
     let facts: Vec<Vec<PhaseFacts<'_>>> = run.trials.iter().map(PhaseFacts::of).collect();
     let end_ns = timeline::last_ns(run);
@@ -120,7 +120,7 @@ pub fn view(run: &data::Run) -> RunView {
         figures,
         truth: if is_series { verdict::truth(&trials) } else { None },
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
-        // At which rate stores were driven until their power went is no figure of theirs.
+        // The rate of a drive that ends with a power cut is not a measurement of the store.
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
         promises,

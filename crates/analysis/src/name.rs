@@ -1,4 +1,4 @@
-//! What trials and phases are called in tables, plots and sentences.
+//! Names of trials and phases in tables, plots and sentences.
 
 use plimsoll_record::data::TrialHeader;
 
@@ -12,7 +12,7 @@ pub fn trial(header: &TrialHeader) -> String {
     trial_without(header, &[])
 }
 
-/// The same without some of its labels.
+/// Returns the name without some of its labels.
 pub fn trial_without(header: &TrialHeader, without: &[&str]) -> String {
     labelled(&header.store_label, other_labels(header).filter(|(name, _)| !without.contains(&name.as_str())))
 }

@@ -1,4 +1,5 @@
-//! What each server answered, where operations go to several, and which is slower than all others; what samplers timed.
+//! Operations answered by each server, if there are several, with a server that is slower than all others; and the
+//! times of samplers.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use crate::view::NodeView;
 
 /// Times the longest of the others that a server's time has to be for it to be called slower.
 const SLOWER: f64 = 1.25;
-/// By which times servers are compared, with the answers that each of them needs for it: so many that a difference of
-/// [`SLOWER`] is no chance.
+/// Percentiles by which servers are compared, with the number of answers that each requires: enough that a difference
+/// of [`SLOWER`] is no coincidence.
 const COMPARED: [(&str, u64); 2] = [("p50", 500), ("p99", 20_000)];
 
-/// What servers answered in the counted time of this phase of `run`; none where operations went to one.
+/// Returns the servers' answers in the counted time of this phase of `run`; none if operations went to one server.
 pub fn nodes(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     of_series(run, facts, |series| (series.source == ANSWERS).then(|| series.subject.clone()))
 }
 
-/// How long what samplers timed one by one took in the counted time of this phase of `run`.
+/// Returns the times that samplers measured individually in the counted time of this phase of `run`.
 pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     of_series(run, facts, |series| {
         is_of_sampler(series).then(|| {
@@ -32,12 +33,12 @@ pub fn sampled(run: &Run, facts: &PhaseFacts<'_>) -> Vec<NodeView> {
     })
 }
 
-/// Whether a distribution was read by a sampler.
+/// Returns true if a distribution was read by a sampler.
 pub fn is_of_sampler(series: &Series) -> bool {
     series.kind == SeriesKind::Distribution && series.source != ANSWERS && series.source != WITNESS
 }
 
-/// Of each distribution that `name` has a name for: how many, and how long.
+/// Returns the count and times of each distribution for which `name` returns a name.
 fn of_series(run: &Run, facts: &PhaseFacts<'_>, name: impl Fn(&Series) -> Option<String>) -> Vec<NodeView> {
     let slices = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let (Some(first), Some(last), Some(counted)) = (slices().next(), slices().next_back(), facts.counted().last())
@@ -71,7 +72,7 @@ fn of_series(run: &Run, facts: &PhaseFacts<'_>, name: impl Fn(&Series) -> Option
     nodes
 }
 
-/// Which of `nodes` is slower than every other, by the first of [`COMPARED`] that shows it.
+/// Returns the node that is slower than every other, by the first of [`COMPARED`] that shows it.
 pub fn slowest(nodes: &[NodeView]) -> Option<String> {
     COMPARED.iter().find_map(|(name, samples)| {
         if nodes.len() < 2 || nodes.iter().any(|node| node.count < *samples) {

@@ -84,7 +84,7 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// A value as somebody else wrote it, all digits, in the unit given: `1,025 s`, `1.91 ×`.
+/// Formats a published value, with all digits, in the unit given: `1,025 s`, `1.91 ×`.
 pub fn exact(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     let digits = value.abs().to_string();

@@ -1,4 +1,5 @@
-//! What the machine's own pauses did to a phase: its operations undisturbed, and how long the machine stood still.
+//! Effect of the machine's own pauses on a phase: its operations undisturbed, and the time that the machine stood
+//! still.
 
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::sampler::WITNESS;
@@ -16,9 +17,9 @@ const ABOVE_MS: [u64; 6] = [1, 2, 5, 10, 20, 50];
 const MS_NS: u64 = 1_000_000;
 
 impl PhaseFacts<'_> {
-    /// How long clients waited for kind `op`, or for all kinds together, as in [`PhaseFacts::waited`] but without what
-    /// pauses of the machine disturbed. What was never sent is in it as it is in what was seen. `None` where nobody
-    /// watched for pauses.
+    /// Returns the waiting times of clients for type `op`, or for all types together, as in [`PhaseFacts::waited`] but
+    /// without operations disturbed by pauses of the machine. Operations that were never sent are included in the same
+    /// way. Returns `None` if pauses were not observed.
     pub fn undisturbed(&self, op: Option<&str>) -> Option<Times> {
         let disturbed = self.disturbed.as_ref()?;
         let mut times = self.waited(op);
@@ -28,7 +29,7 @@ impl PhaseFacts<'_> {
         Some(times)
     }
 
-    /// The same of one slice: what a goal of the load line is judged by.
+    /// Returns the undisturbed times of one slice, by which a goal of the load line is judged.
     pub fn judged_slice(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Option<Times> {
         let watched = slice.watched.as_ref()?;
         let mut times = self.waited_in(slice, op);
@@ -38,20 +39,21 @@ impl PhaseFacts<'_> {
         Some(times)
     }
 
-    /// Seconds of the counted time in which neither a pause nor its aftermath was; `None` where nobody watched.
+    /// Returns the seconds of the counted time outside of pauses and their aftermath; `None` if pauses were not
+    /// observed.
     pub fn undisturbed_s(&self) -> Option<f64> {
         let disturbed_ns: u64 = self.watched()?.map(|(_, watched)| watched.disturbed_ns).sum();
         Some((self.counted_s - disturbed_ns as f64 / 1e9).max(0.0))
     }
 
-    /// The counted slices in which operations were started, with what was seen of each; `None` where nobody watched all
-    /// of them.
+    /// Returns the counted slices in which operations were started, with the observations of each; `None` if not all
+    /// of them were observed.
     fn watched(&self) -> Option<impl Iterator<Item = (&Slice<Distribution>, &Disturbance<Distribution>)>> {
         let is_known = self.counted().next().is_some() && self.counted().all(|slice| slice.watched.is_some());
         is_known.then(|| self.counted().filter_map(|slice| Some((slice, slice.watched.as_ref()?))))
     }
 
-    /// What was seen of the machine's pauses in this phase of `run`; `None` where nobody watched.
+    /// Returns the machine's pauses in this phase of `run`; `None` if they were not observed.
     pub fn pauses(&self, run: &Run) -> Option<PausesView> {
         let (first, _) = self.watched()?.next()?;
         let (last, _) = self.watched()?.last()?;
@@ -85,7 +87,7 @@ impl PhaseFacts<'_> {
     }
 }
 
-/// What was seen, in one sentence without its full stop.
+/// Describes the pauses in one sentence without its full stop.
 fn sentence(view: &PausesView, ops: u64) -> String {
     if view.count == 0 {
         return "the machine never paused for 1 ms or longer".to_string();

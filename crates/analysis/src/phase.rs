@@ -1,4 +1,4 @@
-//! What a phase came to, by the names that formulas use.
+//! Quantities of a phase, by the names that formulas use.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,23 @@ use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, Re
 use crate::latency::Times;
 use crate::stat;
 
-/// What the reason of a phase says that gave up because operations were due for too long: the store did not carry the rate, or
-/// the generator was late as well. Who writes a reason and who reads it go by these words.
+/// Part of the reason of a phase that gave up because operations were due for too long: the store did not carry the
+/// rate, or the generator was late as well. Writers and readers of a reason share these words.
 pub const OVERLOADED: &str = "had been due for longer than the backlog";
 
-/// Whether a phase ended because its rate was not carried. What it measured until then stands: that is what was asked.
+/// Returns true if a phase ended because its rate was not carried. Its measurements until then are valid: they answer
+/// the question.
 pub fn is_overload(state: &PhaseState) -> bool {
     matches!(state, PhaseState::Failed(why) if why.contains(OVERLOADED))
 }
 
-/// What stands before the name of a percentile without what pauses of the machine disturbed.
+/// Prefix of the name of a percentile without operations disturbed by pauses of the machine.
 pub const UNDISTURBED: &str = "undisturbed_";
 
 /// A value and the observations behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// In the quantity's own unit; times in seconds.
+    /// Value in the quantity's own unit; times in seconds.
     pub value: f64,
     /// Observations.
     pub n: u64,
@@ -57,14 +58,14 @@ pub struct PhaseFacts<'a> {
     /// Steps within operations (statements of a transaction), merged likewise. They are no operations: nothing that
     /// counts or times operations looks at them.
     pub steps: BTreeMap<(KindId, Outcome, Measure), Times>,
-    /// The part of `histograms` that pauses of the machine disturbed, by the measure of how long clients waited; `None`
-    /// where nobody watched for them.
+    /// Part of `histograms` disturbed by pauses of the machine, by the measure of clients' waiting; `None` if pauses
+    /// were not observed.
     pub disturbed: Option<BTreeMap<(KindId, Outcome, Measure), Times>>,
-    /// Of `histograms`, how many ended after the planned end: they count, but in no rate.
+    /// Number of operations of `histograms` that ended after the planned end: they count, but in no rate.
     drained: BTreeMap<(KindId, Outcome, Measure), u64>,
-    /// When counting began, where the plan leaves it to be found.
+    /// Start of counting, if the plan leaves it to be detected.
     counted_from_ns: u64,
-    /// What was due and never sent.
+    /// Operations that were due and never sent.
     pub unfinished: Option<Times>,
     /// Scheduled times were kept.
     pub open_loop: bool,
@@ -144,7 +145,7 @@ impl<'a> PhaseFacts<'a> {
         }
     }
 
-    /// Whether `slice` of this phase counts for nothing: by the plan, or because it was found to be warm-up.
+    /// Returns true if `slice` of this phase is warm-up: by the plan, or because it was detected.
     pub fn is_warmup(&self, slice: &Slice<Distribution>) -> bool {
         slice.warmup || slice.start_ns < self.counted_from_ns
     }
@@ -169,7 +170,7 @@ impl<'a> PhaseFacts<'a> {
         self.trial.header.kinds.get(usize::from(kind)).map_or("?", |kind| kind.name.as_str())
     }
 
-    /// Whether `kind` is of `op`; all are where that is `None`.
+    /// Returns true if `kind` is of `op`, or `op` is `None`.
     pub fn is_kind(&self, kind: KindId, op: Option<&str>) -> bool {
         op.is_none_or(|op| is_of_operation(op, self.op_name(kind)))
     }
@@ -190,7 +191,7 @@ impl<'a> PhaseFacts<'a> {
         slice.histograms.iter().filter(move |one| !is_step(trial, one.kind))
     }
 
-    /// The same by how long clients waited: each operation that ended once.
+    /// Returns the operations that ended in the slice, each once, by clients' waiting time.
     pub fn ended<'s>(
         &self,
         slice: &'s Slice<Distribution>,
@@ -199,7 +200,7 @@ impl<'a> PhaseFacts<'a> {
         self.operations(slice).filter(move |one| one.measure == measure)
     }
 
-    /// What was merged of how long clients waited, of kind `op` (all when `None`).
+    /// Returns the merged waiting times of clients, of type `op` (all when `None`).
     fn merged(&self, op: Option<&str>) -> impl Iterator<Item = (&(KindId, Outcome, Measure), &Times)> {
         let measure = self.measure();
         self.histograms.iter().filter(move |((kind, _, of), _)| *of == measure && self.is_kind(*kind, op))
@@ -215,8 +216,8 @@ impl<'a> PhaseFacts<'a> {
         self.unfinished.as_ref().map_or(0, Times::len)
     }
 
-    /// How long clients waited for kind `op`, or for all kinds together: every outcome but rejected, and with all
-    /// kinds also what was never sent.
+    /// Returns the waiting times of clients for type `op`, or for all types together: every outcome but rejected, and
+    /// with all types also operations that were never sent.
     pub fn waited(&self, op: Option<&str>) -> Times {
         let mut all = Times::default();
         let answered = self.merged(op).filter(|((_, outcome, _), _)| *outcome != Outcome::Rejected);
@@ -227,7 +228,7 @@ impl<'a> PhaseFacts<'a> {
         all
     }
 
-    /// The same of one slice.
+    /// Returns the waiting times of one slice.
     pub fn waited_in(&self, slice: &Slice<Distribution>, op: Option<&str>) -> Times {
         let mut all = Times::default();
         let answered = self.ended(slice).filter(|one| one.outcome != Outcome::Rejected && self.is_kind(one.kind, op));
@@ -258,12 +259,12 @@ impl<'a> PhaseFacts<'a> {
         (n > 0).then(|| Quantity { value: failed as f64 * 100.0 / n as f64, n })
     }
 
-    /// Operations that were under way when the user wanted an end. They are unknown, and nobody's failure.
+    /// Returns the number of operations in flight when the user wanted an end. They are unknown, and no failure.
     pub fn stopped_count(&self) -> u64 {
         self.result(ResultName::Stopped).map_or(0, |stopped| stopped.value as u64)
     }
 
-    /// How many of the operations of `kind` with `outcome` ended after the planned end.
+    /// Returns the number of operations of `kind` with `outcome` that ended after the planned end.
     pub fn drained(&self, kind: KindId, outcome: Outcome, measure: Measure) -> u64 {
         self.drained.get(&(kind, outcome, measure)).copied().unwrap_or(0)
     }
@@ -283,8 +284,8 @@ impl<'a> PhaseFacts<'a> {
         self.slice_rates(warmup).map(|(_, rate)| rate).collect()
     }
 
-    /// The same with their slices. The last slice may be a few milliseconds long, and its rate an accident: it is no
-    /// whole one.
+    /// Returns the rates with their slices. The last slice may be a few milliseconds long, and its rate an accident:
+    /// it is no whole one.
     pub fn slice_rates(&self, warmup: bool) -> impl Iterator<Item = (&'a Slice<Distribution>, f64)> + '_ {
         let slices = &self.phase.slices;
         let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
@@ -307,13 +308,13 @@ impl<'a> PhaseFacts<'a> {
         Some((found, self.phase.slices.iter().filter(|slice| self.is_warmup(slice)).count()))
     }
 
-    /// How late the generator was, where that matters.
+    /// Returns the delay of the generator, if it matters.
     pub fn late(&self) -> Option<&'a str> {
         self.phase.end.late.as_deref()
     }
 
-    /// Whether a late generator may have moved the quantity `name`: response times up, what was done in the time down,
-    /// and what was never sent up. Service times, refusals and answers it does not touch.
+    /// Returns true if a late generator may have changed the quantity `name`: response times up, operations done in
+    /// the time down, and operations never sent up. Service times, refusals and answers it does not touch.
     pub fn is_moved(&self, name: &str, op: Option<&str>) -> bool {
         let mut kinds = self.histograms.keys().map(|(kind, ..)| *kind);
         self.late().is_some()
@@ -325,8 +326,8 @@ impl<'a> PhaseFacts<'a> {
             }
     }
 
-    /// Whether operations of `kind` waited for anything but their answers: not where each began when it was sent, as in a
-    /// scenario without a rate beside one with a rate.
+    /// Returns true if operations of `kind` waited for anything but their answers: false if each began when it was
+    /// sent, as in a scenario without a rate beside one with a rate.
     pub fn is_scheduled(&self, kind: KindId) -> bool {
         let of_kind = self.histograms.iter().filter(|((one, _, of), _)| *one == kind && *of == Measure::Response);
         of_kind.into_iter().any(|((_, outcome, _), response)| {
@@ -464,7 +465,7 @@ impl<'a> PhaseFacts<'a> {
     }
 }
 
-/// Whether `name` is a percentile's, as seen or undisturbed.
+/// Returns true if `name` is a percentile's, undisturbed or not.
 fn is_percentile(name: &str) -> bool {
     Percentile::named(name.strip_prefix(UNDISTURBED).unwrap_or(name)).is_some()
 }

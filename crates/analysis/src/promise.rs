@@ -1,4 +1,4 @@
-//! What stores kept of what they had promised when their disk lost power: cuts of the same settings together.
+//! Promises that stores kept or broke when their disk lost power: cuts of the same settings together.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::number;
 use crate::stat;
 use crate::view::{PromiseState, PromiseView};
 
-/// The key of a drive that says when the power goes: each moment of the same settings is one more try.
+/// Key of a drive with the moment of the power cut: each moment of the same settings is another attempt.
 const MOMENT: &str = "power_cut";
 
-/// One cut.
+/// A cut.
 struct Cut<'r> {
     trial: u32,
     power: &'r Phase,
     ledger: &'r LedgerCheck,
     /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
     acknowledged: u64,
-    /// Of them, those that the bound of the share of losses is three over; `None` where that is not known.
+    /// Number of them for which the bound of the share of losses is three over it; `None` if unknown.
     borne_out: Option<f64>,
     window_s: Option<f64>,
     /// The check came to its end: a store that died over it has not kept anything.
@@ -34,7 +34,7 @@ impl Cut<'_> {
         self.power.end.result(name).map_or(0.0, |result| result.value)
     }
 
-    /// Acknowledged writes that are not there. A state that had been seen and is gone is a loss that somebody has noticed.
+    /// Acknowledged writes that are not there. A state that had been seen and is gone counts too.
     fn lost(&self) -> u64 {
         if self.ledger.wrong.contains_key(DID_NOT_START) {
             // With the load, which is not counted.
@@ -43,7 +43,7 @@ impl Cut<'_> {
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 
-    /// Everything else that is not as it was written, by its name.
+    /// Returns all other disagreements, by name.
     fn wrong(&self) -> impl Iterator<Item = (&String, u64)> {
         let others =
             self.ledger.wrong.iter().filter(|(name, _)| ![RESURRECTED, DID_NOT_START].contains(&name.as_str()));
@@ -67,12 +67,13 @@ impl Cut<'_> {
     }
 }
 
-/// Whether something was seen to be broken: lost, damaged, or not started again.
+/// Returns true if a violation was seen: a loss, damage, or a failed restart.
 pub fn is_broken(ledger: &LedgerCheck) -> bool {
     ledger.lost > 0 || ledger.wrong.values().any(|count| *count > 0)
 }
 
-/// Each store with its settings whose disk lost power in `run`, or was to; none where no disk did.
+/// Returns the promise of each store with its settings whose disk lost power in `run`, or was to; none without such a
+/// disk.
 pub fn promises(run: &Run) -> Vec<PromiseView> {
     if !run.header.outline.cells.is_empty() {
         return run.header.outline.cells.iter().map(|cell| of_cell(run, cell)).collect();
@@ -88,7 +89,7 @@ pub fn promises(run: &Run) -> Vec<PromiseView> {
     cells.into_iter().map(|(name, cuts)| one(name, &cuts, 0)).collect()
 }
 
-/// What became of a cell.
+/// Returns the result of a cell.
 fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let is_its = |trial: &&Trial| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial.header.ordinal);
     let cuts: Vec<Cut<'_>> = run.trials.iter().filter(is_its).flat_map(cuts).collect();
@@ -101,7 +102,7 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let has_ended = || run.trials.iter().filter(is_its).any(|trial| trial.end_ns.is_some());
     let (state, sentence) = match cuts.is_empty() {
         false => (view.state, view.sentence),
-        // Nobody looked for what had been acknowledged.
+        // Acknowledged writes were not looked for.
         true if has_ended() => (PromiseState::NotKnown, format!("{}: it is not known what was kept.", cell.name)),
         true => (PromiseState::NotTried, format!("{}: not tried.", cell.name)),
     };
@@ -117,7 +118,7 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     }
 }
 
-/// Each cut of a trial, with the check that follows it.
+/// Returns each cut of a trial, with the check that follows it.
 fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
     let powers = || trial.phases.iter().filter(|phase| phase.header.kind == PhaseKind::Power);
     let cut = |power: &'_ Phase| -> Option<Cut<'_>> {
@@ -132,7 +133,8 @@ fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
         let window_s = ledger.lost_window_ns.map(|(first_ns, _)| (cut_s - first_ns as f64 / 1e9).max(0.0));
         let acknowledged = ledger.acknowledged.saturating_sub(trial.header.record_count);
         let drives = trial.phases.iter().filter(|phase| phase.header.kind == PhaseKind::Drive);
-        // Each drive makes durable what was there before: of several nobody knows which writes the store made durable itself.
+        // Each drive makes earlier writes durable: after several it is unknown which writes the store made durable
+        // itself.
         let is_one = drives.filter(|phase| phase.header.ordinal < ordinal).count() <= 1;
         // Of a cut what its own bound is three over, and no more than were acknowledged since the load.
         let bound = ledger.loss_upper_bound.filter(|_| is_one);

@@ -1,4 +1,5 @@
-//! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
+//! Size of the data in relation to the memory that can hold them: the store's own cache, and the memory of its
+//! machine.
 //!
 //! A store whose data fit its cache answers from memory; one whose data do not waits for the device. Figures of the two
 //! are of different things, so this stands with every result.
@@ -14,7 +15,7 @@ pub fn is_of_size(result: ResultName) -> bool {
     matches!(result, ResultName::MemoryBytes | ResultName::CacheBytes | ResultName::MemoryLimitBytes)
 }
 
-/// What the trial's phases say of it; `None` where they say nothing.
+/// Returns the size by the trial's phases; `None` if they do not record it.
 pub fn size(trial: &Trial, footprint: Option<Footprint>) -> Option<SizeView> {
     let first = |name| trial.phases.iter().find_map(move |phase| phase.end.result(name));
     let memory = first(ResultName::MemoryBytes).map(|one| one.value);
@@ -58,7 +59,7 @@ fn data_words(trial: &Trial, data: Option<u64>) -> String {
         None => "data of unknown size".to_string(),
     };
     let count = trial.header.record_count;
-    // Nobody here has counted what somebody else has loaded.
+    // Records that another program has loaded were not counted here.
     let is_theirs = !trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Load);
     let taken = if is_theirs { " assumed" } else { "" };
     let records = (count > 0).then(|| format!("{}{taken}", number::plural(count, "record", "records")));
@@ -70,7 +71,7 @@ fn data_words(trial: &Trial, data: Option<u64>) -> String {
     out
 }
 
-/// Where the store keeps what it has read, by what it says of its cache or of the memory that it may have.
+/// Describes the place in which the store keeps data that it has read, by its setting for the cache or for its memory.
 fn cache_words(said: &PhaseResult, data: Option<u64>) -> String {
     let (setting, bytes) = (said.subject.as_str(), number::bytes(said.value));
     match said.name {
@@ -81,7 +82,7 @@ fn cache_words(said: &PhaseResult, data: Option<u64>) -> String {
     }
 }
 
-/// How much of the data `bytes` of memory can hold, in words.
+/// Describes the share of the data that `bytes` of memory can hold.
 fn share(data: Option<u64>, bytes: f64) -> String {
     let Some(data) = data else { return String::new() };
     let share = bytes / data as f64;

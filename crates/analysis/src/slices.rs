@@ -1,4 +1,4 @@
-//! Every slice of a run as rows, for those who go on calculating elsewhere.
+//! Rows of every slice of a run, for calculations in other programs.
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
@@ -35,17 +35,17 @@ pub struct SliceRow {
     pub measure: &'static str,
     /// Operations that ended.
     pub count: u64,
-    /// Of them, refused.
+    /// Number of refused ones among them.
     pub rejected: u64,
-    /// Of them, without an answer.
+    /// Number of unanswered ones among them.
     pub unknown: u64,
     /// Due and never sent when the phase ended; in rows of all kinds only.
     pub unfinished: u64,
-    /// Those that did not fail, a second.
+    /// Operations that did not fail, a second.
     pub rate_per_s: f64,
     /// Mean time in nanoseconds, without those that were refused.
     pub mean_ns: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the times.
     pub stddev_ns: f64,
     /// p50, p90, p95, p99, p99.9; `None` with fewer than ten samples above. See [`SliceRow::percentile_ns`].
     pub percentiles_ns: [Option<u64>; SHOWN.len()],
@@ -55,15 +55,15 @@ pub struct SliceRow {
     pub due_unsent: u64,
     /// Sent and not answered at the slice's end.
     pub in_flight: u64,
-    /// How late the generator was, 99th percentile.
+    /// Scheduling delay of the generator, 99th percentile, nanoseconds.
     pub lag_p99_ns: u64,
     /// CPU time of the generator's workers.
     pub worker_cpu_ns: u64,
-    /// Of `count`, those that a pause of the machine disturbed; `None` where nobody watched for pauses.
+    /// Number of `count` that a pause of the machine disturbed; `None` if pauses were not observed.
     pub disturbed: Option<u64>,
     /// p99 of the others.
     pub undisturbed_p99_ns: Option<u64>,
-    /// Time in pauses of the machine and their aftermath; `None` where nobody watched.
+    /// Time in pauses of the machine and their aftermath; `None` if pauses were not observed.
     pub disturbed_ns: Option<u64>,
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,
@@ -76,7 +76,8 @@ impl SliceRow {
     }
 }
 
-/// All rows: for each slice in time order all kinds together, then each kind. Steps within operations are left out.
+/// Returns all rows: for each slice in time order all operation types together, then each type. Steps within
+/// operations are left out.
 pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     phases.flat_map(|(trial, phase)| {
@@ -90,7 +91,7 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     })
 }
 
-/// All kinds together, of a slice of `phase` that goes on.
+/// Returns the row of all operation types together, of a slice of `phase` in progress.
 pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> SliceRow {
     let mut facts = PhaseFacts::begun(trial, phase);
     facts.open_loop = has_response(slice);

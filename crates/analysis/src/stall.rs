@@ -24,14 +24,14 @@ const OPS_MIN: f64 = 50.0;
 const HIGHER_PERCENT: f64 = 20.0;
 /// Times the usual value that what has no capacity is higher by.
 const HIGHER_TIMES: f64 = 3.0;
-/// What stands out that is named for one phase.
+/// Most deviations that are named for one phase.
 const NAMED_MAX: usize = 3;
 /// Stalls whose times are said.
 const NAMED_STALLS_MAX: usize = 5;
 /// Spread of the time between stalls, as a share, up to which they come regularly.
 const REGULAR: f64 = 0.25;
 
-/// One stall.
+/// A stall.
 struct Stall {
     start_ns: u64,
     end_ns: u64,
@@ -123,7 +123,7 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String
     format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))
 }
 
-/// What was otherwise in the stalls than in the rest of the phase, what stands out most first.
+/// Lists the series that differed between the stalls and the rest of the phase, largest difference first.
 fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64) -> Vec<String> {
     let (from, to) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
     let samples: Vec<&Sample> =

@@ -10,7 +10,7 @@ use crate::latency::Times;
 use crate::phase::PhaseFacts;
 use crate::view::StepView;
 
-/// What the name of a kind ends with that counts operations which needed several tries.
+/// Suffix of the name of an operation type that counts operations which needed several attempts.
 const RETRIED: &str = " retried";
 
 /// Per cent of an operation's time above which its steps together must have overlapped: all of it, and what histograms
@@ -27,7 +27,7 @@ pub fn first_try(kinds: &[OpKind], kind: KindId) -> (KindId, bool) {
     }
 }
 
-/// All steps of a phase, under their operations, in the order of their kinds.
+/// Returns all steps of a phase, under their operations, in the order of their types.
 pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
     let kinds = &facts.trial.header.kinds;
     let mut seen: Vec<(KindId, KindId)> =
@@ -45,18 +45,18 @@ pub fn steps(facts: &PhaseFacts<'_>) -> Vec<StepView> {
     steps
 }
 
-/// How long a step took.
+/// Times of a step.
 #[derive(Default)]
 pub struct StepTimes {
-    /// Whatever it came to.
+    /// Times of all outcomes.
     pub all: Times,
-    /// Those that were answered.
+    /// Times of answered steps.
     pub answered: Times,
-    /// How many were rejected or unknown.
+    /// Number of rejected or unknown steps.
     pub errors: u64,
 }
 
-/// How long the step that is called `name`, or begins with it, took; `None` where there is none, or it was never sent.
+/// Returns the times of the step with the name or prefix `name`; `None` if there is none, or it was never sent.
 pub fn timed(facts: &PhaseFacts<'_>, name: &str) -> Option<StepTimes> {
     let mut kinds = facts.trial.header.kinds.iter();
     let kind = kinds.position(|kind| kind.step_of.is_some() && is_of_step(name, &kind.name))?;

@@ -1,4 +1,4 @@
-//! What came of a run, in the units of the job: a line for each driven phase, or for what many of them come to together.
+//! Results of a run, in the units of the job: a line for each driven phase, or for a combination of many.
 //!
 //! What is driven is what a run is about: a load before it is told only where nothing is driven, and so are questions that are asked
 //! one by one. Repeats are one line with their medians; a sweep of many points is, of each store, the point with the highest
@@ -27,7 +27,7 @@ pub const PROMISES_MAX: usize = 4;
 /// The percentiles that a summary has.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
-/// What came of `run`.
+/// Summarises `run`.
 pub fn summary(
     run: &Run,
     facts: &[Vec<PhaseFacts<'_>>],
@@ -59,7 +59,7 @@ pub fn summary(
     }
 }
 
-/// What became of promises, the worst of them first; of many how many came to what.
+/// Summarises promises, the worst of them first; of many the number with each result.
 fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
     if promises.len() > PROMISES_MAX {
         return vec![promises_together(promises)];
@@ -88,7 +88,7 @@ fn counted(name: &str, value: String, bad: bool) -> SummaryPart {
     SummaryPart { text: format!("{value} {name}"), name: name.to_owned(), value, bad }
 }
 
-/// How many promises came to what, the worst first.
+/// Returns the number of promises with each result, the worst first.
 fn promises_together(promises: &[PromiseView]) -> SummaryView {
     let mut states: Vec<PromiseState> = promises.iter().map(|one| one.state).collect();
     states.sort_by_key(|state| std::cmp::Reverse(*state));
@@ -105,7 +105,7 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
     SummaryView { lost, parts, text, ..SummaryView::default() }
 }
 
-/// Who noticed that a disk had done something wrong, and what came of it.
+/// Summarises a disk fault: the layers that noticed it, and the consequences.
 fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
     let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
     let (lost, noticed) = (one.lost.map_or("not known".to_owned(), number::count), one.noticed_by());
@@ -164,7 +164,7 @@ fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<Point<'p, 'a>> {
     points.into_values().collect()
 }
 
-/// What an operation of the trial is called when they are counted by the second.
+/// Returns the unit of the trial's operations when they are counted by the second.
 fn unit(kinds: &[OpKind]) -> &'static str {
     let any = |of: fn(&Call) -> bool| kinds.iter().any(|kind| of(&kind.call));
     if any(|call| matches!(call, Call::Sql(_) | Call::SqlRow(_) | Call::SqlText)) {
@@ -213,7 +213,7 @@ fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) ->
     }
 }
 
-/// Of each store the point with the highest throughput, with the errors and losses of all.
+/// Returns the point of each store with the highest throughput, with the errors and losses of all.
 fn best_of_stores(points: &[Point<'_, '_>]) -> Vec<SummaryView> {
     let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
     for point in points {

@@ -19,7 +19,7 @@ const CLIENTS: [&str; 2] = ["clients", "threads"];
 /// Points of a fitted curve.
 const CURVE_POINTS: usize = 60;
 
-/// Every sweep of a run: one for each store, driven phase, and rest of the labels.
+/// Returns every sweep of a run: one for each store, driven phase, and rest of the labels.
 pub fn sweeps(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<SweepView> {
     let labels = swept(run);
     let Some(row_label) = labels.iter().find(|label| CLIENTS.contains(&label.as_str())).or(labels.first()).cloned()
@@ -200,7 +200,7 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     Some(ScaleView { fit: fit.ok(), sentence, chart })
 }
 
-/// What a fit says: `one_client` is what was measured with one, `most` the most clients that were.
+/// Describes a fit: `one_client` is the rate measured with one client, `most` the highest measured number of clients.
 fn sentence(fit: &Fit, one_client: Option<f64>, most: f64) -> String {
     let mut text = format!(
         "By the best fit, one client would get {} ({}); contention σ would be {} %, coherency κ {} %",

@@ -35,7 +35,7 @@ pub fn last_ns(run: &Run) -> u64 {
         .unwrap_or(0)
 }
 
-/// Everything on the time axis.
+/// Returns all plots on the time axis.
 pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     let ops = ops(facts);
     let (panels, host_zero) = host::panels(run);

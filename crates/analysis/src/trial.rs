@@ -57,7 +57,7 @@ pub fn durability(run: &Run) -> Vec<Named> {
     seen.into_iter().map(|(name, value)| Named { name: name.clone(), value: value.to_string() }).collect()
 }
 
-/// What happened.
+/// Returns the events of a run.
 pub fn events(run: &Run) -> Vec<EventView> {
     let trial_name = |ordinal: u32| {
         run.trials.iter().find(|trial| trial.header.ordinal == ordinal).map(|trial| name::trial(&trial.header))
@@ -81,7 +81,7 @@ pub fn trials(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<TrialView> {
     run.trials.iter().zip(facts).map(|(trial, facts)| one(run, trial, facts)).collect()
 }
 
-/// How a trial ended: the worst of its phases, or that it did not.
+/// Returns the state of a trial at its end: the worst of its phases, or that it did not end.
 fn state(run: &Run, trial: &Trial) -> EndState {
     let has = |wanted: fn(&PhaseState) -> bool| trial.phases.iter().any(|phase| wanted(&phase.end.state));
     if has(|state| matches!(state, PhaseState::Failed(_))) {
@@ -175,7 +175,7 @@ fn answers_total(trial: &Trial) -> Option<AnswerCounts> {
     })
 }
 
-/// What the store said, each thing once: a phase that says the same as the one before adds nothing.
+/// Returns the store's remarks, each once: a phase that repeats the one before adds nothing.
 fn remarks(trial: &Trial) -> Vec<RemarkView> {
     let mut said: BTreeMap<About, &str> = BTreeMap::new();
     let mut remarks = Vec::new();
@@ -204,7 +204,8 @@ fn footprint(trial: &Trial) -> Option<(&Phase, Footprint)> {
         .or_else(|| trial.phases.iter().find_map(|phase| Some((phase, taken(phase)?))))
 }
 
-/// What load and settle wrote, per record: until a store has settled, it still owes the device some of the load.
+/// Returns the bytes written by load and settle, per record: until a store has settled, it still owes the device some
+/// of the load.
 fn device_bytes_per_record(trial: &Trial) -> Option<f64> {
     let mut bytes = None;
     for phase in before_driving(trial).filter(|phase| matches!(phase.header.kind, PhaseKind::Load | PhaseKind::Settle))

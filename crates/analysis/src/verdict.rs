@@ -80,13 +80,13 @@ pub fn verdict(
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
 
-/// A promise's sentence, to be gone on with.
+/// Returns a promise's sentence, to be continued.
 fn said(promise: &PromiseView) -> String {
     promise.sentence.trim_end_matches('.').to_owned()
 }
 
-/// As sentences. Those about a broken promise or a load line begin with the name of a store, which keeps
-/// its small letter.
+/// Formats the texts as sentences. Sentences about a broken promise or a load line begin with the name of a store,
+/// which keeps its small letter.
 fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<String> {
     let capital = |sentence: &String| {
         if lines.iter().any(|line| sentence.starts_with(&line.store)) {
@@ -145,8 +145,9 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[Promi
     broken
 }
 
-/// Driven phases in which nothing was done, or in which more failed or was never sent than can pass without being asked
-/// for. What a late generator did not send is nobody's failure. What a goal limits, or a search, is judged there.
+/// Returns the driven phases in which nothing was done, or in which more operations failed or were never sent than
+/// passes without a goal. Operations that a late generator did not send are not failures. Quantities that a goal
+/// limits, or a search, are judged there.
 fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
     let is_asked = run.header.outline.ab.as_ref().is_some_and(|spec| spec.fail_if.iter().any(is_rule));
@@ -163,7 +164,7 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                 }
                 continue;
             };
-            // Once the power has gone nobody answers, and that is nobody's fault. A store that refuses has power.
+            // Without power no server answers, which is expected. A store that refuses has power.
             let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
             let unknown = if has_cut { 0 } else { ops.unknown };
             let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
@@ -207,8 +208,9 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
     all
 }
 
-/// For how long before its end nothing was answered in a phase, in seconds, where connections could not be opened either: the
-/// server has gone, and had not come back. A moment is none: it may be starting again.
+/// Returns the time before its end in which nothing was answered in a phase, in seconds, if connections could not be
+/// opened either: the server is gone, and has not come back. A short time does not count: the server may be starting
+/// again.
 fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     phase.results.iter().find(|result| result.what == ResultName::FailedConnects && result.value > 0.0)?;
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial)?;
@@ -221,7 +223,7 @@ fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some(silent_s)
 }
 
-/// What was asked of an overloaded phase, and what came of it: `20,000/s in phase drive`, `4,000/s were done, …`.
+/// Describes the load of an overloaded phase, and its result: `20,000/s in phase drive`, `4,000/s were done, …`.
 fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
     let rate = phase.scheduled_rate_per_s.map_or("the rate".to_string(), |rate| number::with_unit(rate, "1/s"));
     let due = ops.count + ops.unfinished;
@@ -236,7 +238,7 @@ fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
     (format!("{rate} in phase {}", phase.name), done)
 }
 
-/// Operations that were under way when the user wanted an end: nobody's failure.
+/// Returns the number of operations in flight when the user wanted an end: they are no failures.
 fn stopped(phase: &PhaseView) -> u64 {
     phase.results.iter().filter(|result| result.what == ResultName::Stopped).map(|result| result.value as u64).sum()
 }
@@ -276,7 +278,7 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
     missed.chain(not_carried).collect()
 }
 
-/// What was not seen: the run's own end, trials that failed, goals without a measurement.
+/// Lists missing observations: the run's own end, trials that failed, goals without a measurement.
 fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[PromiseView]) -> Vec<String> {
     let in_turn = run.header.outline.ab.is_some();
     let is_planned = lines.is_empty() && !in_turn;
@@ -379,7 +381,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
 /// Trials that are named where several share a reason.
 const NAMED_MAX: usize = 3;
 
-/// That `phase` failed or was void in these of `all` trials, with the words of the first.
+/// Reports that `phase` failed or was void in these of `all` trials, with the words of the first.
 fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
     match trials {
         [one] => format!("phase {phase} of {one} {words}"),
@@ -392,12 +394,13 @@ fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
     }
 }
 
-/// What sort of reason it is: of a void phase the words up to the first figure, which differs from trial to trial.
+/// Returns the sort of a reason: of a void phase the words up to the first figure, which differs from trial to trial.
 fn sort(words: &str) -> &str {
     if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
 }
 
-/// That every answer of a search was right and nothing was lost; `None` where something was not, or nothing was checked.
+/// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
+/// nothing was checked.
 pub fn truth(trials: &[TrialView]) -> Option<String> {
     let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
@@ -411,7 +414,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
         .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
 }
 
-/// That all answers were right, where any was checked.
+/// Returns a sentence that all answers were right, if any was checked.
 fn answers_kept(trials: &[TrialView]) -> Option<String> {
     let answers: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
     (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))

@@ -31,18 +31,18 @@ pub use self::trial::*;
 /// Version of the view's shape.
 pub const FORMAT: u32 = 1;
 
-/// Everything a report shows of a run.
+/// Contents of a report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunView {
     /// [`FORMAT`].
     pub format: u32,
-    /// What came of it: a line for each driven phase, or for what many of them come to together.
+    /// Results: a line for each driven phase, or for a combination of many.
     pub summary: Vec<SummaryView>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What was run, when and by what.
+    /// Subject of the run, its time and its program.
     pub run: RunFacts,
-    /// What had to hold, and whether it did.
+    /// Goals, and their results.
     pub goals: Vec<GoalView>,
     /// Labels of the stores, in the order of their first trial. Columns of tables by store.
     pub stores: Vec<String>,
@@ -52,14 +52,14 @@ pub struct RunView {
     pub figures: Vec<FigureView>,
     /// The searches for the load line, one for each store; empty for runs that did not search.
     pub lines: Vec<LineView>,
-    /// What stores kept when their disk lost power; empty where no disk did.
+    /// Promises of stores whose disk lost power; empty if no disk did.
     pub promises: Vec<PromiseView>,
-    /// What came of disks that were told to do something wrong; empty where none was.
+    /// Consequences of disk faults; empty without any.
     pub disk_faults: Vec<DiskFaultView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
-    /// Of searches and comparisons in turn: that every answer was right and nothing was lost, all trials together; `null` where it was not so, was
-    /// not checked, or nothing was searched or compared.
+    /// Sentence that every answer of searches and comparisons in turn was right and nothing was lost, in all trials;
+    /// `null` if that is not so, was not checked, or nothing was searched or compared.
     pub truth: Option<String>,
     /// Seconds in which a phase did much less than in its others, and what else was so in them.
     pub stalls: Vec<StallsView>,
@@ -71,16 +71,16 @@ pub struct RunView {
     pub trials: Vec<TrialView>,
     /// Combinations of the sweep that do not exist, each with its reason.
     pub left_out: Vec<String>,
-    /// What speaks against the result.
+    /// Warnings about the result.
     pub warnings: Vec<Warning>,
-    /// Where the generator was late, and what that moves; `null` where it was not. Numbers that may be moved are marked
-    /// in their texts and are `late` where they stand.
+    /// Delay of the generator, and the numbers that it may have changed; `null` without one. Such numbers are marked
+    /// in their texts and have `late` set.
     pub late: Option<Warning>,
-    /// What happened, in time order.
+    /// Events, in time order.
     pub events: Vec<EventView>,
     /// The machine.
     pub environment: Vec<Named>,
-    /// Everything on the time axis, and percentile curves.
+    /// Plots on the time axis, and percentile curves.
     pub plots: Plots,
 }
 
@@ -93,7 +93,7 @@ pub struct Named {
     pub value: String,
 }
 
-/// What was run, when and by what.
+/// Subject of a run, its time and its program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunFacts {
     /// The run's id.
@@ -104,19 +104,19 @@ pub struct RunFacts {
     pub title: String,
     /// The plan's question; may be empty.
     pub question: String,
-    /// What figures answer to it, in a sentence; empty where the plan has none, or a figure of it is missing.
+    /// Answer in one sentence with figures; empty if the plan has none, or a figure of it is missing.
     pub answer: String,
-    /// Where the published figures come from; may be empty.
+    /// Source of the published figures; may be empty.
     pub source: String,
     /// Plimsoll's version.
     pub plimsoll_version: String,
     /// Wall time of the start, nanoseconds since 1970.
     pub started_wall_ns: i64,
-    /// The same as text, UTC: `2026-11-21 20:41:07 UTC`.
+    /// Start as text, UTC: `2026-11-21 20:41:07 UTC`.
     pub started: String,
     /// Length of the run, up to the last thing that was recorded.
     pub seconds: f64,
-    /// How it ended.
+    /// State at the end of the run.
     pub state: EndState,
     /// The error of a failed run.
     pub error: Option<String>,
@@ -130,37 +130,37 @@ pub struct RunFacts {
     pub slice_seconds: f64,
     /// The plan as it was given, TOML.
     pub plan_text: String,
-    /// What the recorder itself wrote while the run went on.
+    /// Bytes that the recorder itself wrote during the run.
     pub recorder_bytes: u64,
 }
 
 plimsoll_core::words! {
-    /// How a run, a trial or a phase ended.
+    /// State at the end of a run, a trial or a phase.
     pub enum EndState {
-        /// As planned.
+        /// Ended as planned.
         Complete = "complete",
         /// The user wanted an end.
         Interrupted = "interrupted",
-        /// With an error.
+        /// Ended with an error.
         Failed = "failed",
-        /// It counts for nothing. No run does.
+        /// The trial or phase is void. A run is never void.
         Void = "void",
         /// The program died in it.
         Killed = "killed",
     }
 }
 
-/// Whether the promises were kept.
+/// State of the promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictState {
-    /// Everything ran, every goal held, no answer was wrong and nothing was lost.
+    /// All trials ran, every goal held, no answer was wrong and no write was lost.
     Pass,
     /// A goal was missed, an answer was wrong, or an acknowledged write was lost.
     Fail,
-    /// Nothing was seen to break, but not everything was seen.
+    /// No violation was seen, but not everything was seen.
     Incomplete,
-    /// Nothing was seen to break and everything was seen, but what was asked cannot be told from it.
+    /// No violation was seen and everything was seen, but the result is not conclusive.
     Undecided,
 }
 
@@ -169,21 +169,21 @@ pub enum VerdictState {
 pub struct Verdict {
     /// Decides the exit code: `pass` is 0, `undecided` 11, the others 1.
     pub state: VerdictState,
-    /// One sentence.
+    /// Verdict in one sentence.
     pub sentence: String,
-    /// What it rests on when it is not `pass`: one sentence each, worst first.
+    /// Reasons when it is not `pass`: one sentence each, worst first.
     pub reasons: Vec<String>,
 }
 
-/// Whether a goal held.
+/// State of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GoalState {
-    /// In every trial it applies to.
+    /// Held in every trial it applies to.
     Held,
     /// Missed somewhere, where it cannot be told whether it was the store that missed it; nowhere else.
     Undecided,
-    /// Not everywhere measured; missed nowhere.
+    /// Not measured in every trial; missed in none.
     NotMeasured,
     /// Missed in at least one trial.
     Missed,
@@ -192,11 +192,11 @@ pub enum GoalState {
 /// A goal and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GoalView {
-    /// What it limits.
+    /// Quantity that the goal limits.
     pub what: GoalKind,
-    /// Of which operation type or step, of `status` the code; all together where there is none.
+    /// Operation type or step, of `status` the code; `None` for all together.
     pub of: Option<String>,
-    /// What it limits, in words.
+    /// Quantity that the goal limits, in words.
     pub text: String,
     /// The limit as text with its relation: `≤ 20 ms`.
     pub wanted: String,
@@ -206,11 +206,11 @@ pub struct GoalView {
     pub unit: String,
     /// The worst of all trials, in `unit`.
     pub got: Option<f64>,
-    /// The same as text.
+    /// Value as text.
     pub got_text: String,
     /// Observations behind it, all trials together.
     pub n: u64,
-    /// Whether it held.
+    /// State of the goal.
     pub state: GoalState,
     /// Trial by trial.
     pub trials: Vec<GoalTrial>,
@@ -223,13 +223,13 @@ pub struct GoalTrial {
     pub place: String,
     /// The value in the goal's unit.
     pub got: Option<f64>,
-    /// The same as text, or why there is none.
+    /// Value as text, or the reason that there is none.
     pub got_text: String,
-    /// How late the generator was, where that may have moved the value.
+    /// Delay of the generator, if it may have changed the value.
     pub late: Option<String>,
     /// Observations behind it.
     pub n: u64,
-    /// Whether it held here.
+    /// State of the goal in this trial.
     pub state: GoalState,
 }
 
@@ -247,20 +247,20 @@ pub struct Headline {
 /// A named figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FigureView {
-    /// Its name.
+    /// Name of the figure.
     pub name: String,
     /// Unit.
     pub unit: String,
     /// Formula over phase results.
     pub formula: String,
-    /// What was published for all of it.
+    /// Published values for the whole figure.
     pub published: Vec<PublishedView>,
-    /// One row for each point of what the formula leaves open of the sweep; one row if it leaves nothing.
+    /// Rows, one for each point of the sweep's dimensions that the formula leaves open; one row if it leaves none.
     pub rows: Vec<FigureRow>,
 }
 
 impl FigureView {
-    /// Whether anything was published for it.
+    /// Returns true if any published value exists.
     pub fn has_published(&self) -> bool {
         !self.published.is_empty() || self.rows.iter().any(|row| !row.published.is_empty())
     }
@@ -269,11 +269,11 @@ impl FigureView {
 /// A published value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedView {
-    /// In the figure's unit.
+    /// Value in the figure's unit.
     pub value: f64,
-    /// The same as text.
+    /// Value as text.
     pub text: String,
-    /// What it was measured on.
+    /// System that it was measured on.
     pub of: String,
 }
 
@@ -282,9 +282,9 @@ pub struct PublishedView {
 pub struct FigureRow {
     /// Labels that the formula leaves open, without the store.
     pub labels: BTreeMap<String, String>,
-    /// What was published for this point.
+    /// Published values for this point.
     pub published: Vec<PublishedView>,
-    /// One cell for each of [`RunView::stores`], in their order.
+    /// Cells, one for each of [`RunView::stores`], in their order.
     pub cells: Vec<FigureCell>,
 }
 
@@ -293,42 +293,42 @@ pub struct FigureRow {
 pub struct FigureCell {
     /// Label of the store.
     pub store: String,
-    /// In the figure's unit.
+    /// Value in the figure's unit.
     pub value: Option<f64>,
-    /// The same as text; `–` when there is none.
+    /// Value as text; `–` when there is none.
     pub text: String,
     /// A late generator may have moved it.
     pub late: bool,
     /// The fewest observations behind any of its terms.
     pub n: u64,
-    /// Why there is no value.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
 }
 
-/// Something that speaks against the result.
+/// Circumstance that makes the result less certain.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Warning {
-    /// What was seen, with its numbers.
+    /// Observation, with its numbers.
     pub text: String,
-    /// What to do about it.
+    /// Next step for the user.
     pub next: String,
 }
 
-/// Something that happened.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EventView {
-    /// When, on the run's clock.
+    /// Time of the event, on the run's clock.
     pub at_s: f64,
-    /// When it ended; of a point the same.
+    /// End of the event; equal to `at_s` for a point.
     pub until_s: f64,
     /// Name of the trial, if any.
     pub trial: Option<String>,
-    /// How much it matters.
+    /// Severity of the event.
     pub level: Level,
-    /// What it is about.
+    /// Subject of the event.
     pub kind: EventClass,
-    /// Of these, which; may be empty.
+    /// Subject within the class; may be empty.
     pub subject: String,
-    /// What happened.
+    /// Description of the event.
     pub text: String,
 }

@@ -44,19 +44,19 @@ const STEAL_PERCENT: f64 = 2.0;
 struct Case {
     /// The worst of several is the one that is said; more is worse.
     weight: f64,
-    /// What was seen, without its place.
+    /// Observation, without its place.
     text: String,
-    /// What to do about it.
+    /// Next step for the user.
     next: &'static str,
 }
 
-/// Where it was seen: trial and phase.
+/// Place of the observation, as trial and phase, with its case.
 type Placed = (String, Case);
 
 /// Places of a warning that are named.
 const PLACES_MAX: usize = 3;
 
-/// All warnings: each next step once, with the worst case that wants it, and the places that share it.
+/// Returns all warnings: each next step once, with the worst case that needs it, and the places that share it.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     let of_phase: [fn(&PhaseFacts<'_>) -> Option<Case>; 7] =
         [generator, lag, behind, asked, not_found, uneven, unsettled];
@@ -231,7 +231,7 @@ fn unsettled(facts: &PhaseFacts<'_>) -> Option<Case> {
     })
 }
 
-/// Other programs on the machine, and other machines on the host, while a phase drove.
+/// Warns of other programs on the machine, and other machines on the host, during a drive.
 fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + use<> {
     let (start_ns, end_ns) = (facts.phase.header.start_ns, facts.phase.end.end_ns);
     let inside = |sample: &&Sample| sample.at_ns > start_ns && sample.at_ns <= end_ns;

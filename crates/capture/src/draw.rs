@@ -7,7 +7,7 @@ use plimsoll_core::{Dialect, StoreError};
 
 use crate::statement::{Origin, Statement, bare};
 
-/// What is tried for a parameter of which nothing tells what it is.
+/// Values tried for a parameter of unknown type.
 const GUESSES: [&str; 5] = ["1", "'a'", "'2026-01-01'", "true", "'{}'"];
 
 /// A statement with values for its parameters.
@@ -16,7 +16,7 @@ pub(crate) struct Drawn {
     pub statement: Statement,
     /// Values for its parameters, row by row; none where it has no parameter.
     pub rows: Vec<Vec<String>>,
-    /// Of each parameter whether it is a text whatever its values look like.
+    /// True for each parameter that is a text, whatever its values look like.
     pub is_text: Vec<bool>,
     /// Values that nothing but a guess tells, as they stand in the statement now.
     pub guessed: Option<&'static str>,
@@ -115,7 +115,7 @@ impl Draw {
         Ok(Err(refusal))
     }
 
-    /// Has the server plan it.
+    /// Makes the server plan the statement.
     fn checked(&self, drawn: Drawn, production: &mut dyn Production) -> Result<Result<Drawn, String>, StoreError> {
         let first = drawn.rows.first().map_or(&[][..], Vec::as_slice);
         let refusal = production.refusal(&drawn.statement.text, first)?;
@@ -125,7 +125,7 @@ impl Draw {
         })
     }
 
-    /// Where the values of `origin` are; `None` where no table has its column.
+    /// Returns the column that holds the values of `origin`; `None` if no table has it.
     fn cell(
         &mut self,
         statement: &Statement,

@@ -15,16 +15,16 @@ mod written;
 
 use std::collections::HashMap;
 
-use plimsoll_core::{Dialect, Production, StoreError, sql};
+use plimsoll_core::{Dialect, Production, StoreError, random, sql};
 
 use crate::draw::{Draw, Drawn};
 use crate::statement::Statement;
 pub use crate::written::{Written, write};
 
-/// What of it is wanted.
+/// Scope of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// So many statements at most: those that were asked most.
+    /// Most statements to capture, by their number of calls.
     pub statements: usize,
     /// Rows of values for each.
     pub values: usize,
@@ -38,19 +38,19 @@ pub struct StatementLog {
     rows_max: usize,
     entries: Vec<Entry>,
     places: HashMap<String, usize>,
-    /// What has counted them, as in "counted by …".
+    /// Name of the source of the counts, as in "counted by …".
     pub counted_by: String,
-    /// For how long.
+    /// Duration of the counts, seconds.
     pub seconds: Option<f64>,
 }
 
-/// One statement.
+/// A statement.
 struct Entry {
     statement: Statement,
     calls: u64,
     /// Values of its parameters as they were seen: some of the calls.
     rows: Vec<Vec<String>>,
-    /// Of each parameter whether its values were seen as texts.
+    /// True for each parameter whose values were seen as texts.
     is_text: Vec<bool>,
 }
 
@@ -59,7 +59,7 @@ struct Entry {
 pub struct Captured {
     dialect: Dialect,
     kept: Vec<Kept>,
-    /// Why statements were left out, how many, and their calls; most calls first.
+    /// Reasons for omitted statements, with their number and calls; most calls first.
     pub left_out: Vec<(String, usize, u64)>,
     /// Calls of all statements.
     pub calls: u64,
@@ -87,13 +87,13 @@ impl Captured {
 }
 
 impl StatementLog {
-    /// None yet, of at most so many rows of values each.
+    /// Makes an empty log with at most so many rows of values each.
     pub fn new(dialect: Dialect, rows_max: usize) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
         Self { dialect, rows_max, entries, places, counted_by: String::new(), seconds: None }
     }
 
-    /// All that `production` has counted.
+    /// Reads all statements that `production` has counted.
     ///
     /// # Errors
     /// As [`Production::asked`].
@@ -130,7 +130,7 @@ impl StatementLog {
         if entry.rows.len() < rows_max {
             entry.rows.push(row);
         } else {
-            let place = scrambled(entry.calls) % entry.calls;
+            let place = random::mix(entry.calls) % entry.calls;
             if let Some(kept) = entry.rows.get_mut(place as usize) {
                 *kept = row;
             }
@@ -195,11 +195,4 @@ fn free_name(name: &str, kept: &[Kept]) -> String {
     let is_free = |name: &String| kept.iter().all(|kept| kept.name != *name);
     let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}_{number}")));
     names.into_iter().find(is_free).unwrap_or_default()
-}
-
-/// SplitMix64's finish.
-fn scrambled(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

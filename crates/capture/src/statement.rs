@@ -10,42 +10,42 @@ use crate::pieces::{Piece, Sort, pieces};
 /// A table that a statement names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// As the statement has it, with quotes and schema.
+    /// Name as in the statement, with quotes and schema.
     pub name: String,
-    /// What columns are qualified with, without quotes.
+    /// Qualifier of the table's columns, without quotes.
     alias: String,
 }
 
 impl Table {
-    /// Whether a column that is qualified like this may be its.
+    /// Returns true if a column with this qualifier may belong to the table.
     pub fn has(&self, qualifier: Option<&str>) -> bool {
         qualifier.is_none_or(|qualifier| self.alias.eq_ignore_ascii_case(qualifier))
     }
 }
 
-/// What a parameter stands for, as far as the text tells.
+/// Meaning of a parameter, as far as the text shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A value of this column, which may be qualified.
     Column {
         qualifier: Option<String>,
-        /// As the statement has it, with quotes.
+        /// Column as in the statement, with quotes.
         column: String,
-        /// It is a list of them.
+        /// True if the value is a list.
         is_array: bool,
-        /// It stands in a list, where each value is another.
+        /// True if the parameter is in a list, where values differ.
         is_listed: bool,
     },
     /// Always this.
     Fixed(&'static str),
-    /// Nothing tells.
+    /// Unknown meaning.
     Unknown,
 }
 
-/// Where in a statement a literal stands.
+/// Clause of a statement that contains a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clause {
-    /// What is selected, or HAVING.
+    /// List of selected expressions, or HAVING.
     List,
     /// GROUP BY, ORDER BY, PARTITION BY.
     By,
@@ -133,14 +133,14 @@ impl Statement {
         (0..self.pieces.len()).map(of_piece).collect()
     }
 
-    /// Whether the number at `at` has a minus before it that takes it from nothing.
+    /// Returns true if the number at `at` follows a unary minus.
     fn is_negative(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(2).filter(|_| self.is_sign(at - 1, '-')) else { return false };
         ['=', '<', '>', '(', ','].iter().any(|sign| self.is_sign(before, *sign))
             || self.is(before, "and or not between select when then else limit offset")
     }
 
-    /// Whether the literal at `at` is of a type, as those of `CAST(a AS numeric(10,2))` and `a::varchar(10)`.
+    /// Returns true if the literal at `at` belongs to a type, as in `CAST(a AS numeric(10,2))` and `a::varchar(10)`.
     fn is_modifier(&self, at: usize) -> bool {
         // There are two at most, the second of which may have a sign.
         let is_other = |at: &usize| {
@@ -159,7 +159,7 @@ impl Statement {
         self.pieces.iter().map(number).max().unwrap_or(0)
     }
 
-    /// Its text with `write` in place of each parameter.
+    /// Returns the text with `write` in place of each parameter.
     pub fn with(&self, write: impl Fn(usize) -> String) -> String {
         let (mut text, mut last) = (String::new(), 0);
         for piece in &self.pieces {
@@ -173,7 +173,8 @@ impl Statement {
         text
     }
 
-    /// Why a script cannot have it, or is not to; `catalogue` as [`Production::catalogue`](plimsoll_core::Production::catalogue).
+    /// Returns the reason that a script cannot contain the statement, or must not; `catalogue` as
+    /// [`Production::catalogue`](plimsoll_core::Production::catalogue).
     pub fn foreign(&self, catalogue: &[&str]) -> Option<&'static str> {
         let first = self.pieces.first()?;
         if self.is(0, "begin start commit end rollback abort savepoint release set show reset discard use prepare execute deallocate") {
@@ -255,7 +256,7 @@ impl Statement {
         tables
     }
 
-    /// What its parameters stand for.
+    /// Returns the meanings of the parameters.
     pub fn origins(&self) -> Vec<Origin> {
         let mut origins = vec![Origin::Unknown; self.params()];
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -369,7 +370,7 @@ impl Statement {
         Some(Origin::Column { qualifier, column: text(end), is_array: false, is_listed: false })
     }
 
-    /// Where a name ends that begins at `at` and may have parts.
+    /// Returns the end of a name that begins at `at` and may have several parts.
     fn name_end(&self, at: usize) -> Option<usize> {
         if !self.is_name(at) || self.is(at, "select") {
             return None;
@@ -382,7 +383,7 @@ impl Statement {
         self.pieces.get(at).is_some_and(|piece| matches!(piece.sort, Sort::Word | Sort::Name))
     }
 
-    /// Whether the piece at `at` is one of `words`, which stand between blanks.
+    /// Returns true if the piece at `at` is one of `words`, which are separated by blanks.
     fn is(&self, at: usize, words: &str) -> bool {
         self.pieces.get(at).is_some_and(|piece| {
             let own = &self.text[piece.range.clone()];
@@ -396,7 +397,7 @@ impl Statement {
             .is_some_and(|piece| self.text[piece.range.clone()].starts_with(sign) && piece.sort == Sort::Sign)
     }
 
-    /// Its text with the store's own placeholders.
+    /// Returns the text with the store's own placeholders.
     pub fn placed(&self) -> String {
         self.with(|number| placeholder(self.dialect, number + 1))
     }

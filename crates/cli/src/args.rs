@@ -660,7 +660,7 @@ pub enum RunsAction {
     /// Remove recordings and their pages for good.
     #[command(alias = "rm")]
     Remove {
-        /// Their ids.
+        /// Ids of the runs.
         #[arg(required_unless_present_any = ["failed", "older_than"])]
         runs: Vec<String>,
         /// Runs that failed, were killed, or cannot be read.

@@ -17,7 +17,7 @@ pub mod exit {
     pub const UNREACHABLE: u8 = 3;
     /// The server does not accept the credentials.
     pub const AUTHENTICATION: u8 = 4;
-    /// Something is not installed.
+    /// A program or package is not installed.
     pub const MISSING: u8 = 5;
     /// Address or port in use.
     pub const ADDRESS_TAKEN: u8 = 6;

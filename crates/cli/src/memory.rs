@@ -43,8 +43,8 @@ fn given(start: *mut u8, bytes: usize) -> *mut u8 {
     if start.is_null() { none_left(bytes) } else { start }
 }
 
-/// Says it and ends the program. Allocates nothing, and runs nothing that might. Private servers end with us, and the
-/// recording is complete up to its last slice.
+/// Reports that memory is exhausted and ends the program. Allocates nothing, and runs nothing that might. Private
+/// servers end with this process, and the recording is complete up to its last slice.
 #[cold]
 fn none_left(bytes: usize) -> ! {
     let mut text = [0; 320];

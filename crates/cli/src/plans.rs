@@ -1,4 +1,4 @@
-//! From what the user typed to a plan: studies and files, stores in `--on`, passwords taken out of URLs.
+//! Conversion of the user's options to a plan: studies and files, stores in `--on`, passwords taken out of URLs.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -37,9 +37,9 @@ struct Shown {
     phase: String,
     started: Instant,
     ends: Option<Duration>,
-    /// Of a load: operations that have ended, and how many there are.
+    /// Number of ended operations of a load, and their total.
     loaded: Option<(u64, u64)>,
-    /// When the last line was written, and what came since.
+    /// Time of the last line, with the counts since then.
     told: Instant,
     since: Since,
 }

@@ -23,7 +23,7 @@ crate::words! {
     }
 }
 
-/// Which nodes of a cluster lose power together.
+/// Nodes of a cluster that lose power together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PowerNode {
     /// All nodes.

@@ -37,7 +37,7 @@ pub enum Survivors {
     Random {
         /// Seed of the random choice: it keeps the same writes of the same sequence.
         seed: u64,
-        /// From 0 to 1.
+        /// Share from 0 to 1.
         share: f64,
         /// Decides for each sector of a write, so that a write of several may survive in part.
         tear: bool,

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 64;
 /// A parsed formula.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Formula {
-    /// In postfix order, so that neither evaluating nor dropping a long formula recurses.
+    /// Steps in postfix order, so that neither evaluating nor dropping a long formula recurses.
     steps: Vec<Step>,
     terms: Vec<(Term, usize)>,
 }

@@ -11,14 +11,14 @@ use crate::value::ValueType;
 /// `ldap` has a base with only an empty `ou=People`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Layout {
-    /// For the `records` interface.
+    /// Collections for the `records` interface.
     pub collections: Vec<Collection>,
     /// Implementation of the collections' indexes.
     pub index: IndexMode,
-    /// For the `sql` and `commands` interfaces: statements that create the tables and may fill them, run once, in
+    /// Statements for the `sql` and `commands` interfaces that create the tables and may fill them, run once, in
     /// order.
     pub statements: Vec<LayoutStatement>,
-    /// For the `sql` interface: statements run once, in order, at the end of the load: indexes, statistics.
+    /// Statements for the `sql` interface that run once, in order, at the end of the load: indexes, statistics.
     pub after_load: Vec<LayoutStatement>,
 }
 

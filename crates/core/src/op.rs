@@ -36,7 +36,7 @@ pub struct OpKind {
 /// The request of an operation type, by interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Call {
-    /// Nothing: measures the generator itself. Every store accepts it; only the null store can time it.
+    /// No operation: measures the generator itself. Every store accepts it; only the null store can time it.
     Nothing,
     /// The `records` interface, on the collection at this position of the layout.
     Records {

@@ -54,7 +54,8 @@ pub trait Production {
     /// Errors of the server.
     fn columns(&mut self, table: &str) -> Result<Vec<TableColumn>, StoreError>;
 
-    /// Up to `count` rows from all parts of a table, with the values of these columns as texts, none of them null.
+    /// Returns up to `count` rows from all parts of a table, with the values of these columns as texts, none of them
+    /// null.
     ///
     /// # Errors
     /// Errors of the server.

@@ -45,9 +45,9 @@ pub struct Series {
 /// A value read for one series, as its source counts it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// As [`Series::subject`]; for a store's counters, the node.
+    /// Subject, as [`Series::subject`]; for a store's counters, the node.
     pub subject: String,
-    /// As [`Series::name`].
+    /// Name, as [`Series::name`].
     pub name: String,
     /// Unit of the value: of a total `s`, `B` or nothing.
     pub unit: String,

@@ -143,7 +143,7 @@ pub trait Branches {
     /// Reports that the connection is established: the branch appends its greeting.
     fn connected(&mut self, branch: usize);
 
-    /// As [`WireSession::feed`].
+    /// Processes bytes of a branch, as [`WireSession::feed`].
     ///
     /// # Errors
     /// The reason why this connection is unusable. [`Branches::lost`] is called for it next.

@@ -190,9 +190,9 @@ pub enum Target {
     Described {
         /// The description.
         server: ServerDescription,
-        /// As in `Private`.
+        /// Data directory, as in `Private`.
         data_dir: PathBuf,
-        /// As in `Private`.
+        /// Log directory, as in `Private`.
         log_dir: PathBuf,
     },
     /// Private servers that are running.

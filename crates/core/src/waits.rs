@@ -79,7 +79,7 @@ impl Waits {
         Self { answer: answer.into().unwrap_or(self.answer), ..self.clone() }
     }
 
-    /// Lets operations in flight continue for `grace` after a stop.
+    /// Gives operations in flight a `grace` time to complete after a stop.
     #[must_use]
     pub fn with_grace(&self, grace: Duration) -> Self {
         Self { grace, ..self.clone() }

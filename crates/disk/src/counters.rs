@@ -1,4 +1,5 @@
-//! How many flushes the kernel counted on a device: `/sys/block/NAME/stat`, which holds the numbers of `/proc/diskstats`.
+//! Flushes that the kernel has counted on a device: `/sys/block/NAME/stat`, which holds the numbers of
+//! `/proc/diskstats`.
 //!
 //! Source: Documentation/admin-guide/iostats.rst, field 16, "number of flush I/Os processed", since Linux 5.5. The kernel
 //! counts a flush where it is handed to the driver of a device with request queues; those of stacked devices (md, dm,
@@ -8,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the field stands in the file, from 0.
+/// Index of the field in the file, from 0.
 const FLUSHES: usize = 15;
 
 /// The files of one or more devices.
@@ -18,7 +19,8 @@ pub struct FlushCounters {
 }
 
 impl FlushCounters {
-    /// Of the device `name`, or of its paths where there are several; `None` where the kernel does not count its flushes.
+    /// Opens the counters of the device `name`, or of its paths if there are several; returns `None` if the kernel
+    /// does not count its flushes.
     pub fn of(name: &str) -> Option<Self> {
         let block = Path::new("/sys/block");
         let counts = |device: &Path| {
@@ -35,12 +37,12 @@ impl FlushCounters {
         counted.then(|| Self { files: devices.iter().map(|device| device.join("stat")).collect() })
     }
 
-    /// Those of several devices together.
+    /// Returns the sums over several devices.
     pub fn together(all: impl IntoIterator<Item = FlushCounters>) -> Self {
         Self { files: all.into_iter().flat_map(|one| one.files).collect() }
     }
 
-    /// How many flushes have come to their end since the machine started; `None` without a device that counts.
+    /// Returns the number of flushes completed since the machine started; `None` without a device that counts.
     pub fn flushes(&self) -> Option<u64> {
         if self.files.is_empty() {
             return None;

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind as K};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
-/// What `error` at `place` is for the user. A path that leads nowhere is their own.
+/// Converts `error` at `place` to an error for the user. A path that does not exist is a mistake of the user.
 pub fn failed(place: impl fmt::Display, error: &io::Error) -> StoreError {
     let classed = StoreError::io(&place, error);
     match error.kind() {
@@ -19,7 +19,7 @@ pub fn failed(place: impl fmt::Display, error: &io::Error) -> StoreError {
     }
 }
 
-/// As [`failed`], for a result.
+/// Converts the error of a result, as [`failed`].
 pub fn at<T>(place: impl fmt::Display, result: io::Result<T>) -> Result<T, StoreError> {
     result.map_err(|error| failed(place, &error))
 }

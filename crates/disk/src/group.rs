@@ -19,27 +19,28 @@ use crate::writer::{WriteBlock, lay_out, open};
 pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Bytes of a write.
 const WRITE: usize = 4096;
-/// How long threads have to get ready.
+/// Time that threads have to get ready.
 const READY: Duration = Duration::from_millis(20);
 /// Bytes that each thread writes again and again, in order.
 const REGION: u64 = 1 << 20;
 
-/// What so many threads came to.
+/// Result of a number of threads that write and flush.
 #[derive(Debug, Clone, Serialize)]
 pub struct WriterGroup {
-    /// How many.
+    /// Number of threads.
     pub threads: usize,
-    /// They write to one file, each to a part of its own.
+    /// True if the threads write to parts of one file.
     pub shared: bool,
     /// Flushes that came to their end in a second, of all threads.
     pub flushes_per_s: f64,
-    /// For each flush that the device counted; `None` where none was counted. What others flush meanwhile counts, too.
+    /// Number per flush that the device counted; `None` if none was counted. Flushes of other programs count, too.
     pub per_device_flush: Option<f64>,
-    /// Of write + fdatasync.
+    /// Times of write + fdatasync.
     pub times: FlushTimes,
 }
 
-/// Has `threads` threads write and flush in `directory` for so long, or until `stop`; `None` where nothing was seen until then.
+/// Writes and flushes in `directory` with `threads` threads for the given time, or until `stop`. Returns `None` if no
+/// flush completed.
 pub fn measure(
     directory: &Path,
     (threads, shared): (usize, bool),

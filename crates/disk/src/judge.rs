@@ -1,4 +1,5 @@
-//! Whether flushes can be real: what the kernel counted while some were asked for, held against what is behind the path.
+//! Judges if flushes can be real: compares the flushes that the kernel counted during a probe with the devices behind
+//! the path.
 //!
 //! It is an estimate from one machine and says no more than follows from what was seen. That a device keeps what it was
 //! asked to keep shows only when its power is cut: [`crate::powercut`].
@@ -15,24 +16,24 @@ use crate::place::{Disk, DiskKind, StorageLocation};
 use crate::times::FlushTimes;
 use crate::ways::{Flushing, Point, Writing};
 
-/// How long flushes are asked for, and how long it is seen before how many others ask for.
+/// Duration of the probe, and of the observation of other programs' flushes before it.
 const PROBE: Duration = Duration::from_millis(700);
 /// The fastest disks turn 15,000 times a minute, 4 ms a turn. A block that is written directly after its neighbour was
 /// flushed waits for most of one.
 const ROTATION_NS: f64 = 2_000_000.0;
 /// Programming a page of flash takes longer than this; answers that come sooner come from a cache.
 const FLASH_NS: f64 = 100_000.0;
-/// Of the flushes that were asked for, this share at least must have been counted.
+/// Least share of the requested flushes that must have been counted.
 const SHARE: f64 = 0.9;
 
 plimsoll_core::words! {
-    /// What can be said of flushes.
+    /// Verdict on the flushes of a path.
     pub enum FlushVerdict {
-        /// They reach a device that is hardware as far as can be told, which takes as long for them as it has to.
+        /// Flushes reach a device that is hardware as far as known, and take the time that it needs.
         Reach = "flushes reach the device",
-        /// They cannot be real.
+        /// Flushes cannot be real.
         CannotBeReal = "flushes cannot be real",
-        /// It cannot be told.
+        /// The evidence does not decide.
         CannotBeTold = "cannot be told from here",
     }
 }
@@ -40,32 +41,32 @@ plimsoll_core::words! {
 /// The verdict and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
-    /// What can be said.
+    /// Verdict.
     pub verdict: FlushVerdict,
-    /// Why, as it follows the verdict in a sentence.
+    /// Reason, as the continuation of the verdict's sentence.
     pub because: String,
-    /// What was seen, one fact each.
+    /// Observations, one fact each.
     pub reasons: Vec<String>,
 }
 
 /// Flushes that were asked for to see what becomes of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Probe {
-    /// How long 4 KiB, overwritten, and fdatasync took: `n` is how many were asked for.
+    /// Times of overwriting 4 KiB with fdatasync; `n` is the number of flushes requested.
     pub times: FlushTimes,
-    /// What each disk counted meanwhile, one below a loop device included. A disk whose flushes the kernel does not count is
-    /// missing.
+    /// Flushes that each disk counted during the probe, including a disk below a loop device. A disk whose flushes the
+    /// kernel does not count is missing.
     pub counted: Vec<Counted>,
 }
 
-/// What a disk counted.
+/// Flushes that a disk counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counted {
-    /// Its name.
+    /// Kernel name of the disk.
     pub disk: String,
     /// While flushes were asked for, by us or by others.
     pub flushes: u64,
-    /// In as much time before, when only others asked.
+    /// Flushes counted in an equal time before the probe, when only other programs requested any.
     pub others: u64,
 }
 
@@ -101,7 +102,7 @@ fn watch(place: &StorageLocation, watched: &mut Vec<(String, FlushCounters)>) {
     below.for_each(|place| watch(place, watched));
 }
 
-/// What follows from `place`, a `hypervisor`, and what was seen of flushes.
+/// Judges from `place`, a `hypervisor`, and the probe's counts of flushes.
 pub fn judge(place: &StorageLocation, hypervisor: Option<&str>, probe: Option<&Probe>) -> Judgement {
     let mut seen = Seen { hypervisor, probe, found: Vec::new(), reasons: Vec::new() };
     if let Some(Probe { times, .. }) = probe {
@@ -203,7 +204,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// How many flushes were asked for, and what `name` counted.
+    /// Returns the number of flushes requested, and the counts of `name`.
     fn counted(&self, name: &str) -> Option<(u64, &'a Counted)> {
         let probe = self.probe?;
         let counted = probe.counted.iter().find(|counted| counted.disk == name)?;
@@ -213,7 +214,7 @@ impl<'a> Seen<'a> {
     fn counted_on(&mut self, disk: &Disk, asked: u64, counted: &Counted) {
         let name = &disk.name;
         let mean_ns = self.probe.map_or(0.0, |probe| probe.times.mean_ns);
-        // Nobody's at all: that there are none of ours is certain.
+        // No flush at all was counted, so it is certain that the probe's are missing.
         if counted.flushes == 0 {
             let because = format!("none of {asked} flushes reached {name}, which has a volatile cache");
             return self.cannot_be_real(because);

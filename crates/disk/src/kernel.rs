@@ -1,4 +1,4 @@
-//! What needs `unsafe`: sync_file_range(2), which has no safe wrapper, and a request over io_uring.
+//! Calls that need `unsafe`: sync_file_range(2), which has no safe wrapper, and a request over io_uring.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,7 +12,8 @@ pub fn sync_file_range(file: BorrowedFd<'_>, offset: u64, length: usize) -> io::
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    // SAFETY: the call takes numbers and a descriptor that is open as long as it is borrowed; it touches no memory of ours.
+    // SAFETY: the call takes numbers and a descriptor that is open as long as it is borrowed; it touches no memory of
+    // this program.
     match unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -21,12 +21,12 @@ const LOAD_WRITE: usize = 256 << 10;
 const LOAD_FILE: u64 = 64 << 20;
 const LOAD_FLUSH: u64 = 4 << 20;
 
-/// What is known of the place before something is measured there.
+/// Properties of the place that are known before the measurement.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Where it is written to.
+    /// Target of the writes.
     pub target: Target,
-    /// It is kept in memory: O_DIRECT means nothing there, whatever open(2) says of it.
+    /// True if the data is in memory: O_DIRECT has no effect there, whatever open(2) returns.
     pub in_memory: bool,
 }
 
@@ -38,22 +38,22 @@ impl Site {
     }
 }
 
-/// What came of a point.
+/// Outcome of a point.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was measured.
+    /// The point was measured.
     Measured(Measured),
-    /// There is no such way here, and why.
+    /// The way does not exist here, with the reason.
     NotHere(String),
 }
 
-/// What was measured of a point.
+/// Measurements of a point.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
-    /// Of write + flush.
+    /// Times of write + flush.
     pub times: FlushTimes,
-    /// What the background writer wrote in a second, where there was one.
+    /// Bytes per second of the background writer, if there was one.
     pub load_bytes_per_s: Option<f64>,
 }
 
@@ -100,7 +100,7 @@ fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> io:
     Ok(clocked.times().map(|times| Measured { times, load_bytes_per_s }))
 }
 
-/// Why there is no such way here, if that is what an error means.
+/// Returns the reason if `error` means that this file system has no such call.
 fn missing(point: Point, error: &io::Error) -> Option<String> {
     use rustix::io::Errno;
     let may_be_missing = matches!(point.flushing, Flushing::Direct | Flushing::Uring | Flushing::Range)

@@ -1,4 +1,4 @@
-//! What write + flush costs on a directory or a block device, and whether its flushes can be real.
+//! Measures the cost of write + flush on a directory or a block device, and judges if its flushes can be real.
 //!
 //! It measures and judges; it prints nothing. Flushes are asked of the kernel directly: a preloaded library that turns
 //! fsync into nothing does not change what is measured here.

@@ -1,4 +1,4 @@
-//! What is behind a path: mount, file system, and devices down to those that hold the data.
+//! Storage behind a path: mount, file system, and devices down to those that hold the data.
 //!
 //! From `/proc/self/mountinfo` and `/sys`. A partition leads to its disk, a dm or md device to those it is made of, a loop
 //! device to the file behind it and what that is on, an overlay to its upper directory, btrfs to all its devices.
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::counters::FlushCounters;
 use crate::error::at;
 
-/// How far it is followed down.
+/// Number of levels that are followed down.
 const DEPTH: u32 = 8;
 
 /// A file system, or a device that was named itself, with the disks below.
@@ -22,40 +22,40 @@ const DEPTH: u32 = 8;
 pub struct StorageLocation {
     /// `ext4`; `None` of a device.
     pub file_system: Option<String>,
-    /// What is mounted, as mountinfo has it: `/dev/sda1`, `tmpfs`.
+    /// Source of the mount, as in mountinfo: `/dev/sda1`, `tmpfs`.
     pub source: String,
-    /// Where it is mounted.
+    /// Path of the mount.
     pub mount_point: PathBuf,
     /// Options of the mount and of the file system.
     pub options: Vec<String>,
     /// The disks that hold the data. None where there are none, or they cannot be seen from here.
     pub disks: Vec<Disk>,
-    /// Of an overlay: where its upper directory is.
+    /// Storage of the upper directory of an overlay.
     pub upper: Option<Box<StorageLocation>>,
 }
 
 /// A disk.
 #[derive(Debug, Clone, Serialize)]
 pub struct Disk {
-    /// As in `/sys/block`.
+    /// Name, as in `/sys/block`.
     pub name: String,
-    /// What it says it is, where it says anything.
+    /// Model that the disk reports, if any.
     pub model: Option<String>,
-    /// What sort of thing it is.
+    /// Type of the disk.
     pub kind: DiskKind,
-    /// It says that it rotates. Virtual disks often do, and mean nothing by it.
+    /// True if the disk reports that it rotates. Virtual disks often report so without a meaning.
     pub rotational: Option<bool>,
     /// The kernel takes its cache for one that has to be flushed (`write back`); false: for none, so that it sends no flush.
     pub write_back: Option<bool>,
     /// Single writes can be asked to pass the cache.
     pub fua: Option<bool>,
-    /// Whether the kernel counts its flushes.
+    /// True if the kernel counts flushes of the disk.
     pub counts_flushes: bool,
-    /// Of a loop device: what its file is on.
+    /// Storage of the file of a loop device.
     pub below: Option<Box<StorageLocation>>,
 }
 
-/// What sort of thing a disk is.
+/// Type of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskKind {
@@ -65,14 +65,14 @@ pub enum DiskKind {
     Virtual(String),
     /// Another machine's.
     Network(String),
-    /// In the memory of this machine.
+    /// Memory of this machine.
     Memory,
     /// The file behind a loop device.
     Loop(PathBuf),
 }
 
 impl StorageLocation {
-    /// What is behind `path`.
+    /// Finds the storage behind `path`.
     pub fn of(path: &Path) -> Result<Self, StoreError> {
         let path = at(path.display(), fs::canonicalize(path))?;
         let about = at(path.display(), fs::metadata(&path))?;
@@ -110,7 +110,7 @@ impl StorageLocation {
         }
     }
 
-    /// It is kept in memory and nowhere else.
+    /// Returns true if the data is in memory only.
     pub fn is_memory(&self) -> bool {
         self.file_system.as_deref().is_some_and(|name| matches!(name, "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs"))
     }
@@ -173,7 +173,7 @@ fn disks_of(mount: &Mount, depth: u32) -> Vec<Disk> {
     disks(major, minor, depth)
 }
 
-/// All devices of the btrfs that `source` is one of.
+/// Returns all devices of the btrfs that `source` is one of.
 fn of_btrfs(source: &str, depth: u32) -> Vec<Disk> {
     let Some(name) = fs::canonicalize(source).ok().and_then(|path| Some(path.file_name()?.to_owned())) else {
         return Vec::new();
@@ -235,7 +235,7 @@ fn disk(device: &Path, depth: u32) -> Option<Disk> {
     })
 }
 
-/// What hypervisors and clouds call their disks.
+/// Models that hypervisors and clouds give their disks.
 const VIRTUAL_MODELS: [&str; 9] =
     ["QEMU", "VBOX", "VMware", "Virtual", "Amazon Elastic Block Store", "nvme_card", "PersistentDisk", "Msft", "Xen"];
 

@@ -13,9 +13,9 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::at;
 
-/// What the name of a directory for measurements begins with.
+/// Prefix of the names of directories for measurements.
 const PREFIX: &str = "plimsoll-sync-";
-/// How often another directory is tried for where somebody else sweeps at the same time.
+/// Attempts to create a directory while another process removes stale ones.
 const TRIES: u32 = 8;
 
 /// The directory. Dropping removes it.
@@ -32,7 +32,7 @@ impl Scratch {
         Self::named(parent, PREFIX)
     }
 
-    /// As `new`, with names that begin with `prefix`.
+    /// Makes a directory as `new`, with a name that begins with `prefix`.
     pub(crate) fn named(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
         sweep(parent, prefix, &|_| ());
         Self::make(parent, prefix)
@@ -52,7 +52,7 @@ impl Scratch {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => at(path.display(), made)?,
             }
-            // Between the two somebody may have taken it for left, and removed it.
+            // In between, another process may have considered it stale and removed it.
             if let Some(handle) = hold(&path) {
                 return Ok(Self { path, handle });
             }
@@ -61,7 +61,7 @@ impl Scratch {
             .next("name a directory on a file system that has locks (flock)"))
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -79,7 +79,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Opens and locks the directory at `path`; `None` where somebody holds it, or it is gone.
+/// Opens and locks the directory at `path`; returns `None` if another process holds it, or if it is gone.
 fn hold(path: &Path) -> Option<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let handle = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;

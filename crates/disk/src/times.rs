@@ -1,4 +1,4 @@
-//! How long something took, again and again.
+//! Distribution of repeated times.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// A percentile is given where at least so many samples are above it.
 const ABOVE: f64 = 10.0;
 
-/// What was seen so far.
+/// Times so far.
 #[derive(Debug, Clone)]
 pub struct Clocked {
     histogram: Histogram<u64>,
@@ -26,25 +26,25 @@ impl Default for Clocked {
 }
 
 impl Clocked {
-    /// One more.
+    /// Adds a call.
     pub fn note(&mut self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(LONGEST_NS);
         self.histogram.saturating_record(ns.max(1));
         self.sum_ns += u128::from(ns);
     }
 
-    /// All of `other`, too.
+    /// Adds all times of `other`.
     pub fn add(&mut self, other: &Clocked) {
         self.histogram += &other.histogram;
         self.sum_ns += other.sum_ns;
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub fn n(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// What it comes to; `None` where nothing was seen.
+    /// Returns the summary of the times; `None` if there are none.
     pub fn times(&self) -> Option<FlushTimes> {
         let n = self.n();
         let percentile =
@@ -59,14 +59,14 @@ impl Clocked {
     }
 }
 
-/// What times came to. A percentile with fewer than ten samples above it is undecided: `None`.
+/// Summary of times. A percentile with fewer than ten samples above it is undecided: `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlushTimes {
-    /// How many there were.
+    /// Number of times.
     pub n: u64,
-    /// Their mean.
+    /// Mean of the times.
     pub mean_ns: f64,
-    /// Half are no longer; needs 20.
+    /// Median; needs 20 times.
     pub p50_ns: Option<u64>,
     /// 99 of 100 are no longer; needs 1,000.
     pub p99_ns: Option<u64>,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 plimsoll_core::words! {
-    /// How a block gets into a file.
+    /// Method of writing a block to a file.
     pub enum Writing {
         /// The file grows with each write.
         Append = "append",
@@ -11,15 +11,15 @@ plimsoll_core::words! {
         Overwrite = "overwrite",
         /// The file has its size and room by fallocate(2), and its blocks are written for the first time.
         Preallocated = "preallocated",
-        /// Each write makes a file; its directory is flushed, too, where the way of flushing is a flush.
+        /// A new file for each write; its directory is flushed, too, if the method of flushing is a flush.
         NewFile = "new-file",
     }
 }
 
 plimsoll_core::words! {
-    /// How a block is flushed.
+    /// Method of flushing a block.
     pub enum Flushing {
-        /// Not at all: what is written is in the kernel's memory.
+        /// No flush: the data stays in the kernel's memory.
         Nothing = "none",
         /// fsync(2).
         Fsync = "fsync",
@@ -43,23 +43,23 @@ impl Flushing {
     }
 }
 
-/// Bytes of the writes that are measured where nobody says which.
+/// Default sizes of the measured writes, bytes.
 pub const SIZES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// What is measured together.
+/// Combination that is measured together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// Bytes of a write.
     pub size_bytes: usize,
-    /// How it is written.
+    /// Method of writing.
     pub writing: Writing,
-    /// How it is flushed.
+    /// Method of flushing.
     pub flushing: Flushing,
     /// Beside a background writer.
     pub loaded: bool,
 }
 
-/// Every combination.
+/// Returns every combination.
 pub fn every(sizes: &[usize], writings: &[Writing], flushings: &[Flushing]) -> Vec<Point> {
     let mut all = Vec::new();
     for loaded in [false, true] {

@@ -1,4 +1,4 @@
-//! One file and one way of writing and flushing it: what is clocked, and what has to be done in between.
+//! A file and a method of writing and flushing it: the part that is timed, and the work in between.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -36,7 +36,7 @@ impl WriteBlock {
         Self { memory, from, size, written: 0 }
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory[self.from..self.from + self.size]
     }
@@ -64,7 +64,7 @@ pub fn fill(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// How a file is flushed, and what that takes.
+/// Flushes a file, with the resources that its method needs.
 pub struct Flusher {
     flushing: Flushing,
     ring: Option<FlushRing>,
@@ -76,7 +76,7 @@ impl Flusher {
         Ok(Self { flushing, ring })
     }
 
-    /// With which flags files are opened for it.
+    /// Returns the flags with which files are opened for it.
     pub fn flags(&self) -> i32 {
         let flags = match self.flushing {
             Flushing::Dsync => OFlags::DSYNC,
@@ -98,10 +98,10 @@ impl Flusher {
     }
 }
 
-/// Where it is written to.
+/// Target of writes.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A directory of ours.
+    /// A directory of this program.
     Directory(PathBuf),
     /// A block device, whose first bytes are overwritten.
     Device(PathBuf),
@@ -114,12 +114,12 @@ pub struct BlockWriter {
     flusher: Flusher,
     block: WriteBlock,
     file: File,
-    /// To flush names of new files.
+    /// Directory, to flush the names of new files.
     directory: Option<File>,
     path: PathBuf,
     room: u64,
     at: u64,
-    /// Of new files: those that are there.
+    /// Number of new files that exist.
     made: u64,
 }
 

@@ -1,4 +1,4 @@
-//! When a worker of an open loop is woken up for its schedule.
+//! Wake-ups of a worker of an open loop for its schedule.
 //!
 //! Alarms are set for the next few arrivals, each a timer of its own that is set once and left alone: an answer that
 //! wakes the worker in between takes nothing back. What a timer costs is telling the processor of it, and the kernel
@@ -22,9 +22,9 @@ const STEP_NS: f64 = 100.0;
 /// The alarms of one worker.
 #[derive(Debug)]
 pub(crate) struct Alarms {
-    /// For when each alarm is: 0, none.
+    /// Due time of each alarm; 0 for none.
     due_ns: [u64; ALARMS],
-    /// When each goes off.
+    /// Time at which each alarm fires.
     set_ns: [u64; ALARMS],
     /// The one that is set next.
     next: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// With a lead of `lead_ns`, or one that is learnt.
+    /// Makes alarms with a lead of `lead_ns`, or one that is learnt.
     pub fn new(lead_ns: Option<u64>) -> Self {
         Self {
             due_ns: [0; ALARMS],
@@ -48,7 +48,8 @@ impl Alarms {
         }
     }
 
-    /// How long before a due operation an alarm goes off, and the worker stays awake.
+    /// Returns the time before a due operation at which an alarm fires, and from which the worker stays awake,
+    /// nanoseconds.
     #[inline]
     pub fn lead_ns(&self) -> u64 {
         self.lead_ns as u64

@@ -1,9 +1,9 @@
 //! The asynchronous executor: clients of others, on a tokio runtime of the worker's thread.
 //!
-//! Each session is one task for as long as the phase lasts; nothing is spawned for an operation. A task that has ended
-//! its operation asks the core for the next one, and goes on with it where that is its own. What is due by the clock is
-//! another task's, the *pump*: it gives operations to idle sessions, and sees to slices, ends and timeouts. It sleeps on
-//! a timer of the kernel's (timerfd), as tokio's own are only precise to a millisecond.
+//! Each session is one task for as long as the phase lasts; nothing is spawned for an operation. A task that has
+//! completed its operation requests the next one from the core, and performs it if it is its own. Operations that are
+//! due by the clock belong to another task, the *pump*: it gives operations to idle sessions, and handles slices, ends
+//! and time-outs. It sleeps on a timer of the kernel's (timerfd), as tokio's own are only precise to a millisecond.
 
 mod losses;
 mod pump;
@@ -38,37 +38,37 @@ const OPENING_MAX: usize = 64;
 /// Operations of one session that are answered without a wait, after which others have a turn.
 const INSTANT_MAX: u32 = 64;
 
-/// What a session's task is to do next.
+/// Next action of a session's task.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     /// An operation whose parameters are still where the core has them.
     Own(KindId),
-    /// One whose parameters were copied.
+    /// An operation whose parameters were copied.
     Given(KindId),
-    /// To go on with an operation of several steps.
+    /// Continues an operation of several steps.
     Steps,
-    /// To give up one that sleeps.
+    /// Gives up an operation that sleeps.
     GiveUp,
 }
 
-/// What came of it.
+/// Result of an operation's step.
 enum Came {
     /// The operation has ended.
     Over(u64),
-    /// It sleeps before its next step.
+    /// The operation sleeps before its next step.
     Sleeps,
     /// The connection is of no more use; the operation has ended.
     Lost(StoreError),
 }
 
-/// Where a session's task waits.
+/// Place at which a session's task waits.
 struct Seat {
     work: Cell<Option<Work>>,
     params: RefCell<ValueBuf>,
     waker: RefCell<Option<Waker>>,
-    /// When it is woken up, whatever else happens.
+    /// Time at which it is woken up, whatever else happens.
     alarm_ns: Cell<u64>,
-    /// It was: what it waits for is given up.
+    /// True after the alarm: the wait is given up.
     rang: Cell<bool>,
     losses: Losses,
 }
@@ -105,14 +105,14 @@ impl Seat {
     }
 }
 
-/// What the runtime tells of its sleeps. It wants its hooks to be anybody's.
+/// Sleeps of the runtime, reported by its hooks. The runtime requires that hooks can be shared by all threads.
 #[derive(Default)]
 struct Sleeps {
-    /// Only an open loop is told.
+    /// True for an open loop, which alone is told.
     is_told: AtomicBool,
     armed_ns: AtomicU64,
     from_ns: AtomicU64,
-    /// Until when everything there was to do is known to have been done; 0 when that has been told.
+    /// Time until which all due work is known to be done; 0 after it was reported.
     caught_up_ns: AtomicU64,
 }
 
@@ -149,7 +149,7 @@ struct Worker {
     is_called: Cell<bool>,
     next_tick_ns: Cell<u64>,
     slice: Cell<u32>,
-    /// No operation in flight is overdue before this.
+    /// Time before which no operation in flight is overdue.
     deadline_ns: Cell<u64>,
     /// The session that is opened next, and how many are not open.
     opens_next: Cell<usize>,
@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Tells the core of the runtime's last sleep.
+    /// Reports the runtime's last sleep to the core.
     #[inline]
     fn catch_up(&self, core: &mut WorkerCore) {
         let at_ns = self.sleeps.caught_up_ns.load(Relaxed);
@@ -334,7 +334,7 @@ impl Worker {
     }
 }
 
-/// Lets all tasks run that can.
+/// Yields until all other runnable tasks have run.
 async fn give_way() {
     let mut has = false;
     poll_fn(|context| {

@@ -54,7 +54,7 @@ pub(crate) fn run(
 
 struct Executor<'a> {
     board: Arc<Board>,
-    /// By lane.
+    /// Sessions by lane.
     sessions: &'a mut [Box<dyn BlockingSession>],
     ticker: Ticker,
 }
@@ -159,7 +159,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Gives up what still sleeps when the phase has long ended.
+    /// Gives up operations that still sleep long after the phase's end.
     #[cold]
     fn give_up_overdue(&mut self, core: &mut WorkerCore, now_ns: u64, answer: &mut Answer) {
         answer.clear();

@@ -1,4 +1,4 @@
-//! What one worker and the control thread share: counts, and what the worker is doing.
+//! State shared by a worker and the control thread: counts, and the activity of the worker.
 //!
 //! A worker owns two sets of histograms and writes slice `k` into set `k mod 2`; moving on to the next
 //! slice is the swap. It moves when its own clock says so, and only into a set that the control thread has
@@ -23,7 +23,7 @@ use crate::histogram::{Digits, WorkerHistogram};
 pub(crate) const SERVERS_MAX: usize = 64;
 /// Sets of histograms to a worker.
 pub(crate) const RING: u32 = 2;
-/// How long after a slice's end the control thread begins to collect it.
+/// Time from a slice's end until the control thread begins to collect it.
 pub(crate) const GRACE_NS: u64 = 1_000_000;
 
 const WORKING: u64 = 0;
@@ -36,12 +36,12 @@ const GIVEN_UP: u32 = 2;
 /// The counts of one slice.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// By kind, outcome and measure; see [`Tally::index`].
+    /// Histograms by operation type, outcome and measure; see [`Tally::index`].
     histograms: Box<[WorkerHistogram]>,
     measures: usize,
-    /// By kind and outcome: how long clients waited for operations that were disturbed; none without a witness.
+    /// Waiting times of clients for disturbed operations, by operation type and outcome; none without a witness.
     disturbed: Box<[WorkerHistogram]>,
-    /// By server: how long clients waited for its answers; none where all operations go to one.
+    /// Waiting times of clients for the answers of each server; none if all operations go to one.
     servers: Box<[WorkerHistogram]>,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
@@ -57,7 +57,7 @@ impl Tally {
         Ok(Self { histograms, measures, disturbed: all.collect(), servers, lag, unfinished })
     }
 
-    /// Of lag, of what was never sent, of servers, and of each kind's operations.
+    /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
     fn digits(kinds: usize, measures: usize, watched: bool, servers: usize) -> Vec<Digits> {
         let each = |measures: usize| {
             (0..kinds * Outcome::ALL.len() * measures).map(move |index| {
@@ -103,7 +103,7 @@ impl Tally {
         }
     }
 
-    /// What servers answered, by their numbers.
+    /// Returns the response times of servers, by their numbers.
     pub fn servers(&self) -> &[WorkerHistogram] {
         &self.servers
     }
@@ -114,18 +114,20 @@ impl Tally {
         self.histograms[self.index(kind, outcome)].record(service_ns);
     }
 
-    /// All histograms with what they are of, in the order that [`Measure`]s of the same operation share a position.
+    /// Iterates over all histograms with their keys, in the order in which [`Measure`]s of the same operation share a
+    /// position.
     pub fn each(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
         with_labels(&self.histograms, &MEASURES[..self.measures])
     }
 
-    /// The same of operations that were disturbed: one measure each, the one that says how long clients waited.
+    /// Returns the response times of disturbed operations: one measure each, the one that contains the clients'
+    /// waiting.
     pub fn each_disturbed(&self) -> impl Iterator<Item = (KindId, Outcome, Measure, &WorkerHistogram)> {
         with_labels(&self.disturbed, &MEASURES[self.measures - 1..self.measures])
     }
 }
 
-/// What is measured of an operation; of one in a closed loop only the first.
+/// Measures of an operation; in a closed loop only the first.
 const MEASURES: [Measure; 2] = [Measure::Service, Measure::Response];
 
 fn with_labels<'a>(
@@ -150,7 +152,8 @@ pub(crate) struct Board {
     doing: AtomicU64,
     /// The operation a blocking session is doing; valid while `doing` says it is inside the store.
     pub sent_ns: AtomicU64,
-    /// When the store was called for a step: later than its operation was sent. Older than that for others.
+    /// Time at which the store was called for a step, which is later than the start of its operation. It is older than
+    /// that for other operations.
     step_ns: AtomicU64,
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
@@ -160,16 +163,16 @@ pub(crate) struct Board {
     pub oldest_ns: AtomicU64,
     /// Wire workers, at their last slice's end: CPU time since the thread began.
     pub cpu_ns: AtomicU64,
-    /// At the worker's last slice's end: how often it gave its processor up, and how often it was taken from it.
+    /// Counts of voluntary and involuntary context switches at the end of the worker's last slice.
     pub voluntary: AtomicU64,
     pub involuntary: AtomicU64,
-    /// At the worker's last slice's end: how long it was ready to run while others had its processor.
+    /// Time that the worker was ready to run while others had its processor, by the end of its last slice.
     pub queued_ns: AtomicU64,
-    /// Whether the control thread gives the worker up: see [`Board::question`].
+    /// State of the control thread's decision to give the worker up: see [`Board::question`].
     verdict: AtomicU32,
 }
 
-/// What a worker is doing, as the control thread sees it.
+/// Activity of a worker, as the control thread sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     Working,
@@ -288,23 +291,23 @@ impl Board {
     }
 }
 
-/// What all workers of a phase share.
+/// State shared by all workers of a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Slices that the control thread has taken and emptied.
     pub taken: AtomicU32,
-    /// Nothing new is to be started: a worker met something that ends the phase, or the control thread did.
+    /// True when no operation may start: a worker met the end of the phase, or the control thread did.
     pub halt: AtomicBool,
     /// The planned end, where there is one. It may be put off until shortly before it has come.
     pub end_ns: AtomicU64,
     /// The caller's wish to end the phase.
     pub stop: Arc<AtomicBool>,
-    /// Where servers listen, by their numbers, where operations go to several.
+    /// Addresses of servers, by their numbers, if operations go to several.
     pub servers: Mutex<Vec<Address>>,
 }
 
 impl Shared {
-    /// The number of the server at `address`: that of nobody else. Not for every operation.
+    /// Returns the unique number of the server at `address`. Too slow for every operation.
     pub fn server(&self, address: &Address) -> usize {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.iter().position(|known| known == address).unwrap_or_else(|| {

@@ -23,7 +23,7 @@ pub struct Clock {
     counter: Option<Pair>,
 }
 
-/// One moment on both clocks; `mono_ns` counts from the run's start.
+/// A moment on both clocks; `mono_ns` counts from the run's start.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     mono_ns: u64,
@@ -36,7 +36,7 @@ impl Clock {
         Self::start_at(0)
     }
 
-    /// The same for a run that goes on `start_ns` after its start, whose clock has gone with its process.
+    /// Makes the clock of a run that resumes `start_ns` after its start, in another process.
     pub fn start_at(start_ns: u64) -> Clock {
         let origin_ns = monotonic_ns();
         let mut clock = Clock { origin_ns, start_ns, counter: None };
@@ -75,7 +75,7 @@ impl Clock {
         ticker
     }
 
-    /// Both clocks at one moment: the tightest of a few tries.
+    /// Reads both clocks at one moment: the tightest of a few attempts.
     fn pair(&self) -> Option<Pair> {
         (0..5)
             .map(|_| {
@@ -89,7 +89,7 @@ impl Clock {
     }
 }
 
-/// One worker's reader of the clock: never goes back.
+/// Monotonic reader of the clock for one worker.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     clock: Clock,
@@ -151,7 +151,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * SECOND_NS + used.tv_nsec as u64
 }
 
-/// How often the calling thread gave its processor up, and how often it was taken from it.
+/// Returns the counts of the calling thread's voluntary and involuntary context switches.
 pub(crate) fn thread_switches() -> (u64, u64) {
     // SAFETY: a structure of integers, for which all zeros is a value, and a call that writes nothing else.
     let usage = unsafe {
@@ -162,8 +162,8 @@ pub(crate) fn thread_switches() -> (u64, u64) {
     (usage.ru_nvcsw.unsigned_abs(), usage.ru_nivcsw.unsigned_abs())
 }
 
-/// How long the calling thread was ready to run while others had its processor, in nanoseconds; 0 where the kernel does not
-/// count it.
+/// Returns the time that the calling thread was ready to run while others had its processor, in nanoseconds; 0 if the
+/// kernel does not count it.
 pub(crate) fn thread_queued_ns() -> u64 {
     let mut text = [0; 96];
     let read = std::fs::File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text));

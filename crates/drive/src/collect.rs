@@ -26,11 +26,11 @@ pub(crate) struct Collector {
     /// The slice that is taken next.
     ordinal: u32,
     not_before_ns: u64,
-    /// What each worker had used when the last slice was taken.
+    /// Resource use of each worker at the end of the last slice.
     used: Vec<Usage>,
     /// CPU time of each worker in the slices that count.
     counted_cpu_ns: Vec<u64>,
-    /// The same of the time that each waited for a processor.
+    /// Time that each worker had waited for a processor by then.
     counted_queued_ns: Vec<u64>,
     lag: Option<Histogram<u64>>,
     response: Option<Histogram<u64>>,
@@ -40,12 +40,12 @@ pub(crate) struct Collector {
     is_step: Box<[bool]>,
     /// Operations that can be in flight at a time: a client has one.
     pub in_flight_max: u64,
-    /// What a witness sees, where there is one.
+    /// Observations of a witness, if there is one.
     pub watch: Option<Watching>,
     totals: Totals,
 }
 
-/// What a witness sees of a phase, cut into slices.
+/// Observations of a witness during a phase, cut into slices.
 pub(crate) struct Watching {
     watch: Watch,
     /// Pauses that ended and belong to no slice yet.
@@ -55,11 +55,11 @@ pub(crate) struct Watching {
     disturbed_ns: u64,
     /// Time of pauses that ended in them.
     paused_ns: u64,
-    /// What began before this was not seen whole.
+    /// Time before which pauses were observed only in part.
     unseen_to_ns: u64,
 }
 
-/// How long a pause that was counted is remembered after its aftermath. A longer one on another processor, known of only
+/// Time that a counted pause is remembered after its aftermath. A longer one on another processor, known of only
 /// later, may count a part of this one again.
 const REMEMBERED_NS: u64 = 10_000_000_000;
 
@@ -75,7 +75,7 @@ impl Watching {
         }
     }
 
-    /// What there is of the slice from `start_ns` to `end_ns`; the last one has all that is left.
+    /// Returns the observations of the slice from `start_ns` to `end_ns`; the last slice has all that remain.
     fn cut(&mut self, start_ns: u64, end_ns: u64, is_last: bool) -> Disturbance {
         let seen = self.watch.take();
         self.unseen_to_ns = self.unseen_to_ns.max(seen.unseen_to_ns);
@@ -99,13 +99,13 @@ impl Watching {
     }
 }
 
-/// Disturbed time that was counted, so that none counts twice: of a pause over the end of a slice nobody knew when the
-/// slice was cut.
+/// Disturbed time that was counted, so that none counts twice: a pause over the end of a slice is unknown when the
+/// slice is cut.
 #[derive(Debug, Default)]
 struct Counted {
     /// Pauses that were counted, and that those of other processors may still overlap.
     pauses: Vec<Pause>,
-    /// Up to here their time and their aftermath's was.
+    /// End of their time and their aftermath.
     to_ns: u64,
 }
 
@@ -126,7 +126,7 @@ impl Counted {
     }
 }
 
-/// What a worker has used since the phase's start.
+/// Resource use of a worker since the phase's start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
     cpu_ns: u64,
@@ -146,11 +146,11 @@ impl Usage {
     }
 }
 
-/// What all slices came to. Counts are without the warm-up's.
+/// Totals of all slices. Counts are without the warm-up's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub kinds: Vec<[u64; 4]>,
-    /// The same of steps, which are not operations.
+    /// Counts of steps, which are not operations.
     pub steps: Vec<[u64; 4]>,
     pub warmup_ops: u64,
     pub unfinished: u64,
@@ -162,7 +162,7 @@ pub(crate) struct Totals {
     pub busiest_cpu_ns: u64,
     /// Time for which the worker that waited most was ready to run while others had its processor.
     pub queued_ns: u64,
-    /// Time in which the machine stood still; `None` where nobody watched.
+    /// Time in which the machine stood still; `None` without a witness.
     pub paused_ns: Option<u64>,
     /// Time in which operations were started and counted.
     pub started_ns: u64,
@@ -225,7 +225,7 @@ impl Collector {
         Some(slice)
     }
 
-    /// Everything that is left, when all workers are done or given up. The last slice ends at `end_ns`.
+    /// Returns the totals, when all workers are done or given up. The last slice ends at `end_ns`.
     pub fn finish(mut self, end_ns: u64, hung: &[OpTime], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
         // A slice that would begin with the end has nothing in it.
         let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));
@@ -269,7 +269,7 @@ impl Collector {
         self.boards.iter().map(|board| board.slice()).max().unwrap_or(0).max(self.ordinal)
     }
 
-    /// Puts arrivals that were due before `end_ns` and that no blocking worker took into the last slice.
+    /// Adds arrivals that were due before `end_ns` and that no blocking worker took to the last slice.
     pub fn leave_unfinished(&mut self, end_ns: u64) {
         for Flow { arrivals, taken, .. } in &self.flows {
             let Some(next) = taken.as_ref().map(|taken| taken.load(Relaxed)) else { continue };
@@ -342,7 +342,7 @@ impl Collector {
         }
     }
 
-    /// Disturbed time by `now_ns`, without the warm-up's; `None` where nobody watches.
+    /// Returns the disturbed time by `now_ns`, without the warm-up's; `None` without a witness.
     pub fn disturbed_ns(&self, now_ns: u64) -> Option<u64> {
         let watching = self.watch.as_ref()?;
         let open = watching.pauses.iter().chain(watching.watch.pauses());
@@ -360,7 +360,7 @@ impl Collector {
         let mut watched = watching.cut(slice.start_ns, slice.end_ns, is_last);
         let is_seen = watching.unseen_to_ns <= slice.start_ns;
         if !slice.warmup && !slice.drain {
-            // What nobody saw is not known to be undisturbed.
+            // Time without an observation is not known to be undisturbed.
             let length_ns = slice.end_ns.saturating_sub(slice.start_ns);
             watching.disturbed_ns += if is_seen { watched.disturbed_ns } else { length_ns };
             watching.paused_ns += paused_ns(&watched.pauses, 0, 0, u64::MAX);
@@ -370,7 +370,8 @@ impl Collector {
         slice.watched = is_seen.then_some(watched);
     }
 
-    /// What was due and in flight when the slice was taken, a millisecond or two after its end.
+    /// Records the operations that were due and in flight when the slice was taken, a millisecond or two after its
+    /// end.
     fn describe_waiting(&self, slice: &mut Slice, now_ns: u64) {
         let (mut started, mut finished) = (0, 0);
         let mut oldest_ns = u64::MAX;

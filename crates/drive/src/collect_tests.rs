@@ -1,4 +1,4 @@
-//! What a phase's slices come to, made of slices by hand.
+//! Tests of a phase's totals, from slices made by hand.
 
 use super::*;
 

@@ -27,22 +27,21 @@ pub(crate) use launch::pin;
 const RUN_UP_NS: u64 = 1_000_000;
 /// Longest that the control thread goes without looking whether it should stop.
 const LOOK_NS: u64 = 20_000_000;
-/// The same while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
+/// Interval between looks while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
 const WIRE_LOOK_NS: u64 = 100_000_000;
-/// How late a slice may be before its workers are given up.
+/// Delay of a slice after which its workers are given up.
 const STUCK_NS: u64 = 30_000_000_000;
-/// How long before the planned end it is seen whether it has to be put off, and until when it can be: workers look for
-/// it every 10 ms.
+/// Earliest and latest time before the planned end at which it can be postponed: workers check for it every 10 ms.
 const PUT_OFF_NS: u64 = 200_000_000;
 const PUT_OFF_LAST_NS: u64 = 30_000_000;
 /// Shortest time by which an end is put off.
 const PUT_OFF_BY_NS: u64 = 100_000_000;
-/// How long the end of a phase waits for its threads to drop their sessions.
+/// Time that the end of a phase waits for its threads to drop their sessions.
 const LEAVE_NS: u64 = 30_000_000_000;
 
-/// What a worker tells the control thread.
+/// Message of a worker to the control thread.
 pub(crate) enum Message {
-    /// Its sessions are open and prepared, or why not.
+    /// Sessions of the worker are open and prepared, or the error.
     Opened(Result<(), StoreError>),
     Done {
         worker: usize,
@@ -54,7 +53,7 @@ pub(crate) enum Message {
     },
 }
 
-/// What a worker leaves behind.
+/// Final report of a worker.
 pub(crate) struct WorkerReport {
     pub core: CoreReport,
     pub io: Option<IoUsed>,
@@ -65,21 +64,22 @@ pub(crate) struct WorkerReport {
     pub down_ns: u64,
 }
 
-/// One phase to be driven.
+/// A phase to be driven.
 pub struct Drive<'a> {
     /// The run's clock.
     pub clock: &'a Clock,
-    /// How.
+    /// Parameters of the drive.
     pub spec: &'a DriveSpec,
-    /// With [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and dropped when it is over.
+    /// Sessions, with [`DriveSpec::depth`] clients each. They are opened and prepared before the phase begins, and
+    /// dropped when it is over.
     pub sessions: Sessions,
     /// All kinds of operation, by position.
     pub kinds: &'a [OpKind],
-    /// What the clients ask. Each client's cycles count from [`DriveSpec::first_cycle`].
+    /// Operations of the clients. Each client's cycles count from [`DriveSpec::first_cycle`].
     pub stream: Arc<dyn Stream>,
-    /// One to a worker ([`DriveSpec::worker_count`]), or none at all.
+    /// Observers, one for each worker ([`DriveSpec::worker_count`]), or none at all.
     pub observers: Vec<Box<dyn Observer>>,
-    /// Set by whoever wants the phase to end early: nothing new is started, and the result is what there is.
+    /// Ends the phase early when set: nothing new is started, and the result covers what was done.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -113,7 +113,7 @@ struct RunningPhase<'a> {
     clock: &'a Clock,
     spec: &'a DriveSpec,
     kinds: Arc<[OpKind]>,
-    /// Each session has a thread of its own, which its store may keep for as long as it likes.
+    /// True if each session has a thread of its own, which its store may block for any time.
     blocking: bool,
     placed: Vec<Placed>,
     boards: Vec<Arc<Board>>,
@@ -123,12 +123,12 @@ struct RunningPhase<'a> {
     inbox: Receiver<Message>,
     reports: Vec<Option<Box<WorkerReport>>>,
     hung: Vec<OpTime>,
-    /// Those among them that were only given up because the user wanted an end.
+    /// Operations among them that were given up only because the user wanted an end.
     stopped: u64,
     grid: Grid,
     /// The schedules of those that have one.
     flows: Vec<Flow>,
-    /// When the phase was told to end before its time, and why.
+    /// Time at which the phase was told to end early, with the reason.
     halted: Option<(u64, StopReason)>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> RunningPhase<'a> {
         Ok(!self.shared.must_end())
     }
 
-    /// What a phase comes to that was cancelled before it began: no time, no slice and no operation.
+    /// Returns the result of a phase that was cancelled before it began: no time, no slice and no operation.
     fn call_off(&mut self) -> Result<DriveResult, DriveError> {
         let now_ns = self.clock.now_ns();
         self.grid.start_ns = now_ns;
@@ -190,7 +190,7 @@ impl<'a> RunningPhase<'a> {
         }
     }
 
-    /// Hands out slices until all workers are done.
+    /// Passes slices to `on_slice` until all workers are done.
     fn follow(&mut self, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         let mut collector = Collector::new(self.grid, self.flows.clone(), self.boards.clone(), &self.kinds);
         let sessions = self.placed.last().map_or(0, |last| last.sessions.end);
@@ -218,7 +218,7 @@ impl<'a> RunningPhase<'a> {
         self.finish(collector, on_slice)
     }
 
-    /// When it is to be seen whether the end has to be put off.
+    /// Returns the time at which a postponement of the end is decided.
     fn put_off_at_ns(&self) -> u64 {
         let end_ns = self.grid.end_ns.filter(|_| self.spec.undisturbed.is_some() && self.halted.is_none());
         let at_ns = end_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_sub(PUT_OFF_NS));
@@ -226,7 +226,7 @@ impl<'a> RunningPhase<'a> {
         if self.clock.now_ns() < at_ns { at_ns } else { u64::MAX }
     }
 
-    /// Puts the planned end off when the phase will not have been undisturbed for long enough by then.
+    /// Postpones the planned end when the phase will not have been undisturbed for long enough by then.
     fn put_off_end(&mut self, now_ns: u64, collector: &mut Collector) {
         let (Some(wanted), Some(end_ns)) = (self.spec.undisturbed, self.grid.end_ns) else { return };
         let left_ns = end_ns.saturating_sub(now_ns);
@@ -407,8 +407,8 @@ impl<'a> RunningPhase<'a> {
 }
 
 impl Drop for RunningPhase<'_> {
-    /// Whatever ends the phase: its threads start nothing new, and are gone with their sessions before the
-    /// caller goes on, except for those that hang in their store.
+    /// Ends the phase: its threads start no operations, and end with their sessions before this returns, except for
+    /// those that hang in their store.
     fn drop(&mut self) {
         self.shared.halt.store(true, Ordering::Relaxed);
         self.go.clear();

@@ -1,7 +1,7 @@
-//! Which slice a moment belongs to: pure functions of a number or a time.
+//! Mapping from times to slices: pure functions of a number or a time.
 
-/// How a phase is cut into slices: `slice_ns` long from the phase's start, and again from the end of its
-/// warm-up, and once more from a planned end: while the last answers come in, slices are drain.
+/// Division of a phase into slices of `slice_ns`. Slices start anew at the phase's start, at the end of its warm-up,
+/// and at a planned end; the slices in which the last answers arrive are drain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub start_ns: u64,

@@ -1,4 +1,4 @@
-//! Which sessions a worker drives, and by which schedule: sessions of one phase may be in groups with a pace of their own.
+//! Assignment of sessions to workers, and of schedules to groups of sessions in a phase.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Placed {
     pub group: Group,
     pub sessions: Range<u32>,
     pub workers: Range<usize>,
-    /// Of its arrivals and think times: others than those of the other groups.
+    /// Seed of its arrivals and think times, which differ from those of the other groups.
     pub seed: u64,
 }
 
@@ -52,7 +52,7 @@ impl DriveSpec {
         groups.iter().enumerate().map(place).collect()
     }
 
-    /// Whether there is a session for every place of its groups, and no other.
+    /// Checks that there is exactly one session for every place of its groups.
     pub(crate) fn check_groups(&self, sessions: &Sessions) -> Result<(), DriveError> {
         let wanted: u64 = self.groups.iter().map(|group| u64::from(group.sessions)).sum();
         let found = sessions.len() as u64;
@@ -62,7 +62,7 @@ impl DriveSpec {
         }
     }
 
-    /// Whether any of its operations have scheduled times.
+    /// Returns true if any of its operations have scheduled times.
     pub(crate) fn is_open(&self) -> bool {
         match self.groups.is_empty() {
             true => self.pace.is_open(),

@@ -50,7 +50,7 @@ impl Digits {
         ((index & (half - 1)) + half) as u64 * (1u64 << bucket)
     }
 
-    /// How many counts a histogram has.
+    /// Returns the number of counts in a histogram.
     pub const fn counts(self) -> usize {
         self.index(TOP_NS) + 1
     }
@@ -92,7 +92,7 @@ impl Counts {
 
 impl Drop for Counts {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody has a borrow of it any more.
+        // SAFETY: the mapping is this value's own, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -103,7 +103,7 @@ impl Drop for Counts {
 pub(crate) struct WorkerHistogram {
     digits: Digits,
     counts: NonNull<[AtomicU32]>,
-    /// What `counts` points into.
+    /// Memory that `counts` points into.
     _memory: Arc<Counts>,
     /// Touched range, both included; `low > high` when nothing was recorded.
     low: AtomicU32,

@@ -1,4 +1,5 @@
-//! When the generator may have moved a phase's figures as much as the store made them. A pure decision, with its reason.
+//! Decision if the generator may have changed a phase's figures as much as the store did, as a pure function with a
+//! reason.
 //!
 //! Only an open loop can say so: it knows when each operation should have been sent. A closed loop whose worker is
 //! busy all the time measures the generator's ceiling; reports warn of that by its CPU.
@@ -14,7 +15,7 @@ const BUSY: f64 = 0.95;
 /// turn.
 const HARMLESS_P50_NS: u64 = 100_000;
 const HARMLESS_P99_NS: u64 = 1_000_000;
-/// What coarse wake-ups add to both by intention.
+/// Delay that coarse wake-ups add to both by intention.
 const COARSE_NS: u64 = 1_000_000;
 /// Above that: share of the response time at the same percentile that the generator may have made itself.
 const SHARE: f64 = 0.5;
@@ -25,8 +26,8 @@ const ACCOUNTS: f64 = 0.5;
 const MEDIAN_N: u64 = 20;
 const P99_N: u64 = 1_000;
 
-/// How late the generator was and by whose fault, as far as it knows, with what helps; `None` when it did not matter.
-/// `behind` is how far it was behind its schedule where it stopped because of that, `coarse` says that it woke up once a
+/// Describes the delay of the generator, its cause as far as known, and a remedy; `None` when it did not matter.
+/// `behind` is its distance from the schedule if it stopped because of that, `coarse` means that it woke up once a
 /// millisecond by intention.
 pub(crate) fn late_because(totals: &Totals, behind: Option<Duration>, coarse: bool) -> Option<String> {
     let (Totals { lag, response, .. }, busiest_worker) = (totals, totals.busiest_worker());
@@ -70,7 +71,7 @@ pub(crate) fn late_because(totals: &Totals, behind: Option<Duration>, coarse: bo
     ))
 }
 
-/// Who held the generator up and for how long, when it was late for `late_ns` in all; and what helps.
+/// Returns the cause of a total delay of `late_ns` with its duration, and a remedy.
 fn held_up(totals: &Totals, late_ns: f64) -> (String, &'static str) {
     let Totals { paused_ns, queued_ns, .. } = *totals;
     let accounts = |ns: u64| ns as f64 >= ACCOUNTS * late_ns;

@@ -1,4 +1,4 @@
-//! One session of the wire executor: its connection, how far that has come, and the bytes that are still to be sent.
+//! Session of the wire executor: its connection, the state of that, and the bytes that are still to be sent.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -11,10 +11,10 @@ use crate::place::ResolvedAddress;
 /// First and longest wait before a lost connection is tried again.
 pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
 
-/// How far a connection has come.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// None; the next try is at this time.
+    /// No connection; the next attempt is at this time.
     Down { retry_ns: u64 },
     /// The socket is being connected.
     Connecting,
@@ -28,11 +28,11 @@ pub(crate) enum Stage {
 pub(crate) struct ServerConnection {
     pub place: ResolvedAddress,
     pub stage: Stage,
-    /// When the stage began.
+    /// Start of the stage.
     pub since_ns: u64,
-    /// When its last try began.
+    /// Start of its last attempt.
     pub begun_ns: u64,
-    /// When it was lost, while it is not there again.
+    /// Time of its loss, until it is back.
     pub lost_ns: Option<u64>,
     backoff_ns: u64,
     /// Tries since the last success; says which address is next.
@@ -75,7 +75,7 @@ impl ServerConnection {
         self.tries < self.place.targets.len()
     }
 
-    /// It is of use. Returns for how long it was lost.
+    /// Marks the connection as usable. Returns the time for which it was lost.
     pub fn ready(&mut self, now_ns: u64) -> u64 {
         self.enter(Stage::Ready, now_ns);
         self.backoff_ns = BACKOFF_NS.start;
@@ -86,12 +86,12 @@ impl ServerConnection {
         down_ns
     }
 
-    /// For how long it has been lost.
+    /// Returns the time since its loss.
     pub fn down_ns(&self, now_ns: u64) -> u64 {
         self.lost_ns.map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))
     }
 
-    /// Forgets what was on its way, and waits before the next try, longer each time.
+    /// Drops data in transit, and waits before the next attempt, longer each time.
     pub fn lose(&mut self, now_ns: u64) {
         self.rest.clear();
         self.enter(Stage::Down { retry_ns: now_ns + self.backoff_ns }, now_ns);
@@ -99,13 +99,13 @@ impl ServerConnection {
         self.lost_ns.get_or_insert(now_ns);
     }
 
-    /// Forgets what was on its way; the next try is at once, and nothing was lost.
+    /// Drops data in transit; the next attempt is immediate, and nothing was lost.
     pub fn ended(&mut self, now_ns: u64) {
         self.rest.clear();
         self.enter(Stage::Down { retry_ns: now_ns }, now_ns);
     }
 
-    /// Hands `take` what arrived, with what it left over before. It returns how much of it was used.
+    /// Passes the input to `take`, with the rest of the input before. It returns the number of bytes used.
     #[inline]
     pub fn feed<E>(&mut self, arrived: &[u8], take: impl FnOnce(&[u8]) -> Result<usize, E>) -> Result<(), E> {
         if self.rest.is_empty() {
@@ -128,7 +128,7 @@ pub(crate) struct SessionLink {
     pub session: Box<dyn WireSession>,
     /// The session has several connections of its own, and none here.
     pub is_branched: bool,
-    /// When an operation was first given up since the last one that was answered.
+    /// Time at which an operation was first given up since the last answered one.
     pub silent_since_ns: Option<u64>,
     /// Bytes to send.
     pub out: Vec<u8>,
@@ -144,7 +144,7 @@ pub(crate) struct SessionLink {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HungUp {
     pub errno: Errno,
-    /// How many more pieces of what the server said are listened to: it may talk on without listening.
+    /// Pieces of the server's data that are still read: a server may continue to send without reading.
     pub pieces_left: u32,
 }
 
@@ -206,7 +206,7 @@ impl SessionLink {
         self.queues_since_ns = None;
     }
 
-    /// Hands the session what arrived.
+    /// Passes the input to the session.
     #[inline]
     pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;

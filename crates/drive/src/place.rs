@@ -1,4 +1,4 @@
-//! Where a server listens, as the kernel wants it, and the errors that come of it.
+//! Addresses of servers in the kernel's form, and their errors.
 
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;

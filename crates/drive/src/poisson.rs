@@ -9,6 +9,8 @@
 
 use std::f64::consts::TAU;
 
+use plimsoll_core::random::{SplitMix, mix};
+
 /// Arrivals of a block, as a power of two.
 const BLOCK_BITS: u32 = 6;
 const BLOCK: usize = 1 << BLOCK_BITS;
@@ -28,7 +30,7 @@ pub(crate) struct Process {
 pub(crate) struct Block {
     /// `u64::MAX` when nothing is kept.
     number: u64,
-    /// From the whole down to the block.
+    /// Bounds from the whole down to the block.
     bounds: [(f64, f64); LEVELS as usize + 1],
     times: [f64; BLOCK],
 }
@@ -40,7 +42,7 @@ impl Default for Block {
 }
 
 impl Process {
-    /// The same seed is the same process.
+    /// Makes the process of a seed: equal seeds give equal processes.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
@@ -99,7 +101,7 @@ impl Process {
         Random::new(self.seed, 0, 0).gamma(ARRIVALS as f64)
     }
 
-    /// Where the part `number` of `level - 1`, from `low` to `high`, is halved.
+    /// Returns the point at which the part `number` of `level - 1`, from `low` to `high`, is halved.
     fn middle(&self, level: u32, number: u64, low: f64, high: f64) -> f64 {
         let half = (ARRIVALS >> level) as f64;
         let mut random = Random::new(self.seed, u64::from(level), number);
@@ -139,26 +141,23 @@ impl Process {
 }
 
 /// Numbers that a seed and a place stand for: SplitMix64 from their hash.
-pub(crate) struct Random {
-    state: u64,
-}
+pub(crate) struct Random(SplitMix);
 
 impl Random {
-    /// Those of these words, in this order.
+    /// Makes the generator of these words, in this order.
     pub fn of(words: [u64; 3]) -> Self {
-        Self { state: words.into_iter().fold(0, |state, word| mixed(state ^ mixed(word))) }
+        Self(SplitMix::new(words.into_iter().fold(0, |state, word| mix(state ^ mix(word)))))
     }
 
     fn new(seed: u64, level: u64, number: u64) -> Self {
-        Self { state: mixed(mixed(seed ^ 0x706c_696d_736f_6c6c) ^ mixed((level << 48) ^ number)) }
+        Self(SplitMix::new(mix(mix(seed ^ 0x706c_696d_736f_6c6c) ^ mix((level << 48) ^ number))))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.state)
+        self.0.bits()
     }
 
-    /// More than 0, at most 1.
+    /// Returns a random number above 0, at most 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 * (0.5f64).powi(53)
     }
@@ -191,11 +190,4 @@ impl Random {
             }
         }
     }
-}
-
-/// SplitMix64's finalizer.
-fn mixed(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }

@@ -1,5 +1,5 @@
-//! What the wire executor wants of the kernel, in the shape of completions: these bytes arrived for this session,
-//! send these, connected, the clock ticked. How the kernel is asked is the backend's business.
+//! Requests of the wire executor to the kernel, in the form of completions: bytes arrived for a session, bytes to
+//! send, connected, the clock ticked. The kernel interface is the backend's choice.
 //!
 //! A session is known by its *slot*, and has at most one connection at a time. Events of a connection that was
 //! closed are never handed out, whatever was on its way when it was.
@@ -24,7 +24,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Alarms that can be set at a time.
 pub(crate) const ALARMS: usize = 4;
 
-/// What came of waiting.
+/// Event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The connection stands, or does not come about.
@@ -35,9 +35,9 @@ pub(crate) enum Event {
     Closed { slot: usize },
     /// Receiving failed.
     Broken { slot: usize, errno: Errno },
-    /// There is room again for what could not be sent before: [`Reactor::send`] it.
+    /// Output space is available again for bytes that could not be sent: [`Reactor::send`] them.
     Room { slot: usize },
-    /// What [`Reactor::send`] had taken could not be sent.
+    /// Bytes accepted by [`Reactor::send`] could not be sent.
     Unsent { slot: usize, errno: Errno },
     /// The clock ticked.
     Tick,
@@ -63,12 +63,21 @@ impl Event {
 
 /// The sockets of one worker. Made on the worker's own thread.
 pub(crate) trait Reactor {
-    /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
-    fn tick(&mut self, first: Timespec, interval_ns: u64);
+    /// Timers of the reactor.
+    fn timers(&self) -> &Timers;
 
-    /// From `at` on CLOCK_MONOTONIC on a wait ends, with [`Event::Alarm`]. An alarm goes off once, and is set anew from
-    /// its last setting on; setting it costs least where an earlier one stands. `alarm` is below [`ALARMS`].
-    fn set_alarm(&mut self, alarm: usize, at: Timespec);
+    /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
+    fn tick(&mut self, first: Timespec, interval_ns: u64) {
+        set_timer(&self.timers().clock, first, interval_ns);
+    }
+
+    /// Sets an alarm, which ends a wait with [`Event::Alarm`] from `at` on CLOCK_MONOTONIC on. An alarm fires once,
+    /// and may be set anew after its last setting; setting it is cheapest where an earlier one stands. `alarm` is
+    /// below [`ALARMS`].
+    #[inline]
+    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
+        set_timer(&self.timers().alarms[alarm], at, 0);
+    }
 
     /// Takes a socket whose connection was begun. [`Event::Connected`] follows; then bytes are received.
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno>;
@@ -80,7 +89,7 @@ pub(crate) trait Reactor {
     /// Waits until something came or `wait_ns` are over; without `wait_ns`, for as long as it takes.
     fn wait(&mut self, wait_ns: Option<u64>) -> Result<(), Errno>;
 
-    /// What came, one after the other; `None` when it is time to wait again.
+    /// Returns the next event; `None` when it is time to wait again.
     fn next(&mut self) -> Option<Event>;
 
     /// The bytes of the [`Event::Arrived`] that was handed out last.
@@ -97,13 +106,17 @@ pub(crate) trait Reactor {
     fn say_goodbye(&mut self, slot: usize, bytes: &[u8]);
 }
 
-fn alarms() -> std::io::Result<[OwnedFd; ALARMS]> {
-    Ok([timer()?, timer()?, timer()?, timer()?])
+/// The clock of a reactor, and its alarms: timers that tick from their first setting on.
+pub(crate) struct Timers {
+    clock: OwnedFd,
+    alarms: [OwnedFd; ALARMS],
 }
 
-/// A timer that ticks from its first setting on.
-fn timer() -> std::io::Result<OwnedFd> {
-    Ok(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?)
+impl Timers {
+    fn new() -> std::io::Result<Self> {
+        let timer = || timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC);
+        Ok(Self { clock: timer()?, alarms: [timer()?, timer()?, timer()?, timer()?] })
+    }
 }
 
 fn set_timer(timer: &OwnedFd, first: Timespec, interval_ns: u64) {

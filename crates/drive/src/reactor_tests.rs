@@ -1,4 +1,4 @@
-//! What a reactor promises, over real sockets, for each way to ask the kernel.
+//! Tests of the reactor's contract, over real sockets, for each kernel interface.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

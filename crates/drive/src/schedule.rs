@@ -1,4 +1,4 @@
-//! When operations are due: a pure function of their number, so that threads share a schedule without a lock.
+//! Due times of operations: a pure function of their number, so that threads share a schedule without a lock.
 //!
 //! A shape's integral turns time into operations. Operation `i` of even arrivals is due when it reaches `i`; of a
 //! Poisson process, when it reaches the `i`th arrival of a process of rate 1 ([`crate::poisson`]), which makes a
@@ -12,7 +12,7 @@ use plimsoll_core::pace::{Arrivals, Pace, Rate, Stage};
 
 use crate::poisson::{Block, Process};
 
-/// Stands for a time that does not come.
+/// Value in place of a time that does not come.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 /// The times of one phase's operations. Cheap to copy.
@@ -30,7 +30,7 @@ enum Times {
 }
 
 impl Schedule {
-    /// Of a phase that begins at `start_ns` with a warm-up; `None` for a closed loop.
+    /// Makes the schedule of a phase that begins at `start_ns` with a warm-up; returns `None` for a closed loop.
     pub fn new(pace: &Pace, seed: u64, warmup: Duration, start_ns: u64) -> Option<Self> {
         let Pace::Open { rate, arrivals } = pace else { return None };
         let times = match (rate, arrivals) {
@@ -41,7 +41,7 @@ impl Schedule {
         Some(Self { start_ns, times })
     }
 
-    /// When operation `index` is due; [`NEVER_NS`] when there is no such operation.
+    /// Returns the due time of operation `index`; [`NEVER_NS`] if it does not exist.
     pub fn at(&self, index: u64) -> u64 {
         self.time(index, &mut None)
     }
@@ -59,7 +59,7 @@ impl Schedule {
         self.start_ns.saturating_add(after_ns)
     }
 
-    /// How many are due before `now_ns`.
+    /// Returns the number of operations due before `now_ns`.
     pub fn due_before(&self, now_ns: u64) -> u64 {
         let Some(elapsed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         let mut count = match &self.times {
@@ -92,12 +92,12 @@ impl Cursor {
         Self { schedule, block }
     }
 
-    /// Another one of the same schedule.
+    /// Makes another cursor of the same schedule.
     pub fn again(&self) -> Self {
         Self::new(self.schedule.clone())
     }
 
-    /// As [`Schedule::at`].
+    /// Returns the due time, as [`Schedule::at`].
     #[inline]
     pub fn at(&mut self, index: u64) -> u64 {
         self.schedule.time(index, &mut self.block)
@@ -172,7 +172,7 @@ impl Curve {
         }
     }
 
-    /// When the integral reaches `count`; infinite when it never does.
+    /// Returns the time at which the integral reaches `count`; infinite if it never does.
     #[inline]
     fn time_of(&self, count: f64) -> f64 {
         match self {
@@ -245,8 +245,8 @@ impl Wave {
         self.mean_per_ns * at_ns + wave
     }
 
-    /// When the integral of one wave reaches `count`: Newton's steps, halved where they would leave what is known to
-    /// hold the answer.
+    /// Returns the time at which the integral of one wave reaches `count`: Newton's steps, halved if they would leave
+    /// the interval that is known to hold the answer.
     fn time_of(&self, count: f64) -> f64 {
         let (mut low_ns, mut high_ns) = (0.0, self.period_ns);
         let mut at_ns = (count / self.mean_per_ns).min(self.period_ns);

@@ -1,4 +1,4 @@
-//! Every shape against its own definition, and the Poisson process against its distribution.
+//! Tests of every shape against its definition, and of the Poisson process against its distribution.
 
 use super::*;
 
@@ -161,7 +161,7 @@ fn chi_square(seen: &[u64], expected: &[f64]) -> f64 {
     seen.iter().zip(expected).map(|(seen, expected)| (*seen as f64 - expected).powi(2) / expected).sum()
 }
 
-/// What a chi-square of `degrees` exceeds once in 10^6: Wilson and Hilferty's approximation.
+/// Returns the value that a chi-square of `degrees` exceeds once in 10^6: Wilson and Hilferty's approximation.
 fn chi_square_max(degrees: f64) -> f64 {
     let h = 2.0 / (9.0 * degrees);
     degrees * (1.0 - h + 4.753 * h.sqrt()).powi(3)

@@ -1,4 +1,4 @@
-//! What a phase is told and what it says when it is over.
+//! Parameters and results of a phase.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::group::Placed;
 use crate::reactor::Uring;
 use crate::witness::Witness;
 
-/// How one phase drives its sessions. There are [`DriveSpec::depth`] clients to a session.
+/// Parameters of a phase's drive. There are [`DriveSpec::depth`] clients to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveSpec {
-    /// When it ends. It also ends when the stream has no more operations.
+    /// Limit of the phase. It also ends when the stream has no more operations.
     pub limit: Limit,
     /// Time at the beginning that counts for nothing; its slices are flagged.
     pub warmup: Duration,
-    /// When operations are started.
+    /// Start times of operations.
     pub pace: Pace,
     /// Closed loop: how long clients wait after an answer.
     pub think: Option<ThinkTime>,
@@ -30,12 +30,12 @@ pub struct DriveSpec {
     pub reconnect: Option<u32>,
     /// Poisson arrivals of the same seed are at the same times.
     pub seed: u64,
-    /// How long an answer may take before its operation is given up and its outcome is unknown. Of an operation of
-    /// several steps each answer has this long, and the operation is given up this long after the end of the phase
-    /// whatever it waits for. A blocking session cannot be interrupted: there it is how long the end of the phase
-    /// waits for it.
+    /// Time limit of an answer. After it the operation is given up and its outcome is unknown. In an operation of
+    /// several steps the limit applies to each answer, and the operation is given up this long after the end of the
+    /// phase, whatever it waits for. A blocking session cannot be interrupted: the limit is then the time that the end
+    /// of the phase waits for it.
     pub op_timeout: Duration,
-    /// How long connecting, greeting and preparing a session may take.
+    /// Time limit for connecting, greeting and preparing a session.
     pub open_timeout: Duration,
     /// An operation whose connection is lost, or that is not answered in time, ends the phase: a load that lacks one is
     /// no load.
@@ -61,26 +61,26 @@ pub struct DriveSpec {
     /// Open loop: age of the oldest due operation at which the phase gives up, because the store does not carry the
     /// rate. At a constant rate it is that much of the rate.
     pub backlog: Duration,
-    /// How exactly workers wake up.
+    /// Precision of the workers' wake-ups.
     pub wake: WakeMode,
-    /// How wire workers ask the kernel for their sockets.
+    /// Kernel interface for the sockets of wire workers.
     pub io: Io,
     /// Processors that workers are bound to, in turn; none: they run where the system puts them.
     pub pin: Vec<u32>,
-    /// Who watches the machine's own pauses, on the same clock; none: nobody knows which operations were disturbed.
+    /// Witness of the machine's own pauses, on the same clock; without one disturbed operations are unknown.
     pub witness: Option<Witness>,
-    /// How much of [`Limit::Duration`] has to be undisturbed, where there is a witness.
+    /// Part of [`Limit::Duration`] that must be undisturbed, if there is a witness.
     pub undisturbed: Option<Undisturbed>,
 }
 
 /// Sessions of a phase that have a pace of their own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// How many they are.
+    /// Number of the sessions.
     pub sessions: u32,
     /// Threads that drive them, as [`DriveSpec::workers`].
     pub workers: u32,
-    /// When their operations are started.
+    /// Start times of their operations.
     pub pace: Pace,
     /// Closed loop: how long their clients wait after an answer.
     pub think: Option<ThinkTime>,
@@ -90,9 +90,9 @@ pub struct Group {
 /// Neither counts the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undisturbed {
-    /// As much as there has to be.
+    /// Least undisturbed time.
     pub at_least: Duration,
-    /// As long as the phase lasts at most, however little there was.
+    /// Longest duration of the phase, regardless of its undisturbed time.
     pub at_most: Duration,
 }
 
@@ -103,7 +103,7 @@ const SLOW_PER_S: f64 = 10_000.0;
 /// Threads that sessions share whose calls never wait, as far as there are so many sessions, where no more are asked for.
 pub const INSTANT_WORKERS: usize = 64;
 
-/// How much earlier than an operation is due a spinning worker wakes up, in nanoseconds.
+/// Time before a due operation at which a spinning worker wakes up, in nanoseconds.
 pub(crate) const SPIN_NS: u64 = 50_000;
 
 /// Deepest pipeline of a session.
@@ -152,7 +152,7 @@ impl DriveSpec {
         self.placed(sessions).last().map_or(0, |last| last.workers.end)
     }
 
-    /// Whether `sessions` have pipelines as deep as is asked for.
+    /// Checks that `sessions` have pipelines of the requested depth.
     pub(crate) fn check_depth(&self, sessions: &Sessions) -> Result<(), DriveError> {
         let depth = self.depth;
         let fault = |what: String| Err(DriveError::Spec(what));
@@ -246,7 +246,7 @@ impl DriveSpec {
     }
 }
 
-/// Whether io_uring can be had here, and the kernel's word where it cannot.
+/// Checks that io_uring is available here; returns the kernel's error otherwise.
 ///
 /// # Errors
 /// The kernel's.
@@ -254,37 +254,38 @@ pub fn try_uring() -> std::io::Result<()> {
     Uring::new(1).map(drop)
 }
 
-/// How the kernel was asked for sockets.
+/// Kernel interface that was used for sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IoUsed {
-    /// With epoll. Says why not with io_uring, where that would have been preferred but cannot be had.
+    /// The interface is epoll. The reason against io_uring is given if that would have been preferred but is not
+    /// available.
     Epoll(Option<String>),
-    /// With io_uring.
+    /// The interface is io_uring.
     Uring,
 }
 
-/// When a phase ends.
+/// Limit of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Each client does this many operations.
     Ops(u64),
-    /// After this long, not counting the warm-up.
+    /// Ends after this long, not counting the warm-up.
     Duration(Duration),
-    /// When the stream has no more operations.
+    /// Ends when the stream has no more operations.
     Exhausted,
 }
 
-/// What a phase came to. Times are nanoseconds on the run's clock; counts are without the warm-up's.
+/// Result of a phase. Times are nanoseconds on the run's clock; counts are without the warm-up's.
 #[derive(Debug, Clone)]
 pub struct DriveResult {
-    /// When the first operation could start. Connecting and preparing came before.
+    /// Earliest time at which an operation could start. Connecting and preparing came before.
     pub start_ns: u64,
     /// End of the warm-up; equal to `start_ns` where there is none, and to `end_ns` where the phase ended in it.
     pub measured_from_ns: u64,
-    /// When nothing was started any more, had nothing else ended the phase: its planned end, or a later one where it had to
-    /// be [`Undisturbed`] for longer. `None` where no time was planned.
+    /// Planned end of the phase, or the later one to which it was postponed to be [`Undisturbed`] for long enough.
+    /// `None` where no time was planned.
     pub planned_end_ns: Option<u64>,
-    /// When the last operation ended, and not before the planned end if that was reached.
+    /// Time at which the last operation ended, and not before the planned end if that was reached.
     pub end_ns: u64,
     /// Operations that ended, all outcomes.
     pub ops: u64,
@@ -293,11 +294,11 @@ pub struct DriveResult {
     /// Per kind, by position, the number of operations of each outcome in the order of [`Outcome::ALL`]. Steps are
     /// none of them.
     pub kinds: Vec<[u64; 4]>,
-    /// The same for steps of operations: kinds that are a step of another.
+    /// Counts of steps of operations: operation types that are a step of another.
     pub steps: Vec<[u64; 4]>,
     /// Operations that were due and never sent. See [`plimsoll_core::Slice::unfinished`].
     pub unfinished: u64,
-    /// Why it ended.
+    /// Reason that the phase ended.
     pub stop: StopReason,
     /// Every operation's times, in no order, where they were asked for; as many as there was room for.
     pub each: Vec<OpTime>,
@@ -307,12 +308,12 @@ pub struct DriveResult {
     pub errors: Vec<ErrorCount>,
     /// Connections that were lost or given up after a timeout.
     pub lost_connections: u64,
-    /// Connections that servers ended in good order (HTTP's `Connection: close`) and that were opened again at once:
-    /// no loss, and no outage. See [`plimsoll_core::WireState::Ended`].
+    /// Connections that servers ended gracefully (HTTP's `Connection: close`) and that were opened again immediately:
+    /// neither a loss nor an outage. See [`plimsoll_core::WireState::Ended`].
     pub ended_connections: u64,
     /// Connections that could not be opened, or not again.
     pub failed_connects: u64,
-    /// How long it took to open connections anew, in nanoseconds up to a session that takes operations, where that was asked for
+    /// Times to open connections anew, in nanoseconds up to a session that takes operations, if this was requested
     /// ([`DriveSpec::reconnect`]). Warm-up included.
     pub connects: Option<hdrhistogram::Histogram<u64>>,
     /// Time that sessions were without connection, added up over sessions.
@@ -320,7 +321,7 @@ pub struct DriveResult {
     /// Operations in blocking sessions that did not return: their threads were left behind, and still hold
     /// their sessions. They count as unknown, and ended when they were given up.
     pub hung: Vec<OpTime>,
-    /// How the kernel was asked for sockets; `None` for blocking sessions.
+    /// Kernel interface that was used for sockets; `None` for blocking sessions.
     pub io: Option<IoUsed>,
     /// Lag of the generator over the phase. Open loop only.
     pub lag: Lag,
@@ -328,17 +329,17 @@ pub struct DriveResult {
     pub late_slices: u32,
     /// Share of its processor that the busiest worker used, 0 to 1. 0 for blocking sessions.
     pub busiest_worker: f64,
-    /// How often the system took a processor from the workers although they had something to do.
+    /// Number of times that the system took a processor from workers that had work to do.
     pub involuntary_switches: u64,
-    /// How late the generator was, why as far as it knows, and what helps, where it may have moved response times by
-    /// as much as the store made them; `None` when it did not. Open loop only.
+    /// Delay of the generator, its cause as far as known, and a remedy, if it may have changed response times by as
+    /// much as the store contributed; `None` otherwise. Open loop only.
     pub late: Option<String>,
 }
 
-/// Why a phase ended.
+/// Reason that a phase ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// Its time was over, or every client had done its number of operations.
+    /// The time was over, or every client had completed its number of operations.
     Limit,
     /// The stream had no more operations.
     Exhausted,
@@ -358,7 +359,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Of several workers' reasons, the one with the highest rank is the phase's.
+    /// Returns the rank: of several workers' reasons, the one with the highest rank is the phase's.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             StopReason::Exhausted => 0,
@@ -376,39 +377,40 @@ impl StopReason {
 /// The times of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpTime {
-    /// Its client.
+    /// Client of the operation.
     pub client: u32,
-    /// Its number within the client.
+    /// Number of the operation within the client.
     pub cycle: u64,
-    /// Its kind.
+    /// Operation type.
     pub kind: KindId,
-    /// What it came to.
+    /// Outcome of the operation.
     pub outcome: Outcome,
-    /// When it should have started. In a closed loop equal to `sent_ns`.
+    /// Scheduled start. In a closed loop equal to `sent_ns`.
     pub scheduled_ns: u64,
-    /// When it was sent.
+    /// Time of the send.
     pub sent_ns: u64,
-    /// When its answer had arrived.
+    /// Time at which its answer had arrived.
     pub end_ns: u64,
     /// Rows in its answer.
     pub rows: u64,
 }
 
-/// One sort of error.
+/// A sort of error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
-    /// What the operations came to.
+    /// Outcome of the operations.
     pub outcome: Outcome,
     /// The store's code, at most 32 bytes of it; `timeout`, `connection`, `stopped` and `steps` are the drive's own.
     pub code: String,
     /// The first one's words, at most 256 bytes of them.
     pub message: String,
-    /// How many.
+    /// Number of the operations.
     pub count: u64,
 }
 
-/// How late the generator itself was: from when an operation could have been sent to when it was. It could have been
-/// when it was due and a session idle, or a session would have been idle had the generator not been late before.
+/// Delay of the generator itself: from the time at which an operation could have been sent to the time at which it
+/// was. It could have been when it was due and a session idle, or a session would have been idle had the generator not
+/// been late before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lag {
     /// Operations it is over.
@@ -421,7 +423,7 @@ pub struct Lag {
     pub max_ns: u64,
 }
 
-/// Why a phase could not be driven at all.
+/// Error that prevents a phase from being driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// The spec asks for what cannot be.
@@ -430,38 +432,38 @@ pub enum DriveError {
     /// A session could not be opened or prepared.
     #[error("{0}")]
     Store(StoreError),
-    /// A thread of ours panicked, which is a bug here or in the store's session.
+    /// A thread of this program panicked, which is a bug here or in the store's session.
     #[error("worker {worker} panicked: {message}")]
     Panicked {
-        /// Which.
+        /// Number of the worker.
         worker: usize,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
     /// Sessions did not open or workers did not hand over their counts in any reasonable time.
     #[error("{what} took longer than {waited:?}")]
     Stuck {
-        /// What did.
+        /// Part that did not answer.
         what: &'static str,
-        /// How long it was waited for.
+        /// Time that it was waited for.
         waited: Duration,
     },
     /// A thread could not be started.
     #[error("thread {} of {wanted} could not be started: {error}", running + 1)]
     Threads {
-        /// How many run.
+        /// Number that runs.
         running: usize,
-        /// How many were to.
+        /// Number that was requested.
         wanted: usize,
-        /// What the system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The operating system refused something that the drive loop needs.
     #[error("{what}: {error}")]
     System {
-        /// What was asked of it.
+        /// Request to the operating system.
         what: &'static str,
-        /// What it said.
+        /// Error that it returned.
         error: std::io::Error,
     },
 }

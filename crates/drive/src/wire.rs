@@ -35,7 +35,7 @@ const SLEPT_NS: u64 = 5_000;
 /// Sessions of one worker that connect, greet and prepare at the same time: enough to keep a server busy, and not so
 /// many that it times out on some of them.
 const OPENING_MAX: usize = 64;
-/// One worker's sessions, its socket loop and its core.
+/// Sessions of a worker, its socket loop and its core.
 pub(crate) struct WireWorker<R> {
     core: WorkerCore,
     ticker: Ticker,
@@ -45,16 +45,16 @@ pub(crate) struct WireWorker<R> {
     branches: BranchTable,
     reactor: R,
     io: IoUsed,
-    /// No operation in flight is overdue before this.
+    /// Time before which no operation in flight is overdue.
     deadline_ns: u64,
     /// Sessions that are not ready.
     not_ready: usize,
-    /// Before the phase's start the first lost connection is the end.
+    /// True before the phase's start, when the first lost connection ends it.
     starting: bool,
     first_error: Option<StoreError>,
     lost_answer: Answer,
     lost_connections: u64,
-    /// Connections that servers ended in good order.
+    /// Connections that servers ended gracefully.
     ended_connections: u64,
     /// Connections that could not be opened.
     failed_connects: u64,
@@ -64,15 +64,15 @@ pub(crate) struct WireWorker<R> {
     slice: u32,
     ticks_from_ns: u64,
     alarms: Alarms,
-    /// When the clock ticks next, and the tick that the reactor is set to: in an open loop it is set to one at a time,
-    /// and not to those that an arrival comes before.
+    /// Time of the next tick, and the tick that the reactor is set to: in an open loop it is set to one at a time, and
+    /// not to those that an arrival precedes.
     next_tick_ns: u64,
     set_tick_ns: u64,
-    /// From when to when it waited last.
+    /// Start and end of the last wait.
     waited_ns: (u64, u64),
 }
 
-/// What a wire worker is made of.
+/// Parts of a wire worker.
 pub(crate) struct Wire {
     pub core: WorkerCore,
     pub links: Vec<SessionLink>,
@@ -117,7 +117,7 @@ impl Wire {
 struct Completions<'a> {
     core: &'a mut WorkerCore,
     lanes: Range<usize>,
-    /// Whether a lane takes another operation when its last one has ended.
+    /// True if a lane takes another operation when its last one has ended.
     releases: bool,
     now_ns: u64,
     /// The number of the server that answers, where a session asks several.
@@ -415,7 +415,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Whatever is due by the clock: slices, the end, timeouts, new tries.
+    /// Handles the events that are due by the clock: slices, the end, time-outs, new attempts.
     fn keep_time(&mut self, now_ns: u64) {
         if !self.starting {
             self.core.check_if_due(now_ns);

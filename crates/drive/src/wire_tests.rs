@@ -1,4 +1,4 @@
-//! What needs a host that a test cannot name: one with several addresses.
+//! Tests that need a host that a test cannot name: one with several addresses.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -83,7 +83,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     wire.over(reactor, branches, IoUsed::Epoll(None))
 }
 
-/// An address where nobody listens.
+/// Returns an address without a listener.
 fn refusing() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

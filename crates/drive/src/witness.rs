@@ -2,9 +2,9 @@
 //!
 //! The model is jHiccup (Gil Tene, <https://github.com/giltene/jHiccup>), with one thread bound to each processor that
 //! this process may use, and real-time priority: such a thread goes before the generator's and the store's, so what
-//! makes it late is neither's doing. It sees a host that runs somebody else, interrupts, and sections of the kernel that
-//! nothing interrupts. At ordinary priority it would queue behind them and blame the machine for their work; where
-//! real-time priority is refused there is no witness.
+//! makes it late is neither's doing. It sees a host that runs another machine, interrupts, and sections of the kernel
+//! that nothing interrupts. At ordinary priority it would queue behind them and blame the machine for their work;
+//! where real-time priority is refused there is no witness.
 //!
 //! A pause is told of in the moment in which the processor is back and before anybody else runs on it. So whatever a
 //! pause held up ends after the pause was told of, and a worker that compares an operation's scheduled time with
@@ -39,12 +39,14 @@ const PERIOD_NS: u64 = 5_000_000;
 const MEMORY: u64 = 1_024;
 /// A thread that sleeps, asks the time and writes two numbers needs little.
 const STACK_BYTES: usize = 64 << 10;
-/// Its priority among real-time threads: below what the kernel keeps for moving threads between processors.
+/// Priority among real-time threads: below the priority that the kernel reserves for moving threads between
+/// processors.
 const PRIORITY: i32 = 98;
 /// Longest that [`Witness::watch_for`] goes without looking, at what happened and at whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// From when and until when what is due is disturbed. In a cache line that is written in pauses only, and read with every operation.
+/// Start and end of the times at which due operations are disturbed. In a cache line that is written in pauses only,
+/// and read with every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Taint {
@@ -53,7 +55,7 @@ pub(crate) struct Taint {
 }
 
 impl Taint {
-    /// Whether an operation that was due at `scheduled_ns` and ends now is disturbed.
+    /// Returns true if an operation that was due at `scheduled_ns` and ends now is disturbed.
     #[inline(always)]
     pub fn covers(&self, scheduled_ns: u64) -> bool {
         scheduled_ns < self.until_ns.load(Acquire) && scheduled_ns >= self.from_ns.load(Relaxed)
@@ -71,14 +73,14 @@ impl Taint {
     }
 }
 
-/// One wake-up: when it was due, and how late it was.
+/// A wake-up: its due time, and its delay.
 #[derive(Debug, Default)]
 struct WakeUp {
     due_ns: AtomicU64,
     late_ns: AtomicU64,
 }
 
-/// What the thread of one processor writes down. One writer, any number of readers.
+/// Log of the thread of one processor. One writer, any number of readers.
 #[derive(Debug)]
 #[repr(align(128))]
 struct WakeUpLog {
@@ -100,7 +102,7 @@ impl WakeUpLog {
 
     fn note(&self, due_ns: u64, late_ns: u64) {
         let number = self.count.load(Relaxed);
-        // Whoever sees a word of this one in the place of an older one also sees that the older one is gone.
+        // A reader that sees a word of this one in the place of an older one also sees that the older one is gone.
         fence(Release);
         let place = self.at(number);
         place.due_ns.store(due_ns, Relaxed);
@@ -108,8 +110,8 @@ impl WakeUpLog {
         self.count.store(number + 1, Release);
     }
 
-    /// Gives wake-ups from `number` on to `each`, as far as they are remembered; returns the number of the next, and how
-    /// many were forgotten.
+    /// Passes the stored wake-ups from `number` on to `each`; returns the number of the next, and of those that were
+    /// overwritten.
     fn read_from(&self, number: u64, each: &mut dyn FnMut(u64, u64)) -> (u64, u64) {
         let end = self.count.load(Acquire);
         let mut forgotten = end.saturating_sub(MEMORY - 1).saturating_sub(number);
@@ -128,7 +130,7 @@ impl WakeUpLog {
     }
 }
 
-/// What the threads, their owner and the readers share.
+/// State shared by the threads, their owner and the readers.
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
@@ -164,7 +166,7 @@ impl PartialEq for Witness {
 }
 
 impl Witness {
-    /// Puts a witness on each processor that the calling thread may use; it tells the time by `clock`.
+    /// Starts a witness on each processor that the calling thread may use; it reads the time from `clock`.
     ///
     /// # Errors
     /// Why pauses of the machine cannot be told apart here, in one sentence: real-time priority is refused, or a thread
@@ -218,7 +220,7 @@ impl Witness {
         self.0.threads.iter().map(cpu_ns).sum()
     }
 
-    /// What workers hold operations against.
+    /// Returns the disturbances that workers compare operations with.
     pub(crate) fn taint(&self) -> Arc<Taint> {
         self.0.shared.taint.clone()
     }
@@ -235,7 +237,7 @@ impl Shared {
         if is_blind {
             return;
         }
-        // Not all at once: each wake-up is work for whoever shares the host.
+        // Not all at once: each wake-up is work for the other users of the host.
         let offset_ns = PERIOD_NS * position as u64 / self.logs.len() as u64;
         let mut due_ns = self.clock.now_ns() + PERIOD_NS + offset_ns;
         while !self.ends.load(Relaxed) {
@@ -257,8 +259,8 @@ impl Shared {
 
 /// CPU time of a thread that has not been joined; 0 where its clock cannot be read.
 fn cpu_ns(thread: &JoinHandle<()>) -> u64 {
-    // SAFETY: the thread is there until it is joined, and nobody joins it while it is borrowed; both calls write plain
-    // numbers to the places they are given.
+    // SAFETY: the thread exists until it is joined, and it cannot be joined while it is borrowed; both calls write
+    // plain numbers to the places they are given.
     unsafe {
         let (mut clock, mut used) = (0, MaybeUninit::<libc::timespec>::zeroed().assume_init());
         let is_read = libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) == 0
@@ -267,7 +269,7 @@ fn cpu_ns(thread: &JoinHandle<()>) -> u64 {
     }
 }
 
-/// Puts the calling thread before all that have no real-time priority.
+/// Raises the calling thread above all that have no real-time priority.
 fn take_precedence() -> Result<(), String> {
     // SAFETY: plain numbers, for which zero is a value; the call reads them and changes the calling thread only.
     let refused = unsafe {
@@ -280,7 +282,7 @@ fn take_precedence() -> Result<(), String> {
     if refused == 0 { Ok(()) } else { Err(words()) }
 }
 
-/// Somebody who looks on: sees what the witness notes from when it was made.
+/// An observer, which sees what the witness notes after the observer was made.
 #[derive(Debug)]
 pub struct Watch {
     threads: Arc<Threads>,
@@ -319,7 +321,7 @@ impl Watch {
         &self.seen.pauses
     }
 
-    /// What was seen since it was last taken.
+    /// Returns the observations since the last call.
     pub fn take(&mut self) -> Seen {
         self.look();
         let from_ns = self.seen.to_ns;
@@ -329,22 +331,22 @@ impl Watch {
     }
 }
 
-/// What was seen of the machine's pauses. Times are nanoseconds on the run's clock.
+/// Observations of the machine's pauses. Times are nanoseconds on the run's clock.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Beginning of the time that was watched.
     pub from_ns: u64,
-    /// Its end.
+    /// End of the pause.
     pub to_ns: u64,
     /// Pauses of 1 ms and more, by their ends.
     pub pauses: Vec<Pause>,
     /// Wake-ups of the witness, on all processors.
     pub wake_ups: u64,
-    /// How late they were (2 digits); `None` when there was none.
+    /// Delays of the wake-ups (2 digits); `None` without wake-ups.
     pub lateness: Option<Histogram<u64>>,
-    /// Wake-ups that were forgotten because nobody looked for too long.
+    /// Wake-ups that were overwritten before they were read.
     pub forgotten: u64,
-    /// When the last of those was over: pauses before it may be missing. 0 where none was forgotten.
+    /// End of the last of them: pauses before it may be missing. 0 where none was forgotten.
     pub unseen_to_ns: u64,
 }
 

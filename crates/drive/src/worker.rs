@@ -32,12 +32,12 @@ pub(crate) use turns::Turns;
 
 /// Longest a worker goes without looking whether it should stop.
 pub(crate) const CHECK_NS: u64 = 10_000_000;
-/// How long what is in flight goes on when the user wants an end.
+/// Time that operations in flight may take when the user wants an end.
 pub(crate) const CANCEL_NS: u64 = 500_000_000;
-/// In place of the number of a client's next operation: it has no more.
+/// Value in place of the number of a client's next operation: it has no more.
 const DONE: u64 = u64::MAX;
 
-/// Everything a core is made of.
+/// Parts of a core.
 pub(crate) struct Setup {
     pub stream: Arc<dyn Stream>,
     pub observer: Option<Box<dyn Observer>>,
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     pub shared: Arc<Shared>,
     /// The clients it drives, by lane.
     pub clients: Vec<u32>,
-    /// Their ways through operations of several steps, by lane; [`Tracks`] says what becomes of them.
+    /// Steps of the operations of several steps, by lane; [`Tracks`] handles their results.
     pub steps: Vec<Option<Box<dyn Steps>>>,
     /// All kinds of operation, by position.
     pub kinds: Arc<[OpKind]>,
@@ -58,11 +58,11 @@ pub(crate) struct Setup {
     pub settings: Settings,
     /// Operations go to several servers.
     pub tells_servers: bool,
-    /// Until when what is due is disturbed by a pause of the machine; stays at 0 without a witness.
+    /// End of the present disturbance by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }
 
-/// What does not change while a core runs.
+/// Settings that are constant while a core runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     /// Number after that of each client's last operation.
@@ -70,25 +70,25 @@ pub(crate) struct Settings {
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
     pub op_timeout_ns: u64,
-    /// How long opening a session may take.
+    /// Time limit for opening a session.
     pub open_timeout_ns: u64,
     /// An operation that is lost with its connection ends the phase.
     pub ends_on_loss: bool,
     pub wake: WakeMode,
     /// CPU time of the worker so far, where it is the generator's alone.
     pub cpu_ns: fn() -> u64,
-    /// How long the worker has waited for a processor that others had so far.
+    /// Returns the time that the worker has waited for a processor so far.
     pub queued_ns: fn() -> u64,
 }
 
-/// What the phase's start tells a core.
+/// Parameters of the phase's start for a core.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub grid: Grid,
     pub turns: Turns,
 }
 
-/// What an executor is to do next.
+/// Next action of an executor.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Send this on the session of `lane`; the ticket is the lane's number.
@@ -98,11 +98,11 @@ pub(crate) enum Next {
     Send { lane: usize, cycle: u64, scheduled_ns: u64, kind: KindId },
     /// An operation of several steps has begun on `lane`: ask [`WorkerCore::step`] what is to be sent.
     Steps { lane: usize },
-    /// Nothing is due before this time.
+    /// No operation is due before this time.
     SleepUntil(u64),
     /// No session is idle.
     Wait,
-    /// Nothing will be started any more.
+    /// No operation will be started any more.
     Stop,
 }
 
@@ -114,13 +114,13 @@ pub(crate) struct WorkerCore {
     grid: Grid,
     turns: Turns,
     slice: u32,
-    /// When [`WorkerCore::check`] is due.
+    /// Time at which [`WorkerCore::check`] is due.
     check_at_ns: u64,
     params: ValueBuf,
     /// Apart, because most streams have none.
     tracks: Option<Box<Tracks>>,
     lanes: Vec<Lane>,
-    /// By lane, the number of the server that it asks; none where all ask one.
+    /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
     idle: Idle,
     /// Apart, because most phases have none.
@@ -136,7 +136,7 @@ pub(crate) struct WorkerCore {
     held_ns: Option<u64>,
     ended: Option<StopReason>,
     ended_ns: u64,
-    /// When it was seen that the user wants an end.
+    /// Time at which the user's wish to end was seen.
     cancelled_ns: Option<u64>,
     last_end_ns: u64,
     errors: ErrorTable,
@@ -153,7 +153,7 @@ pub(crate) struct WorkerCore {
     ahead: Option<Ahead>,
 }
 
-/// What a core leaves behind.
+/// Final report of a core.
 pub(crate) struct CoreReport {
     pub stop: StopReason,
     pub last_end_ns: u64,
@@ -288,7 +288,7 @@ impl WorkerCore {
         }
     }
 
-    /// The same by the server's number.
+    /// Notes the server of an operation by the server's number.
     #[inline]
     pub fn asks_server(&mut self, lane: usize, server: usize) {
         if let Some(known) = self.servers.get_mut(lane) {
@@ -318,7 +318,7 @@ impl WorkerCore {
         self.grid.end_ns.is_some()
     }
 
-    /// What to do next, at `now_ns`.
+    /// Returns the next action, at `now_ns`.
     #[inline(always)]
     pub fn next(&mut self, now_ns: u64) -> Next {
         self.check_if_due(now_ns);
@@ -411,7 +411,7 @@ impl WorkerCore {
         Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
-    /// Something went wrong that is no operation's.
+    /// Notes an error that belongs to no operation.
     #[cold]
     pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
         self.errors.note(outcome, answer);
@@ -487,7 +487,8 @@ impl WorkerCore {
         self.end(now_ns, reason);
     }
 
-    /// How long before a due operation a blocking executor looks at the clock instead of sleeping.
+    /// Returns the time before a due operation at which a blocking executor polls the clock instead of sleeping,
+    /// nanoseconds.
     pub fn spin_ns(&self) -> u64 {
         match self.settings.wake {
             WakeMode::Spin => SPIN_NS,
@@ -512,7 +513,7 @@ impl WorkerCore {
         });
     }
 
-    /// What the worker has to say when it is done.
+    /// Returns the worker's final report.
     pub fn report(self) -> CoreReport {
         self.publish_usage();
         let planned = self.ended == Some(StopReason::Limit) && self.grid.end_ns == Some(self.ended_ns);

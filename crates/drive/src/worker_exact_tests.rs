@@ -19,8 +19,8 @@ fn heavy_tail(number: usize) -> u64 {
     ((60_000.0 * uniform.powf(-1.0)) as u64).min(2 * SECOND)
 }
 
-/// What a queue of `sessions` without a generator's faults comes to: one operation at each arrival before `end_ns`,
-/// first come, first served. Response times, service times, and what was never sent with the time it waited.
+/// Results of a queue of `sessions` without a generator's faults: one operation at each arrival before `end_ns`, first
+/// come, first served. Response times, service times, and what was never sent with the time it waited.
 struct Reference {
     response_ns: Vec<u64>,
     service_ns: Vec<u64>,
@@ -228,7 +228,7 @@ fn giving_up_names_who_was_behind() {
     }
 }
 
-/// When a client's operations are sent that are answered after `answer_ns`, on a made-up clock.
+/// Returns the send times of a client's operations that are answered after `answer_ns`, on an artificial clock.
 fn thinking(think: ThinkTime, answer_ns: u64) -> Vec<u64> {
     let spec = DriveSpec { think: Some(think), seed: 7, ..DriveSpec::default() };
     let mut sent = Vec::new();

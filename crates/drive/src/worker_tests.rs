@@ -32,9 +32,9 @@ struct Simulation {
     collector: Collector,
     busy_until: Vec<Option<(u64, Outcome)>>,
     slices: Vec<Slice>,
-    /// From when to when the generator does not run at all.
+    /// Start and end of the times in which the generator does not run at all.
     stalls: Vec<(u64, u64)>,
-    /// Why the phase ended.
+    /// Reason that the phase ended.
     stop: Arc<std::sync::Mutex<Option<StopReason>>>,
 }
 
@@ -43,7 +43,7 @@ fn simulation(sessions: u32, ops: u64, rate_per_s: Option<f64>, warmup_ns: u64, 
     paced(sessions, ops, &rate_per_s.map_or(Pace::Closed, Pace::even), warmup_ns, length_ns)
 }
 
-/// When operations are due.
+/// Returns the due times of operations.
 fn scheduled(pace: &Pace, warmup_ns: u64) -> Option<Schedule> {
     let warmup = Duration::from_nanos(warmup_ns);
     Schedule::new(pace, 7, warmup, 0)

@@ -13,7 +13,7 @@ use plimsoll_core::{
     WireClient, WireSession, WireState, Wish,
 };
 
-/// How often a server is tried that a side has not been connected to: a name may have two addresses.
+/// Attempts for a server that a side has not been connected to: a name may have two addresses.
 const TRIES_EACH: usize = 2;
 
 /// The parameter of stores whose replicas answer reads.
@@ -23,10 +23,10 @@ pub const READS: ParamSpec = ParamSpec::one_of(
     "servers that answer reads: the primary, replicas in turn, or all of them; replicas may be behind",
 );
 
-/// Who answers what only reads.
+/// Servers that answer operations that only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// Who takes the writes.
+    /// The server that takes the writes.
     #[default]
     Primary,
     /// Replicas, each session one of them in turn.
@@ -36,7 +36,7 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// What [`READS`] says in `params`.
+    /// Reads the parameter [`READS`] of `params`.
     pub fn of(params: &Params) -> Self {
         match params.text(READS.name) {
             "replicas" => Reads::Replicas,
@@ -45,7 +45,7 @@ impl Reads {
         }
     }
 
-    /// Says no where replicas are to answer and there is none.
+    /// Fails if replicas are to answer and there is none.
     ///
     /// # Errors
     /// `Usage`; `next` says how there would be some.
@@ -83,14 +83,14 @@ impl Reads {
     }
 }
 
-/// Which side an operation goes to.
+/// Side of the session that an operation is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Everything to the only one.
+    /// Sends all operations to the only side.
     Only,
     /// Each key to the side that its hash says: the first parameter of an operation on bytes under bytes.
     Key,
-    /// What certainly only reads, alone or with all steps of its operation, to the second; everything else to the first.
+    /// Sends operations of which every step is known to only read to the second branch; all others to the first.
     Reads,
 }
 
@@ -99,7 +99,7 @@ pub struct Branched {
     sides: Vec<Side>,
     route: Route,
     kinds: Vec<OpKind>,
-    /// With [`Route::Reads`], by kind.
+    /// Side of each operation type with [`Route::Reads`].
     side_of: Vec<usize>,
     state: WireState,
     wishes: VecDeque<Wish>,
@@ -107,14 +107,14 @@ pub struct Branched {
 
 /// Servers of which one is asked.
 struct Side {
-    /// Those that will do.
+    /// Clients whose servers are acceptable.
     clients: Vec<WireClient>,
     /// The one that is asked now.
     at: usize,
     out: Vec<u8>,
     is_connected: bool,
     is_ready: bool,
-    /// That `out` is sent is wished.
+    /// True if `out` is to be sent.
     sends: bool,
     /// Connections that did not come about since the session was opened.
     misses: usize,
@@ -125,7 +125,7 @@ impl Side {
         &mut *self.clients[self.at].session
     }
 
-    /// Where the next connection goes.
+    /// Returns the target of the next connection.
     fn wish(&mut self, branch: usize) -> Wish {
         let WireClient { address, session } = &mut self.clients[self.at];
         let address = session.next_address().unwrap_or_else(|| address.clone());
@@ -169,12 +169,13 @@ fn side_of_key(key: Value<'_>, sides: usize) -> usize {
     ((hash ^ (hash >> 32)) % sides as u64) as usize
 }
 
-/// By kind, the side of [`Route::Reads`]: 1 where the kind, and with it all steps of its operation, only read.
+/// Returns the side of each operation type with [`Route::Reads`]: 1 if the type, and with it all steps of its
+/// operation, only read.
 fn sides_of(kinds: &[OpKind]) -> Vec<usize> {
     let operation = |at: usize| kinds[at].step_of.map_or(at, usize::from);
     let mut writes = vec![false; kinds.len()];
     for (at, kind) in kinds.iter().enumerate() {
-        // The operation that steps are of is sent by nobody.
+        // The operation that the steps belong to is not sent itself.
         if let Some(known) = writes.get_mut(operation(at)) {
             *known |= kind.call != Call::Steps && kind.writes();
         }

@@ -15,16 +15,16 @@ use crate::tls::Tls;
 /// Received at once; a message that is longer makes the buffer grow.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// How many times as long as it may be silent a server may take for a whole answer, of which it says a little now and then.
+/// Limit of the time for a whole answer that arrives slowly, as a multiple of the permitted silence.
 const DRIPS_MAX: u32 = 4;
 
 /// Takes bytes and says how many of them it used; what it appends is sent.
 type Feed<'f> = &'f mut dyn FnMut(&[u8], &mut Vec<u8>) -> usize;
 
-/// One connection to a server. After an error it is of no more use.
+/// A connection to a server. It cannot be used after an error.
 pub struct Channel {
     socket: OwnedFd,
-    /// Where TLS begins with the first byte.
+    /// TLS, if it begins with the first byte.
     tls: Option<Tls>,
     place: String,
     /// Bytes to send, and how many of them have been.
@@ -36,17 +36,17 @@ pub struct Channel {
     waits: Waits,
     /// A long piece of work is asked: the server may be silent for longer.
     works: bool,
-    /// When it was last written to, or something moved.
+    /// Time of the last write or other progress.
     quiet_since: Instant,
-    /// When it was last written to.
+    /// Time of the last write.
     asked_at: Instant,
-    /// When what has arrived in part began to arrive.
+    /// Time at which the partial input began to arrive.
     began_at: Instant,
-    /// When it was first seen that the user wants an end.
+    /// Time at which the user's wish to end was first seen.
     stopped_at: Option<Instant>,
     /// The server has said something.
     has_spoken: bool,
-    /// Something failed.
+    /// True after a failure.
     is_lost: bool,
 }
 
@@ -91,7 +91,7 @@ impl Channel {
         self.waits = waits;
     }
 
-    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    /// Sets if the following requests are long work, during which the server may be silent for [`Waits::work`].
     pub fn set_works(&mut self, works: bool) {
         self.works = works;
     }
@@ -101,7 +101,7 @@ impl Channel {
         &self.place
     }
 
-    /// Lets somebody write what the next turns send.
+    /// Calls `write` with the buffer that the next turns send.
     pub fn write(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.asked_at = Instant::now();
         self.quiet_since = self.asked_at;
@@ -283,7 +283,7 @@ impl Channel {
         }
     }
 
-    /// Of a server that has never said a word, nobody knows whether it speaks what is spoken here.
+    /// Returns the error for a server that has never sent a byte: its protocol is unknown.
     fn unreachable(&self, what: String) -> StoreError {
         let error = StoreError::new(StoreErrorKind::Unreachable, what);
         match self.has_spoken {
@@ -348,7 +348,7 @@ mod tests {
         assert!(error.next.unwrap().starts_with("Check scheme, host and port"), "{}", error.what);
     }
 
-    /// A listener that says a word to whoever connects, and a channel that has heard it.
+    /// Returns a listener that greets each connection, and a channel that has received the greeting.
     fn after_a_word(waits: Waits) -> (TcpListener, std::net::TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());

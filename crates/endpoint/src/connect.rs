@@ -71,7 +71,7 @@ fn addresses(host: &str, port: u16, waits: &Waits, until: Instant) -> io::Result
     let name = (host.to_owned(), port);
     std::thread::Builder::new().name("resolver".to_owned()).spawn(move || {
         let all = name.to_socket_addrs().map(Iterator::collect);
-        // Whoever asked may have gone.
+        // The thread that asked may have ended.
         let _ = found.send(all);
     })?;
     loop {

@@ -18,12 +18,12 @@ pub trait Asked: WireSession {
     fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink);
 }
 
-/// One that can also be asked in plain text.
+/// A session that also takes requests in plain text.
 pub trait TextSession: Asked {
     /// Appends statements as plain text. Their values come back as texts.
     fn start_text(&mut self, ticket: Ticket, text: &str, out: &mut Vec<u8>);
 
-    /// What the server at `place` said no to, as an error.
+    /// Converts a rejection by the server at `place` to an error.
     fn rejected(place: &str, answer: &Answer) -> StoreError;
 }
 
@@ -103,12 +103,12 @@ impl<S: Asked> Connection<S> {
         self.channel.set_waits(waits);
     }
 
-    /// Says whether what is asked from now on is long work, over which it may be silent for [`Waits::work`].
+    /// Sets if the following requests are long work, during which the server may be silent for [`Waits::work`].
     pub fn set_works(&mut self, works: bool) {
         self.channel.set_works(works);
     }
 
-    /// Does long work.
+    /// Runs long work.
     ///
     /// # Errors
     /// As `run` says.

@@ -1,8 +1,8 @@
-//! What a URL leaves unsaid and the process's environment may say.
+//! Defaults from the process's environment for the parts that a URL omits.
 
 use std::path::PathBuf;
 
-/// What is asked of the process's environment.
+/// Access to the process's environment.
 pub struct Environment<'a> {
     /// The value of an environment variable.
     pub var: &'a dyn Fn(&str) -> Option<String>,
@@ -11,7 +11,7 @@ pub struct Environment<'a> {
 }
 
 impl Environment<'static> {
-    /// This process's.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         let var = &|name: &str| std::env::var(name).ok();
         Environment { var, user: user_name(rustix::process::geteuid().as_raw()).or_else(|| var("USER")) }

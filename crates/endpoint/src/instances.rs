@@ -1,4 +1,4 @@
-//! Several servers that know nothing of each other, as one store: instances on one machine in the place of one server.
+//! Several independent servers as one store: instances on one machine in place of one server.
 //!
 //! Of bytes under bytes each key is one server's, by its hash, so that the ledger vouches for all of them together. Tables are
 //! made and filled in every server, and each session is one server's, in turn: a statement may ask for anything, and no two
@@ -23,12 +23,12 @@ pub const INSTANCES: ParamSpec = ParamSpec::int(
 /// See the module.
 pub struct Instances {
     all: Vec<Box<dyn Store>>,
-    /// What was made: bytes under bytes, or tables.
+    /// True if a key-value space was created; false for tables.
     has_keys: bool,
 }
 
 impl Instances {
-    /// Those of `all`, of which there is one at least.
+    /// Joins the stores `all`, of which there must be at least one.
     pub fn new(all: Vec<Box<dyn Store>>) -> Self {
         Self { all, has_keys: false }
     }

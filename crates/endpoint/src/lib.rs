@@ -5,7 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | `url` | [`Url`]: a URL's parts, hosts and ports |
-//! | `name` | what is said to a parameter that nobody knows |
+//! | `name` | the message about an unknown parameter |
 //! | `environment` | [`Environment`]: variables, and who we are to the operating system |
 //! | `password` | [`Password`] |
 //! | `tls` | TLS, or its absence; the files that a URL names for it |
@@ -47,7 +47,7 @@ pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
 
 use plimsoll_core::{Address, StoreError};
 
-/// A mistake of whoever wrote the URL, and what to write instead.
+/// Returns the error for a mistake in a URL, with its correction.
 pub fn usage(what: impl Into<String>, next: impl Into<String>) -> StoreError {
     StoreError::usage(what).next(next)
 }

@@ -18,7 +18,7 @@ pub struct Link<C> {
 }
 
 impl<C: Connected> Link<C> {
-    /// To what `connect` connects to; `server` are the nodes that are behind it where they are our own.
+    /// Makes a link to the server of `connect`; `server` are the private nodes behind it, if any.
     pub fn new(
         server: Option<(Arc<dyn Servers>, Nodes)>,
         connect: impl Fn() -> Result<C, StoreError> + Send + Sync + 'static,
@@ -26,13 +26,13 @@ impl<C: Connected> Link<C> {
         Self { server, connect: Arc::new(connect), open: None }
     }
 
-    /// The same with a connection that has been made already.
+    /// Returns the link with a connection that is open already.
     #[must_use]
     pub fn holding(self, open: Option<C>) -> Self {
         Self { open, ..self }
     }
 
-    /// Another to the same server, with a connection of its own.
+    /// Makes another link to the same server, with a separate connection.
     #[must_use]
     pub fn another(&self) -> Self {
         Self { server: self.server.clone(), connect: Arc::clone(&self.connect), open: None }
@@ -48,7 +48,7 @@ impl<C: Connected> Link<C> {
         let open = match open.filter(|_| is_alive) {
             Some(open) => open,
             None => {
-                // How one of our own ended says more than that nobody listens any more.
+                // The end of a private server is more informative than a refused connection.
                 if let Some((server, nodes)) = &self.server {
                     server.check(*nodes)?;
                 }

@@ -1,4 +1,4 @@
-//! What is said to a parameter that nobody knows.
+//! Message about an unknown parameter.
 
 use plimsoll_core::StoreError;
 use plimsoll_core::nearest::nearest;

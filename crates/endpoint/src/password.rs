@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A password, which shows itself to nobody but the server.
+/// A password, which is never printed and is sent to the server only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -12,7 +12,7 @@ impl Password {
         Self(password.into())
     }
 
-    /// For the server, and nobody else.
+    /// Returns the text, to send to the server only.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -1,6 +1,6 @@
 //! Numbers and texts off the front of a message that is all there.
 
-/// What is left of a message.
+/// Unread part of a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 

@@ -11,16 +11,16 @@ use crate::{Channel, certified_host, usage};
 /// A server, and how to log in, for protocols that are encrypted from the first byte on or never.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint<L> {
-    /// Where it listens.
+    /// Address that the server listens on.
     pub address: Address,
-    /// How it is spoken to through TLS, where it is.
+    /// TLS options, if the connection uses TLS.
     pub tls: Option<TlsOptions>,
-    /// As whom, and what else the protocol says first.
+    /// Login, and other contents of the protocol's first message.
     pub login: L,
 }
 
 impl<L> Endpoint<L> {
-    /// Our side of TLS, where TLS is spoken.
+    /// Returns the client's side of TLS, if TLS is used.
     ///
     /// # Errors
     /// `Usage` or `Missing` when certificates cannot be read.
@@ -63,8 +63,8 @@ pub fn session<S: WireSession + 'static>(
     })
 }
 
-/// What a URL or a store's parameters say of TLS: `cacert=FILE` whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we
-/// are, `insecure=yes` that nothing is checked. The names are those of `redis-cli` and `curl`.
+/// TLS settings of a URL or a store's parameters: `cacert=FILE` replaces this machine's roots, `cert=FILE&key=FILE`
+/// identifies the client, `insecure=yes` disables all checks. The names are those of `redis-cli` and `curl`.
 #[derive(Debug, Default)]
 pub struct TlsFiles {
     cacert: Option<PathBuf>,
@@ -86,7 +86,7 @@ impl TlsFiles {
         true
     }
 
-    /// What they come to.
+    /// Converts them to TLS options.
     ///
     /// # Errors
     /// `Usage`, when a certificate has no key, or a key no certificate.

@@ -11,17 +11,17 @@ use crate::usage;
 /// The parts of a URL, percent-encoded still: [`decode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Url<'u> {
-    /// What stands before `://`.
+    /// Text before `://`.
     pub scheme: &'u str,
     /// The user; `None` without an `@`.
     pub user: Option<&'u str>,
-    /// What stands between the user's `:` and the `@`.
+    /// Text between the user's `:` and the `@`.
     pub password: Option<&'u str>,
     /// Host and port, or several.
     pub hosts: &'u str,
-    /// What stands between the first `/`, which is left out, and the `?`.
+    /// Text between the first `/`, which is left out, and the `?`.
     pub path: Option<&'u str>,
-    /// What stands behind the `?`.
+    /// Text after the `?`.
     pub query: &'u str,
 }
 

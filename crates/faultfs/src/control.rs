@@ -19,9 +19,9 @@ use crate::error::{FaultError, UNDERLYING};
 
 /// The socket's name in the device's directory.
 pub(crate) const SOCKET: &str = "control";
-/// How long the daemon may take for what it does at once.
+/// Time limit for requests that the daemon answers immediately.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How long it may take to keep what survives, which is as much as was un-flushed.
+/// Time limit for keeping the survivors, which may be as much as was un-flushed.
 const POWER_ON_LIMIT: Duration = Duration::from_secs(300);
 
 /// The commands, for a person.
@@ -69,7 +69,7 @@ impl Control {
         Self(directory.into())
     }
 
-    /// Where the device is.
+    /// Returns the directory of the device.
     pub fn directory(&self) -> &Path {
         &self.0
     }
@@ -79,7 +79,7 @@ impl Control {
         self.0.join(SOCKET)
     }
 
-    /// Has the power go: now, or at a flush or write that comes.
+    /// Arms a power cut: now, or at a flush or write that comes.
     ///
     /// # Errors
     /// When the daemon does not answer.
@@ -87,9 +87,10 @@ impl Control {
         self.ask(&format!("arm {cut}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// Has the device freeze: now, or at a flush or write that comes. That is a power cut which the machine does not notice: what is
-    /// durable and what is not stay as they are, and what comes later is forgotten at the power cycle. So nothing waits for a dead
-    /// device, and no mapped page of it faults. Who counts what a store acknowledged has to leave out what came after [`Cut::at_ns`].
+    /// Arms a freeze of the device: now, or at a flush or write that comes. A freeze is a power cut which the machine
+    /// does not notice: the durable and the un-flushed data stay as they are, and later writes are discarded at the
+    /// power cycle. So nothing waits for a dead device, and no mapped page of it faults. Acknowledgements after
+    /// [`Cut::at_ns`] must not be counted.
     ///
     /// # Errors
     /// When the daemon does not answer.
@@ -97,8 +98,8 @@ impl Control {
         self.ask(&format!("freeze {cut}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// The same with flushes that fail from then on: for a machine that others listen to. What it said after a flush that did nothing
-    /// would be a lie to them, which they remember when it has power again.
+    /// Arms a freeze with flushes that fail from then on, for a machine with replicas. An acknowledgement based on a
+    /// flush that did nothing would mislead them, and they remember it when power is back.
     ///
     /// # Errors
     /// As [`Self::arm`].
@@ -106,9 +107,9 @@ impl Control {
         self.ask(&format!("halt {cut}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// Has `other`, which is armed, lose its power as it is armed to, as soon as this device does: both are on one circuit. To be said after both
-    /// were armed; forgotten when the cut is over, or cleared. The daemons do it among themselves; [`Cut::at_ns`] of both says how far
-    /// they are apart.
+    /// Makes `other`, which is armed, lose power as it is armed to, as soon as this device does: both are on one
+    /// circuit. Call it after both were armed; it is void when the cut is over, or cleared. The daemons communicate
+    /// among themselves; [`Cut::at_ns`] of both shows the delay between them.
     ///
     /// # Errors
     /// As [`Self::arm`].
@@ -116,7 +117,7 @@ impl Control {
         self.ask(&format!("tell {}", other.directory().display()), ANSWER_LIMIT).map(drop)
     }
 
-    /// Says that another on the same circuit has lost power.
+    /// Reports that another device on the same circuit has lost power.
     pub(crate) fn told(&self) -> Result<(), FaultError> {
         self.ask("told", ANSWER_LIMIT).map(drop)
     }
@@ -137,7 +138,7 @@ impl Control {
         self.ask(&format!("wait {}", limit.as_millis()), limit + ANSWER_LIMIT).map(|answer| Cut::of_answer(&answer))
     }
 
-    /// Has something go wrong from now on.
+    /// Sets a fault from now on.
     ///
     /// # Errors
     /// As [`Self::arm`], and for a fault that makes no sense.
@@ -145,7 +146,7 @@ impl Control {
         self.ask(&format!("set {fault}"), ANSWER_LIMIT).map(drop)
     }
 
-    /// Has nothing go wrong any more; a cut that is armed stays so.
+    /// Removes all faults; an armed cut stays so.
     ///
     /// # Errors
     /// As [`Self::arm`].
@@ -153,7 +154,7 @@ impl Control {
         self.ask("mend", ANSWER_LIMIT).map(drop)
     }
 
-    /// Has nothing go wrong any more, and no cut armed.
+    /// Removes all faults and disarms the cut.
     ///
     /// # Errors
     /// As [`Self::arm`].
@@ -161,7 +162,7 @@ impl Control {
         self.ask("clear", ANSWER_LIMIT).map(drop)
     }
 
-    /// What has arrived.
+    /// Returns the counts of requests.
     ///
     /// # Errors
     /// As [`Self::arm`].
@@ -170,7 +171,7 @@ impl Control {
         Counters::of_answer(&status).ok_or_else(|| self.strange(&status))
     }
 
-    /// What is not synced, file by file: now, or at the cut. Only of [`FileSystem::Files`].
+    /// Returns the unsynced files: now, or at the cut. Only of [`FileSystem::Files`].
     ///
     /// # Errors
     /// As [`Self::arm`].

@@ -1,4 +1,4 @@
-//! What has arrived at a device, what was lost by a cut, and each as words of the control protocol.
+//! Requests to a device, losses by a cut, and both as words of the control protocol.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A sector: the unit that a power cut leaves whole. Linux counts in it, whatever the device's own.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// What no honoured flush had made durable when the power went. All zero makes a cut that proves nothing.
+/// Writes that no honoured flush had made durable when power was cut. All zero makes a cut that proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AtRisk {
     /// Writes; discards are not counted.
@@ -17,23 +17,23 @@ pub struct AtRisk {
     pub bytes: u64,
 }
 
-/// What no sync had made durable of a file.
+/// Writes to a file that no sync had made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsyncedFile {
     /// Within the mount, as it is called now, or was at the cut; `(removed)` where it has no name any more.
     pub path: String,
     /// Bytes in sectors that were written.
     pub bytes: u64,
-    /// How long ago the first of the writes was, or how long before the cut.
+    /// Age of the first of the writes, now or at the cut.
     pub age: Duration,
 }
 
 /// A cut that has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the cut, on CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// What was not durable.
+    /// Writes that were not durable.
     pub at_risk: AtRisk,
     /// Writes that had arrived since the cut was armed, with the one that it came with.
     pub writes_seen: u64,
@@ -41,7 +41,7 @@ pub struct Cut {
     pub flushes_seen: u64,
 }
 
-/// What has arrived since the file system was mounted first. What arrives without power is not counted.
+/// Counts of requests since the file system was mounted first. Requests without power are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Writes.
@@ -70,7 +70,7 @@ macro_rules! answer {
         }
 
         impl $type {
-            /// What an answer says of it; other names in it are passed over.
+            /// Parses an answer; unknown names in it are skipped.
             pub(crate) fn of_answer(text: &str) -> Option<Self> {
                 let value = |name: &str| {
                     text.split_whitespace().find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name)?.1.parse().ok())

@@ -28,37 +28,38 @@ use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::LOOK_INTERVAL;
 use crate::remove::mount_points;
 
-/// How much of what a command says last is kept.
+/// Most bytes that are kept of a command's last line.
 const SAID_BYTES_MAX: usize = 1024;
 
-/// What is to be looked at, and how.
+/// Images to be checked, and the method.
 #[derive(Debug)]
 pub struct ImageCheck<'a> {
     /// A log that was kept.
     pub log: &'a Path,
     /// The image on which it begins.
     pub base: &'a Path,
-    /// A directory over which images are mounted. Nobody but the command sees them there.
+    /// Directory over which images are mounted. Only the command sees them there.
     pub over: &'a Path,
-    /// Where the power goes, and what survives.
+    /// Power cuts to simulate, with their survivors.
     pub points: &'a [CrashPoint],
-    /// What the shell runs, as root; `{}` in it is where the image is mounted. The environment has `PLIMSOLL_CRASH_NS`, the time of the last record
-    /// before the cut on CLOCK_MONOTONIC, `PLIMSOLL_CRASH_RECORD`, how many there were, and `PLIMSOLL_CRASH_SURVIVORS`.
+    /// Command that the shell runs, as root; `{}` in it is replaced by the mount point of the image. The environment
+    /// has `PLIMSOLL_CRASH_NS`, the time of the last record before the cut on CLOCK_MONOTONIC,
+    /// `PLIMSOLL_CRASH_RECORD`, how many there were, and `PLIMSOLL_CRASH_SURVIVORS`.
     pub command: &'a str,
-    /// What its last line has to be, besides exit status 0.
+    /// Required last line of its output, besides exit status 0.
     pub expected: Option<&'a str>,
-    /// How many are looked at at a time.
+    /// Number of images that are checked at a time.
     pub jobs: usize,
-    /// How long a command may take.
+    /// Time limit of a command.
     pub limit: Duration,
 }
 
-/// What became of an image.
+/// Result of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageState {
     /// The command ended with 0, and said what it was to say.
     Passed,
-    /// It did not: how it ended.
+    /// The command failed: its end.
     Failed(String),
     /// The file system could not be mounted.
     NotMounted(String),
@@ -67,13 +68,13 @@ pub enum ImageState {
 /// An image that was looked at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedImage {
-    /// Which one.
+    /// Crash point of the image.
     pub point: CrashPoint,
     /// The time of the last record before the cut, on CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Writes that no flush had made durable; where there are none nothing could be lost.
     pub at_risk_writes: u64,
-    /// What became of it.
+    /// Result of the check.
     pub state: ImageState,
     /// The last line that the command wrote.
     pub said: String,
@@ -169,7 +170,7 @@ fn memory() -> io::Result<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
-/// What is durable and the images of all who are at work may take half of the memory that there is.
+/// Checks that the durable data and the images of all jobs take at most half of the available memory.
 fn must_fit(check: &ImageCheck<'_>, entries: &[LogEntry]) -> Result<(), FaultError> {
     use std::os::unix::fs::MetadataExt;
     let base = fs::metadata(check.base).map_err(FaultError::at(check.base))?;
@@ -191,7 +192,7 @@ fn must_fit(check: &ImageCheck<'_>, entries: &[LogEntry]) -> Result<(), FaultErr
     }
 }
 
-/// Has this thread, and those that it starts, see mounts of their own, with an empty directory in the place of `over`.
+/// Gives this thread, and those that it starts, a mount namespace, with an empty directory in the place of `over`.
 fn own_mounts(over: &Path) -> io::Result<()> {
     // SAFETY: no file descriptor is shared less than before.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS)? };
@@ -268,7 +269,7 @@ fn looked_at(
     Ok((state, said))
 }
 
-/// How a child ended; `None` where it had to be killed.
+/// Waits for the end of a child; returns `None` if it had to be killed.
 fn ended(
     child: &mut Child,
     limit: Duration,
@@ -288,7 +289,7 @@ fn ended(
     }
 }
 
-/// The last line that is not empty of what comes through a pipe, until nobody writes to it any more.
+/// Returns the last non-empty line from a pipe, after its writers have closed it.
 fn last_line(mut from: PipeReader) -> String {
     let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
     while let Ok(length @ 1..) = from.read(&mut buffer) {

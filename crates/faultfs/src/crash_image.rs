@@ -16,15 +16,15 @@ use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::unmount;
 use crate::survivors::surviving;
 
-/// How long somebody may still use a mounted image that is dropped, before it is taken away under him.
+/// Time that processes may still use a mounted image that is dropped, before it is detached.
 const USE_BOUND: Duration = Duration::from_secs(5);
 
 /// A cut that did not happen, but could have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrashPoint {
-    /// How many records of the log had arrived.
+    /// Number of log records that had arrived.
     pub entries: usize,
-    /// What survives of the writes that are un-flushed there.
+    /// Survivors of the writes that are un-flushed there.
     pub survivors: Survivors,
 }
 
@@ -53,11 +53,11 @@ pub fn crash_images(log: &Path, base: &Path, points: &[CrashPoint], into: &Path)
 /// A log that is gone through once, from its beginning: images are made in its order.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    /// For what goes wrong.
+    /// Path, for error messages.
     path: PathBuf,
     log: File,
     entries: Vec<LogEntry>,
-    /// What is durable after the first `done` of them, and what is not.
+    /// State after the first `done` of them: durable data, and un-flushed writes.
     durable: File,
     unflushed: Vec<Extent>,
     done: usize,
@@ -124,7 +124,7 @@ impl ImageMount {
         mounted.map(|()| Self(at.to_owned()))
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         &self.0
     }

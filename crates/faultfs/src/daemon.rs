@@ -1,8 +1,9 @@
 //! The daemon: this program, executed again, with the disk in it.
 //!
-//! It has a process of its own so that it can be killed, and so that its owner's death does not leave a device that nobody
-//! serves: the end of the socket between them is all that it needs to see. Then it cuts the power, so that nobody waits for anything,
-//! and has one more process remove the mounts: a thread of its own would hold /dev/fuse open while it waits for it.
+//! It is a separate process so that it can be killed, and so that its owner's death does not leave a device without a
+//! server: it only needs to see the end of the socket between them. Then it cuts power, so that no process waits for
+//! the device, and starts another process to remove the mounts: a thread of its own would hold /dev/fuse open while it
+//! waits for it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,29 +35,29 @@ use crate::shared::{Device, SharedDevice};
 
 /// The environment variable that makes this program a daemon, or what removes a device: the id of the process that wants it.
 const OWNER: &str = "PLIMSOLL_FAULT_DEVICE_OF";
-/// What the owner says when the image is made.
+/// Message of the owner when the image is made.
 pub(crate) const GO: &[u8] = b"go";
 /// Longest first answer.
 pub(crate) const READY_BYTES_MAX: usize = 4096;
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Runs before `main` of every program that has this crate in it. A test's program has no `main` of ours that could
-/// look whether it was executed as a daemon.
+/// Runs before `main` of every program that has this crate in it. A test's program has no `main` of this crate that
+/// could check if it was executed as a daemon.
 // SAFETY: a function is what belongs there. It goes on only in a daemon, and needs nothing that is set up for `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    // Whoever sets the variable without the rest gets the program that he has called.
+    // If the variable is set without the rest, the called program runs normally.
     if std::env::var_os(OWNER).is_some_and(|owner| is_asked_by(&owner)) {
         let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         std::process::exit(i32::from(!daemon(&arguments)));
     }
 }
 
-/// Whether `owner` is this process's parent, and a socket of its is standard input.
+/// Returns true if `owner` is this process's parent, and a socket of it is standard input.
 fn is_asked_by(owner: &OsString) -> bool {
     let parent = owner.to_str().and_then(|owner| Pid::from_raw(owner.parse().ok()?));
     let socket = rustix::net::sockopt::socket_type(io::stdin());
@@ -82,7 +83,7 @@ pub(crate) fn execute(theirs: OwnedFd, arguments: &[OsString]) -> io::Result<Chi
         .spawn()
 }
 
-/// What a process does that [`execute`] started; whether it went well.
+/// Runs the process that [`execute`] started; returns true on success.
 fn daemon(arguments: &[OsString]) -> bool {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
         // SAFETY: no handler is installed.
@@ -119,10 +120,10 @@ fn daemon(arguments: &[OsString]) -> bool {
     }
 }
 
-/// What takes the power from a device that is served.
+/// Function that cuts the power of a device that is served.
 type CutPower = Box<dyn Fn()>;
 
-/// Its mark, locked, so that no sweep takes the device for one that was left.
+/// Locks the mark of the device, so that no sweep removes it as stale.
 fn lock(directory: &Path) -> io::Result<File> {
     let mark = File::open(directory.join(MARK))?;
     rustix::fs::flock(&mark, FlockOperation::LockShared)?;
@@ -136,7 +137,7 @@ fn start_block(directory: &Path, size_bytes: &str, file_system: &str, keeps_log:
     let disk = DiskDevice::new(open(directory, IMAGE)?, log, paths, number(size_bytes)?);
     let shared = SharedDevice::new(disk).map_err(FaultError::at(directory))?;
     let at = directory.join(FUSE);
-    // To drop the session would unmount what is somebody else's by now.
+    // Dropping the session would unmount another owner's file system by now.
     std::mem::forget(fuse::mount(&shared, &at).map_err(FaultError::at(&at))?);
     listen(directory, &shared, file_system, || Ok(()))
 }
@@ -179,7 +180,7 @@ fn listen<D: Device>(
     Ok(Box::new(move || _ = shared.with(|device| device.arm(CutMoment::Now, false))))
 }
 
-/// What connections are told about, and what they change.
+/// State that connections read and change.
 struct Served<D> {
     shared: Arc<SharedDevice<D>>,
     file_system: FileSystem,
@@ -289,7 +290,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
     Ok(said)
 }
 
-/// Has `other` hear when the power of this disk goes, unless that is called off before.
+/// Notifies `other` when the power of this disk is cut, unless that is cancelled before.
 fn tell<D: Device>(other: Control, shared: &Arc<SharedDevice<D>>) -> Result<(), FaultError> {
     let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
     let wait = move || {
@@ -297,7 +298,7 @@ fn tell<D: Device>(other: Control, shared: &Arc<SharedDevice<D>>) -> Result<(), 
             shared.wait_for_cut(Duration::from_secs(1));
         }
         if shared.with(|disk| disk.cut().is_some()) {
-            // One that is gone has nobody to lose anything.
+            // A device that is gone has nothing to lose.
             let _ = other.told();
         }
     };

@@ -24,7 +24,7 @@ use crate::image;
 use crate::loop_device::{LOOK_INTERVAL, mount_file, unmount};
 use crate::remove::{mark, remove, sweep, sweep_orphans};
 
-/// What is in a device's directory.
+/// Entries of a device's directory.
 pub(crate) const MOUNT: &str = "mount";
 pub(crate) const FUSE: &str = "fuse";
 pub(crate) const IMAGE: &str = "image";
@@ -35,28 +35,28 @@ pub(crate) const FILES: &str = "files";
 pub(crate) const UNDO: &str = "undo";
 pub(crate) const MARK: &str = "plimsoll-faultfs";
 
-/// Of FUSE (linux/magic.h).
+/// Magic number of FUSE (linux/magic.h).
 const FUSE_MAGIC: i64 = 0x6573_5546;
 
-/// How long the daemon may take to be ready, or to end.
+/// Time limit for the daemon to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
-/// How long processes may still use a mount that is to be cycled.
+/// Time that processes may still use a mount that is to be cycled.
 const USE_BOUND: Duration = Duration::from_secs(10);
 
-/// What device is wanted.
+/// Specification of a device.
 #[derive(Debug, Clone)]
 pub struct DeviceSpec {
-    /// Where its files and mounts are. It is empty, or does not exist yet. It takes as much of its disk as is written to the device, and as much
-    /// again as is un-flushed or logged.
+    /// Directory of its files and mounts. It is empty, or does not exist yet. It takes as much of its disk as is
+    /// written to the device, and as much again as is un-flushed or logged.
     pub directory: PathBuf,
     /// A multiple of 4096.
     pub size_bytes: u64,
-    /// What is made on it.
+    /// File system that is made on it.
     pub file_system: FileSystem,
-    /// Whether all that arrives is kept in order, for [`crate::crash_images`]. Not of [`FileSystem::Files`].
+    /// True if all requests are kept in order, for [`crate::crash_images`]. Not of [`FileSystem::Files`].
     pub keep_log: bool,
-    /// Of [`FileSystem::Files`], which has no size: the directory whose files it is about, and which stays, on the file system of `directory`; without
-    /// it, that is a new one.
+    /// Directory of [`FileSystem::Files`], which has no size. It stays, and is on the file system of `directory`;
+    /// without it, a new one is made.
     pub files: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ impl FaultDevice {
             if spec.files.is_none() {
                 fs::create_dir(path(FILES)).map_err(FaultError::at(&path(FILES)))?;
             }
-            // What was removed is nobody else's.
+            // The files that were removed had no other owner.
             fs::DirBuilder::new().mode(0o700).create(path(UNDO)).map_err(FaultError::at(&path(UNDO)))?;
             return self.have_it_served();
         };
@@ -150,7 +150,7 @@ impl FaultDevice {
         Ok(())
     }
 
-    /// Where the files are.
+    /// Returns the directory of the files.
     fn files_of(&self, spec: &DeviceSpec) -> Result<PathBuf, FaultError> {
         let Some(files) = &spec.files else { return Ok(self.directory.join(FILES)) };
         let files = files.canonicalize().map_err(FaultError::at(files))?;
@@ -166,7 +166,7 @@ impl FaultDevice {
         Ok(files)
     }
 
-    /// Tells the daemon that the image is there, and waits until it serves it.
+    /// Notifies the daemon that the image is ready, and waits until it serves it.
     fn have_it_served(&self) -> Result<(), FaultError> {
         let gone = |source| FaultError::Gone { directory: self.directory.clone(), source };
         let (_, ours) = self.daemon.as_ref().ok_or_else(|| gone(io::ErrorKind::NotConnected.into()))?;
@@ -184,17 +184,18 @@ impl FaultDevice {
         }
     }
 
-    /// Where a server's data goes.
+    /// Returns the mount point, for a server's data.
     pub fn mount_point(&self) -> &Path {
         &self.mount_point
     }
 
-    /// What says when the power goes, and what goes wrong.
+    /// Returns the control, which cuts power and sets faults.
     pub fn control(&self) -> Control {
         Control::of_directory(&self.directory)
     }
 
-    /// All that has arrived, in order, since the device was made or its last power cycle; there is one with `keep_log` only.
+    /// Returns the path of the log of all requests, in order, since the device was made or its last power cycle; it
+    /// exists with `keep_log` only.
     pub fn log(&self) -> PathBuf {
         self.directory.join(LOG)
     }
@@ -214,7 +215,7 @@ impl FaultDevice {
         self.daemon.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Whether the daemon lives.
+    /// Returns true if the daemon is running.
     pub fn is_running(&mut self) -> bool {
         self.daemon.as_mut().is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
     }
@@ -223,7 +224,7 @@ impl FaultDevice {
     /// system recover. Cuts the power first where that has not gone. Faults stay as they are set.
     ///
     /// # Errors
-    /// When somebody still uses the mount after 10 s; when the file system cannot be mounted any more.
+    /// When the mount is still in use after 10 s; when the file system cannot be mounted any more.
     pub fn power_cycle(&mut self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
         self.control().power_cycle(survivors)
     }
@@ -269,7 +270,7 @@ impl Drop for FaultDevice {
 }
 
 impl Control {
-    /// As [`FaultDevice::power_cycle`], from any process of root's in the same mount namespace.
+    /// Cycles power as [`FaultDevice::power_cycle`] does, from any process of root's in the same mount namespace.
     ///
     /// # Errors
     /// As there.
@@ -307,7 +308,7 @@ impl Control {
 pub fn sync(mount_point: &Path) -> Result<(), FaultError> {
     let root = File::open(mount_point).map_err(FaultError::at(mount_point))?;
     rustix::fs::syncfs(&root).map_err(FaultError::at(mount_point))?;
-    // Of FUSE it writes shared mappings back, and tells nobody else.
+    // Of FUSE it writes shared mappings back, and tells no daemon.
     let is_fuse = rustix::fs::fstatfs(&root).map_err(FaultError::at(mount_point))?.f_type == FUSE_MAGIC;
     match mount_point.parent() {
         Some(directory) if is_fuse => Control::of_directory(directory).sync(),
@@ -332,7 +333,7 @@ fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
     Ok((directory, mark))
 }
 
-/// Files of a device are nobody else's: they hold what servers keep from other users.
+/// Returns options for files that only their owner may read: they hold data that servers keep from other users.
 pub(crate) fn private() -> OpenOptions {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
@@ -355,7 +356,7 @@ struct Mkfs {
 impl Mkfs {
     fn of(file_system: FileSystem) -> Result<Option<Self>, FaultError> {
         let (program, package, arguments): (_, _, &[&str]) = match file_system {
-            // With everything made now: what the kernel makes later would be writes of nobody's.
+            // With everything made now: what the kernel makes later would add writes that no server requested.
             FileSystem::Ext4 => {
                 ("mkfs.ext4", "e2fsprogs", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
             }
@@ -397,8 +398,8 @@ pub(crate) fn mount_repaired(file: &Path, file_system: FileSystem, at: &Path) ->
     }
 }
 
-/// Whether a file system that cannot be mounted was put right, as a machine does it when it starts: a superblock of ext4 that was
-/// torn is replaced by a copy of it. The others have nothing that does so unasked.
+/// Repairs a file system that cannot be mounted, as a machine does at boot, and returns true on success: a torn
+/// superblock of ext4 is replaced by a copy of it. The others have no such automatic repair.
 fn repaired(file: &Path, file_system: FileSystem) -> bool {
     let places = ["/usr/sbin/e2fsck", "/sbin/e2fsck"].map(Path::new);
     let program = places.into_iter().find(|path| file_system == FileSystem::Ext4 && path.exists());

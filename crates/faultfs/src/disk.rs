@@ -27,7 +27,7 @@ use crate::survivors::surviving;
 pub(crate) struct DiskDevice {
     image: File,
     log: Log,
-    /// Where the image is and, of a kept log, what it was when the log began.
+    /// Paths of the image and, of a kept log, of the image when the log began.
     image_and_base: (PathBuf, PathBuf),
     size_bytes: u64,
     unflushed: Vec<Extent>,
@@ -35,7 +35,7 @@ pub(crate) struct DiskDevice {
     power: Power,
     /// Since a cut that froze the device: what the machine above goes on to see.
     after: Option<Extents>,
-    /// What went wrong with the files of ours; then there is no power.
+    /// Error of the device's own files; after it there is no power.
     broken: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl DiskDevice {
         self.size_bytes
     }
 
-    /// How late the next such request is to be answered.
+    /// Returns the delay of the next such request.
     pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         self.power.delay(on)
     }
@@ -163,7 +163,7 @@ impl DiskDevice {
         self.newest.insert(extent);
     }
 
-    /// What came after a cut that froze the device.
+    /// Handles a request after a cut that froze the device.
     fn put_after(&mut self, kind: LogKind, start: u64, end: u64, data: &[u8]) -> Result<(), Errno> {
         let noted = self.log.append(kind, start, end - start, data);
         let at = self.need(noted)?;
@@ -182,7 +182,7 @@ impl DiskDevice {
         }
     }
 
-    /// Without its files the device has no power: what it would say is no answer of a disk's.
+    /// Without its files the device has no power, because it could not answer as a disk.
     fn need<T>(&mut self, done: std::io::Result<T>) -> Result<T, Errno> {
         done.map_err(|error| {
             self.broken = Some(format!("{}: {error}", self.image_and_base.0.display()));

@@ -1,18 +1,18 @@
-//! What goes wrong with a fault device itself, as opposed to what it does wrong on purpose.
+//! Errors of a fault device itself, as opposed to its intended faults.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{FileSystem, StoreError, StoreErrorKind};
 
-/// How the daemon says that it is [`FaultError::Underlying`].
+/// Prefix by which the daemon reports [`FaultError::Underlying`].
 pub(crate) const UNDERLYING: &str = "the disk under the device failed: ";
 
-/// Why a fault device cannot be had, or does not do what it is asked.
+/// Error of a fault device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultError {
-    /// What was asked makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
     /// Mounting needs root.
@@ -23,12 +23,12 @@ pub enum FaultError {
         "/dev/fuse: {0}; the kernel needs CONFIG_FUSE_FS (modprobe fuse), a container the device (docker run --device /dev/fuse --privileged)"
     )]
     NoFuse(io::Error),
-    /// No loop device can be had.
+    /// No loop device is available.
     #[error("{}: {source}; the kernel needs CONFIG_BLK_DEV_LOOP (modprobe loop), a container the devices (docker run --privileged)", path.display())]
     NoLoop {
-        /// What could not be opened or set up.
+        /// File that could not be opened or set up.
         path: PathBuf,
-        /// As the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A program is not installed.
@@ -42,37 +42,37 @@ pub enum FaultError {
     /// The directory holds something.
     #[error("{}: a fault device needs an empty directory; name one that is empty or does not exist", .0.display())]
     NotEmpty(PathBuf),
-    /// Another fault device is there.
+    /// Another fault device uses the path.
     #[error("{}: another fault device is in use there; name another directory, or end it", .0.display())]
     InUse(PathBuf),
-    /// Somebody still uses the mount.
+    /// The mount is in use.
     #[error("{0}: still in use after {limit_s} s; end the processes that use it first (plimsoll doctor --holds {0})", path.display())]
     Busy {
-        /// What cannot be unmounted.
+        /// Path that cannot be unmounted.
         path: PathBuf,
-        /// How long that was tried.
+        /// Time of the attempts, seconds.
         limit_s: u64,
     },
     /// The file system needs more.
     #[error("{size_bytes} bytes are too few for {file_system}; it needs {least_bytes}")]
     TooSmall {
-        /// What was asked for.
+        /// Size that was requested.
         size_bytes: u64,
-        /// For what.
+        /// File system of the device.
         file_system: FileSystem,
-        /// What is enough.
+        /// Least size that is sufficient.
         least_bytes: u64,
     },
-    /// What is on the device is no file system any more, or none that the kernel takes.
+    /// The device has no file system any more, or none that the kernel accepts.
     #[error("{} cannot be mounted as {file_system} at {}: {source}; dmesg says why", device.display(), at.display())]
     NotMountable {
         /// The file that the loop device is on.
         device: PathBuf,
-        /// What it should be.
+        /// Expected file system.
         file_system: FileSystem,
-        /// Where it was to be mounted.
+        /// Intended mount point.
         at: PathBuf,
-        /// As the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A program failed.
@@ -80,18 +80,19 @@ pub enum FaultError {
     Failed {
         /// The program.
         program: &'static str,
-        /// What it wrote to standard error.
+        /// Standard error of the command.
         said: String,
     },
     /// The daemon is gone, or silent.
     #[error("the fault device at {} does not answer ({source}); end what runs on it and make a new one", directory.display())]
     Gone {
-        /// Where it is, or was.
+        /// Directory of the device.
         directory: PathBuf,
-        /// How that showed.
+        /// Error that showed it.
         source: io::Error,
     },
-    /// What the device keeps its data in cannot be written or read. Its power is off since then, and that says nothing about a server.
+    /// The files that hold the device's data cannot be written or read. Its power is off since then, which is no
+    /// evidence about a server.
     #[error("{UNDERLYING}{0}; make room there, and make a new device")]
     Underlying(String),
     /// The daemon does not do it.
@@ -100,15 +101,15 @@ pub enum FaultError {
     /// The operating system does not do something.
     #[error("{what}: {source}")]
     Io {
-        /// What.
+        /// Operation that failed.
         what: String,
-        /// As it says.
+        /// Error of the command.
         source: io::Error,
     },
 }
 
 impl FaultError {
-    /// For `map_err` where a path is what matters.
+    /// Returns a function for `map_err` that adds the path.
     pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + '_ {
         move |source| Self::Io { what: path.display().to_string(), source: source.into() }
     }

@@ -1,4 +1,4 @@
-//! Which sectors an un-flushed write or discard covers, and where the newest contents of each are.
+//! Sectors covered by un-flushed writes and discards, with the position of the newest contents of each.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) struct Extent {
     pub start: u64,
     /// The sector after the last one.
     pub end: u64,
-    /// Where in the log the first sector's contents are; none are zeros.
+    /// Position of the first sector's contents in the log; `None` for zeros.
     pub data: Option<u64>,
 }
 
@@ -31,12 +31,12 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// How many sectors are covered.
+    /// Returns the number of sectors that are covered.
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Puts `new` over what is there.
+    /// Inserts `new` over the present extents.
     pub(crate) fn insert(&mut self, new: Extent) {
         let covered: Vec<Extent> = self.overlapping(new.start, new.end).collect();
         for old in covered {
@@ -56,13 +56,13 @@ impl Extents {
         self.by_start.insert(extent.start, extent);
     }
 
-    /// Those that overlap `start..end`, in order.
+    /// Returns the extents that overlap `start..end`, in order.
     pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = Extent> + '_ {
         let before = self.by_start.range(..start).next_back().filter(|(_, extent)| extent.end > start);
         before.into_iter().chain(self.by_start.range(start..end)).map(|(_, extent)| *extent)
     }
 
-    /// All of them, in order.
+    /// Iterates over all extents, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = Extent> + '_ {
         self.by_start.values().copied()
     }

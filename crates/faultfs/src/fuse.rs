@@ -17,16 +17,16 @@ use crate::shared::{DueReply, SharedDevice};
 
 /// The file's name.
 pub(crate) const FILE: &str = "device";
-/// What mount tables call the source of this file system.
+/// Source of this file system in mount tables.
 pub(crate) const SOURCE: &str = "plimsoll-faultfs";
 const DEVICE: INodeNo = INodeNo(2);
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// As many requests as a loop device has under way.
+/// Requests that a loop device has in flight.
 const REQUESTS_MAX: u16 = 128;
 /// Granularity of discards: a loop device takes it from here.
 const BLOCK_BYTES: u32 = 4096;
-/// How long the kernel may believe what it was told of the file. It never changes.
+/// Time that the kernel may cache the attributes of the file. They never change.
 const BELIEVE: Duration = Duration::from_secs(3600);
 
 /// Mounts the file system; it is served from now on.

@@ -14,10 +14,10 @@ use crate::device::private;
 use crate::error::FaultError;
 use crate::extents::Extent;
 
-/// How much is copied at once.
+/// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Puts the contents of an extent into the image.
+/// Writes the contents of an extent to the image.
 pub(crate) fn apply(log: &File, image: &File, extent: Extent) -> io::Result<()> {
     let (mut to, end) = (extent.start * SECTOR_BYTES, extent.end * SECTOR_BYTES);
     let Some(mut from) = extent.data else {
@@ -40,7 +40,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_into(&File::open(from)?, &private().create(true).truncate(true).open(to)?)
 }
 
-/// The same into a file that is empty.
+/// Copies into a file that is empty.
 pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> {
     let length = source.metadata()?.len();
     target.set_len(length)?;
@@ -61,7 +61,8 @@ pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> 
     Ok(())
 }
 
-/// Which file system is in an image, by the magic number of its superblock (fs/ext4/ext4.h, fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
+/// Returns the file system in an image, by the magic number of its superblock (fs/ext4/ext4.h,
+/// fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
 pub(crate) fn file_system(image: &Path) -> Result<FileSystem, FaultError> {
     let file = File::open(image).map_err(FaultError::at(image))?;
     let magic: [(FileSystem, u64, &[u8]); 3] = [

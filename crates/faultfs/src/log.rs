@@ -12,10 +12,10 @@ use crate::counters::SECTOR_BYTES;
 use crate::error::FaultError;
 
 const HEADER_BYTES: u64 = 32;
-/// What a log that is not kept may take of the disk when nothing is un-flushed.
+/// Most bytes that a log that is not kept may take of the disk when nothing is un-flushed.
 const IDLE_BYTES_MAX: u64 = 64 << 20;
 
-/// What a record is about.
+/// Type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
     /// Sectors were written.
@@ -26,18 +26,18 @@ pub enum LogKind {
     Flush,
 }
 
-/// One record of the log.
+/// A record of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When it arrived, on CLOCK_MONOTONIC.
+    /// Time of its arrival, on CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// What it is.
+    /// Type of the record.
     pub kind: LogKind,
     /// First sector; 0 of a flush.
     pub first_sector: u64,
-    /// How many; 0 of a flush.
+    /// Number of sectors; 0 for a flush.
     pub sectors: u64,
-    /// Where in the file its data is.
+    /// Offset of its data in the file.
     pub(crate) data: u64,
 }
 
@@ -82,7 +82,7 @@ impl Log {
         Ok(at + HEADER_BYTES)
     }
 
-    /// Everything in it is durable: its place is used again, unless the log is kept.
+    /// Marks all records as durable: their space is reused, unless the log is kept.
     pub(crate) fn flushed(&mut self) -> io::Result<()> {
         if self.is_kept {
             return self.append(LogKind::Flush, 0, 0, &[]).map(drop);
@@ -90,7 +90,7 @@ impl Log {
         self.begin_again(IDLE_BYTES_MAX)
     }
 
-    /// Forgets everything; leaves at most `bytes_max` on the disk.
+    /// Clears the log; leaves at most `bytes_max` on the disk.
     pub(crate) fn begin_again(&mut self, bytes_max: u64) -> io::Result<()> {
         self.end = 0;
         if self.highest > bytes_max {

@@ -105,7 +105,7 @@ fn attach(file: &Path) -> Result<(PathBuf, File), FaultError> {
     unreachable!("it returns at the last attempt")
 }
 
-/// Unmounts everything at `at`, as soon as nobody uses it; false when somebody still does after `limit`.
+/// Unmounts everything at `at` as soon as it is not in use; returns false if it still is after `limit`.
 pub(crate) fn unmount(at: &Path, limit: Duration) -> io::Result<bool> {
     let until = Instant::now() + limit;
     loop {

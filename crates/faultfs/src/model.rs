@@ -6,19 +6,19 @@ use std::path::PathBuf;
 
 use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutMoment, Fault, Survivors};
+use plimsoll_core::random::SplitMix;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::disk::DiskDevice;
-use crate::random::SplitMix;
 use crate::shared::Device;
 use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
 
 const SECTORS: u64 = 32;
-/// Of the core alone.
+/// Sequences of the core alone.
 const SEQUENCES: u64 = 10_000;
 const STEPS: u64 = 40;
 
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// What is there afterwards; of what is drawn by lot, by the drawing that has tests of its own.
+    /// Applies the survivors; random ones are drawn by the function under test, which has tests of its own.
     fn power_on(&mut self, survivors: Survivors) {
         let pending = std::mem::take(&mut self.pending);
         match survivors {
@@ -115,16 +115,16 @@ impl Model {
 }
 
 fn survivors(random: &mut SplitMix) -> Survivors {
-    let tear = random.next().is_multiple_of(2);
-    match random.next() % 5 {
+    let tear = random.bits().is_multiple_of(2);
+    match random.bits() % 5 {
         0 => Survivors::None,
         1 => Survivors::All,
-        2 => Survivors::Prefix { writes: random.next() % 8, tear },
-        _ => Survivors::Random { seed: random.next(), share: random.share(), tear },
+        2 => Survivors::Prefix { writes: random.bits() % 8, tear },
+        _ => Survivors::Random { seed: random.bits(), share: random.share(), tear },
     }
 }
 
-/// What is compared with the model.
+/// Implementation that is compared with the model.
 trait Target {
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), Errno>;
     fn discard(&mut self, offset: u64, length: u64) -> Result<(), Errno>;
@@ -240,20 +240,20 @@ impl Target for FuseFile {
     }
 }
 
-/// One sequence; how many bytes were at risk at its cuts.
+/// Runs a sequence; returns the number of bytes at risk at its cuts.
 fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
     let mut at_risk_bytes = 0;
     for step in 0..STEPS {
-        let sector = random.next() % SECTORS;
-        let sectors = 1 + random.next() % (SECTORS - sector).min(9);
+        let sector = random.bits() % SECTORS;
+        let sectors = 1 + random.bits() % (SECTORS - sector).min(9);
         let (offset, length) = (sector * SECTOR_BYTES, sectors * SECTOR_BYTES);
         let dead = |done: Result<(), Errno>| assert_eq!(done, Err(Errno::IO), "seed {seed} step {step}");
-        match random.next() % 20 {
+        match random.bits() % 20 {
             0..=8 => {
                 // Each sector differs from all others that are ever written.
                 let data: Vec<Vec<u8>> =
-                    (0..sectors).map(|_| random.next().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
+                    (0..sectors).map(|_| random.bits().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
                 let data = data.concat();
                 let done = disk.write(offset, &data);
                 match &mut model.power {
@@ -312,7 +312,7 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
                 disk.ignore_flushes(model.ignores_flushes);
             }
             _ if matches!(model.power, Power::On) => {
-                let freezes = random.next().is_multiple_of(2);
+                let freezes = random.bits().is_multiple_of(2);
                 model.power = if freezes { Power::Frozen(model.now()) } else { Power::Off };
                 let at_risk = disk.cut(freezes);
                 assert_eq!(at_risk, model.at_risk(), "seed {seed} step {step}");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use plimsoll_core::fault::{CutMoment, ErrorMode, Fault, RequestKind};
+use plimsoll_core::random::SplitMix;
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
-use crate::random::SplitMix;
 
-/// What is wrong now.
+/// Present faults.
 #[derive(Debug, Default)]
 struct Faults {
     ignores_flushes: bool,
@@ -19,7 +19,7 @@ struct Faults {
     bit_rot: Option<(u64, f64)>,
 }
 
-/// What becomes of a request.
+/// Fate of a request.
 pub(crate) enum Fate {
     Done,
     Failed(Errno),
@@ -42,7 +42,7 @@ pub(crate) struct Power {
     armed: Option<Armed>,
     cut: Option<Cut>,
     is_frozen: bool,
-    /// When it freezes, or has: flushes fail from then on.
+    /// True if flushes fail after a freeze.
     halts: bool,
     pub(crate) counters: Counters,
 }
@@ -53,18 +53,18 @@ impl Power {
         self.cut
     }
 
-    /// Whether the cut that has happened is one that those above do not notice.
+    /// Returns true if the cut that has happened was a freeze, which the layers above do not notice.
     pub(crate) fn is_frozen(&self) -> bool {
         self.is_frozen
     }
 
-    /// Whether everything is answered EIO.
+    /// Returns true if every request is answered with EIO.
     pub(crate) fn is_dead(&self) -> bool {
         self.cut.is_some() && !self.is_frozen
     }
 
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later. A cut that is to be
-    /// now is the caller's to carry out, where [`Self::cut`] is none.
+    /// Arms a power cut, or with `freezes` a freeze; returns false if power was cut before, and cannot be cut later.
+    /// The caller carries out a cut that is due now, if [`Self::cut`] is `None`.
     pub(crate) fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         if self.cut.is_some() {
             return at == CutMoment::Now;
@@ -78,22 +78,22 @@ impl Power {
         true
     }
 
-    /// Has flushes fail from the freeze on that comes.
+    /// Makes flushes fail from the armed freeze on.
     pub(crate) fn halt(&mut self) {
         self.halts |= self.cut.is_none();
     }
 
-    /// Whether flushes fail when it freezes.
+    /// Returns true if flushes fail after a freeze.
     pub(crate) fn halts(&self) -> bool {
         self.halts
     }
 
-    /// Whether the power is to go.
+    /// Returns true if a cut is armed.
     pub(crate) fn is_armed(&self) -> bool {
         self.armed.is_some()
     }
 
-    /// Whether it is to freeze when the power goes.
+    /// Returns true if the armed cut is a freeze.
     pub(crate) fn freezes(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| armed.freezes)
     }
@@ -125,18 +125,18 @@ impl Power {
         }
     }
 
-    /// Nothing is wrong any more; a cut that is armed stays so.
+    /// Removes all faults; an armed cut stays so.
     pub(crate) fn mend(&mut self) {
         self.faults = Faults::default();
     }
 
-    /// Nothing is wrong any more, and no cut is armed.
+    /// Removes all faults and disarms the cut.
     pub(crate) fn clear(&mut self) {
         self.mend();
         (self.armed, self.halts) = (None, false);
     }
 
-    /// How late the next such request is to be answered.
+    /// Returns the delay of the next such request.
     pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         if self.cut.is_some() {
             return None;
@@ -145,7 +145,7 @@ impl Power {
         Some(*median - *jitter + jitter.mul_f64(2.0 * random.share()))
     }
 
-    /// Counts a write; whether the power goes with it.
+    /// Counts a write; returns true if power is cut with it.
     pub(crate) fn count_write(&mut self, bytes: u64) -> bool {
         self.counters.writes += 1;
         self.counters.bytes += bytes;
@@ -155,7 +155,7 @@ impl Power {
         })
     }
 
-    /// Counts a flush; whether the power goes with it.
+    /// Counts a flush; returns true if power is cut with it.
     pub(crate) fn count_flush(&mut self) -> bool {
         self.counters.flushes += 1;
         self.armed.as_mut().is_some_and(|armed| {
@@ -164,12 +164,12 @@ impl Power {
         })
     }
 
-    /// Whether flushes are answered, and make nothing durable.
+    /// Returns true if flushes are acknowledged without making anything durable.
     pub(crate) fn ignores_flushes(&self) -> bool {
         self.faults.ignores_flushes
     }
 
-    /// Whether there is no room for what is written.
+    /// Returns true if there is no room for a write.
     pub(crate) fn is_full(&self) -> bool {
         self.faults.is_full
     }
@@ -201,7 +201,7 @@ impl Power {
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_mut(SECTOR_BYTES as usize)) {
             let mut random = SplitMix::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
             if random.share() < share {
-                let bit = random.next() % (8 * SECTOR_BYTES);
+                let bit = random.bits() % (8 * SECTOR_BYTES);
                 if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
                     *byte ^= 1 << (bit % 8);
                 }

@@ -14,7 +14,7 @@ use crate::device::{BASE, FILES, FUSE, IMAGE, IMAGES, LOG, MARK, MOUNT, UNDO};
 use crate::fuse::SOURCE;
 use crate::loop_device::unmount;
 
-/// How long somebody may still use a mount, before it is taken away under him.
+/// Time that processes may still use a mount before it is detached.
 const USE_BOUND: Duration = Duration::from_secs(5);
 
 /// Removes what is in a device's directory. Its power is off, or its daemon is dead: nothing here waits for a disk.
@@ -30,7 +30,7 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
         }
     }
     let is_there = |done: &io::Error| done.kind() != io::ErrorKind::NotFound;
-    // The mark is last: by it a sweep finds what is left where whoever does this is killed.
+    // The mark is last: by it a sweep finds the remains if this process is killed.
     let files = [IMAGE, BASE, LOG, SOCKET].map(|name| fs::remove_file(directory.join(name)));
     let directories = [MOUNT, FUSE].map(|name| fs::remove_dir(directory.join(name)));
     let trees = [IMAGES, FILES, UNDO].map(|name| fs::remove_dir_all(directory.join(name)));
@@ -55,7 +55,7 @@ pub fn sweep_orphans() -> Vec<PathBuf> {
     directories.filter(|directory| sweep(directory)).collect()
 }
 
-/// Where something is mounted, in order, of what `is_meant` by its source and place (proc_pid_mountinfo(5)).
+/// Returns the mount points, in order, that `is_meant` selects by source and place (proc_pid_mountinfo(5)).
 pub(crate) fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let parsed = table.lines().filter_map(|line| {
@@ -68,7 +68,8 @@ pub(crate) fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBu
 /// Removes the device in `directory` if it was left.
 pub(crate) fn sweep(directory: &Path) -> bool {
     let Some((_locked, true)) = mark(directory) else { return false };
-    // Whoever waits for an answer of a daemon that is stopped, or half gone, gets an error (fuse: abort on a forced unmount).
+    // A process that waits for an answer of a stopped or partly removed daemon gets an error (fuse: abort on a forced
+    // unmount).
     for at in mount_points(|source, at| source == SOURCE && at.starts_with(directory)) {
         let _ = rustix::mount::unmount(at, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
     }

@@ -11,7 +11,7 @@ use plimsoll_core::fault::{CutMoment, Fault, Survivors};
 use crate::counters::{AtRisk, Counters, Cut};
 use crate::power::Power;
 
-/// What can lose power, and be told to do more that is wrong.
+/// A device that can lose power, and have other faults.
 pub(crate) trait Device: Send + 'static {
     fn power(&self) -> &Power;
     fn power_mut(&mut self) -> &mut Power;
@@ -21,14 +21,15 @@ pub(crate) trait Device: Send + 'static {
     /// EIO where that is the answer.
     fn power_off(&mut self) -> Result<(), rustix::io::Errno>;
     fn counters(&self) -> Counters;
-    /// What went wrong with what it keeps its data in, which is no fault that anybody asked for.
+    /// Returns the error of the storage below, which is not a requested fault.
     fn broken(&self) -> Option<&str>;
-    /// After a cut: keeps what survives, and goes on with nothing un-flushed. Faults stay as they are set.
+    /// Restores power after a cut: keeps the survivors, and continues with nothing un-flushed. Faults stay as they are
+    /// set.
     ///
     /// # Errors
     /// In words, when there was no cut, or files cannot be written.
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String>;
-    /// Has the power go as told, or with `freezes` the device freeze; false when it has gone, and cannot go later.
+    /// Arms a power cut, or with `freezes` a freeze; returns false if power was cut before, and cannot be cut later.
     fn arm(&mut self, at: CutMoment, freezes: bool) -> bool {
         let can_go = self.power_mut().arm(at, freezes);
         if at == CutMoment::Now && self.cut().is_none() {
@@ -37,14 +38,14 @@ pub(crate) trait Device: Send + 'static {
         can_go
     }
 
-    /// The same with a device that freezes and fails flushes from then on.
+    /// Arms a freeze after which flushes fail.
     fn halt(&mut self, at: CutMoment) -> bool {
         self.power_mut().halt();
         self.arm(at, true)
     }
 
-    /// Another on the same circuit has lost power: so does this one, as it was armed to. One that is not armed does nothing: that word is
-    /// late.
+    /// Handles the notice that another device on the same circuit has lost power: this one does too, as it was armed
+    /// to. A device that is not armed ignores it, because the notice is late.
     fn told(&mut self) {
         if self.power().is_armed() {
             let freezes = self.power().freezes();
@@ -56,12 +57,12 @@ pub(crate) trait Device: Send + 'static {
         self.power_mut().set(fault);
     }
 
-    /// Nothing is wrong any more; a cut that is armed stays so.
+    /// Removes all faults; an armed cut stays so.
     fn mend(&mut self) {
         self.power_mut().mend();
     }
 
-    /// Nothing is wrong any more, and no cut is armed.
+    /// Removes all faults and disarms the cut.
     fn clear(&mut self) {
         self.power_mut().clear();
     }
@@ -105,7 +106,7 @@ impl<D: Device> SharedDevice<D> {
         Ok(shared)
     }
 
-    /// Does something with the device. Those who wait for a cut hear of one.
+    /// Calls `act` with the device. Threads that wait for a cut are notified of one.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut D) -> T) -> T {
         let mut device = locked(&self.device);
         let had_power = device.cut().is_none();
@@ -118,17 +119,17 @@ impl<D: Device> SharedDevice<D> {
         done
     }
 
-    /// Somebody uses it once more.
+    /// Adds a user.
     pub(crate) fn opened(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Somebody does not any more.
+    /// Removes a user.
     pub(crate) fn closed(&self) {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// By how many it is used: at least one while a loop device or a mount is on it.
+    /// Returns the number of users: at least one while a loop device or a mount is on it.
     pub(crate) fn open(&self) -> u64 {
         self.open.load(Ordering::SeqCst)
     }
@@ -140,7 +141,7 @@ impl<D: Device> SharedDevice<D> {
         drop(waited);
     }
 
-    /// Gives an answer now, or after the delay that is set for such requests.
+    /// Sends a reply now, or after the delay that is set for such requests.
     pub(crate) fn answer(&self, delay: Option<Duration>, answer: DueReply) {
         match delay {
             None => answer.give(false),
@@ -151,7 +152,8 @@ impl<D: Device> SharedDevice<D> {
         }
     }
 
-    /// Gives late answers as they become due, or at once when the power has gone. One that has frozen still gives them. Never returns.
+    /// Sends delayed replies as they become due, or immediately when power is cut. A frozen device still sends them.
+    /// Never returns.
     fn give_late(&self) -> ! {
         let mut late = locked(&self.late);
         loop {

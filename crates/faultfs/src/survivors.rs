@@ -1,22 +1,21 @@
-//! Which parts of the un-flushed writes a cut leaves, as a pure function of their order and lengths.
+//! Parts of the un-flushed writes that survive a cut, as a pure function of their order and lengths.
 
 use plimsoll_core::fault::Survivors;
-
-use crate::random::SplitMix;
+use plimsoll_core::random::SplitMix;
 
 /// Sectors of one un-flushed operation that are there after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SurvivingSectors {
-    /// Which operation.
+    /// Index of the operation.
     pub operation: usize,
-    /// Its first sector that is there, counted from its own first one.
+    /// First surviving sector, counted from the write's first one.
     pub first: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
 }
 
-/// Says what survives of operations, each given as its number of sectors and whether it is a write; a discard is not torn.
-/// Pieces come in the order in which they are to be applied.
+/// Returns the surviving parts of operations, each given as its number of sectors and true for a write; a discard is
+/// not torn. Pieces come in the order in which they are to be applied.
 pub(crate) fn surviving(operations: impl Iterator<Item = (u64, bool)>, survivors: Survivors) -> Vec<SurvivingSectors> {
     let mut pieces = Vec::new();
     let mut random = SplitMix::new(if let Survivors::Random { seed, .. } = survivors { seed } else { 0 });

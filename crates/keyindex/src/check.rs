@@ -25,7 +25,7 @@ pub const PAGE_BYTES: usize = 4 << 20;
 /// Most faults that are kept one by one; all are counted.
 pub const FAULTS_KEPT: usize = 20;
 
-/// What a check found, or a repair mended.
+/// Findings of a check, or corrections of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
     /// Records read.
@@ -42,7 +42,7 @@ pub struct Check {
     pub faults: Vec<IndexFault>,
 }
 
-/// One disagreement between records and an index.
+/// A disagreement between records and an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexFault {
     /// An index key without a record that has this entry.
@@ -63,7 +63,7 @@ pub enum IndexFault {
     Unreadable {
         /// The record's key.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// Fault of the entry.
         what: &'static str,
     },
 }
@@ -112,7 +112,7 @@ impl<X: Extract> Indexes<X> {
         self.check(kv, false)
     }
 
-    /// As [`Indexes::verify`], and writes what is missing and deletes what dangles.
+    /// Verifies as [`Indexes::verify`], writes missing index keys, and deletes those without a record.
     pub fn repair(&mut self, kv: &mut (impl Kv + ?Sized)) -> Result<Check, IndexError> {
         self.check(kv, true)
     }

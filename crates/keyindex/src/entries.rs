@@ -1,11 +1,11 @@
-//! What a record is found by: its entries in each index.
+//! Entries of a record in each index.
 
 use plimsoll_core::Value;
 
 use crate::IndexError;
 use crate::encode;
 
-/// One index of a collection.
+/// An index of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexSpec {
     /// Values in an entry: more than one makes a composite index.
@@ -20,15 +20,15 @@ impl IndexSpec {
         IndexSpec { width, multi: false }
     }
 
-    /// The same index with any number of entries to a record.
+    /// Permits any number of entries per record.
     #[must_use]
     pub const fn multi(self) -> Self {
         IndexSpec { multi: true, ..self }
     }
 }
 
-/// Says what records are found by. Must be a pure function of key and record: the entries of an old
-/// version are computed again to know which index keys to remove.
+/// Extracts the index entries of records. Must be a pure function of key and record: the entries of an old version are
+/// computed again to know which index keys to remove.
 pub trait Extract {
     /// Adds the entries that the record has in the index at position `index`. An error means that these
     /// bytes are no record ([`IndexError::Corrupt`]).

@@ -16,13 +16,13 @@ pub(crate) const FETCH: usize = 64;
 /// Most entries that a limited query reads at a time.
 const PAGE: usize = 1024;
 
-/// What a query came to.
+/// Result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Records that matched and were visited.
     pub matches: u64,
-    /// Where to go on; `None` when a query without limit, or the last page, is through. After a full page that
-    /// happens to be the last one it is given too, and leads to an empty page.
+    /// Cursor for the next page; `None` after the last page, or for a query without limit. A full page that happens to
+    /// be the last one has a cursor too, which leads to an empty page.
     pub next: Option<Cursor>,
 }
 

@@ -10,13 +10,13 @@ use crate::locks::KeyLocks;
 use crate::rows::Rows;
 use crate::{IndexError, find};
 
-/// What became of an insert.
+/// Result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inserted {
     /// All records are there.
     All,
-    /// Nothing was written: the record at this position has a key that is taken, by a stored record or by an
-    /// earlier one of the same rows.
+    /// No record was written: the key of the record at this position is taken, by a stored record or by an earlier one
+    /// of the same rows.
     KeyTaken(usize),
 }
 
@@ -74,7 +74,7 @@ impl<X: Extract> Indexes<X> {
         }
     }
 
-    /// The same indexes with buffers of their own, for another thread: writers wait for each other on a record.
+    /// Returns the same indexes with separate buffers, for another thread: writers wait for each other on a record.
     #[must_use]
     pub fn another(&self) -> Self
     where

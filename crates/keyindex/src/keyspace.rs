@@ -1,4 +1,4 @@
-//! Where records and index keys stand among a store's keys.
+//! Layout of records and index keys within a store's keys.
 //!
 //! | key | value |
 //! |---|---|

@@ -34,7 +34,7 @@ pub use rows::Rows;
 
 use plimsoll_core::KvError;
 
-/// Why something could not be done with records and their indexes.
+/// Error of records and their indexes.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The store did not do it, or may not have done it.
@@ -47,12 +47,12 @@ pub enum IndexError {
     KeyTooLong {
         /// Position of the index whose key it is; `None` for the record's own.
         index: Option<u8>,
-        /// What its length would be.
+        /// Length that the key would have.
         key_bytes: usize,
         /// The store's limit.
         key_bytes_max: usize,
     },
-    /// What the store holds is no record.
+    /// The store holds bytes that are not a record.
     #[error("a stored record cannot be read: {0}")]
     Corrupt(&'static str),
 }

@@ -46,7 +46,8 @@ pub struct KeyLocks {
 struct State {
     held: Stripes,
     waiting: u32,
-    /// Somebody waits for all of them: nobody else gets any, or it might wait for ever.
+    /// Number of threads that wait for all locks. While it is not zero no other thread gets one, or the wait might
+    /// never end.
     waiting_for_all: u32,
 }
 
@@ -58,7 +59,7 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    /// Waits until nobody works on any of these keys, and keeps others from them. A thread must not hold two guards.
+    /// Locks these keys, after waiting for their holders. A thread must not hold two guards.
     pub(crate) fn lock_keys<'k>(self: &Arc<Self>, keys: impl IntoIterator<Item = &'k [u8]>) -> LockGuard {
         let mut stripes = Stripes::NONE;
         keys.into_iter().for_each(|key| stripes.add(key_hash(key)));
@@ -82,7 +83,7 @@ impl KeyLocks {
         LockGuard { locks: Arc::clone(self), stripes }
     }
 
-    /// Nothing in here can panic while the mutex is held, so a poisoned one is as good as any.
+    /// Returns the state. No code can panic while the mutex is held, so a poisoned one is valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What is asked of an index.
+//! Queries of an index.
 
 use std::ops::Bound;
 
@@ -23,7 +23,7 @@ pub struct Query {
     pub(crate) after: Option<Cursor>,
 }
 
-/// Where a limited query stopped. Its bytes may be kept and made a cursor of the same query again.
+/// Position at which a limited query stopped. Its bytes may be kept and made a cursor of the same query again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub(crate) Vec<u8>);
 
@@ -80,7 +80,7 @@ impl Query {
         self
     }
 
-    /// At most `limit` records.
+    /// Limits the result to `limit` records.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
@@ -94,14 +94,14 @@ impl Query {
         self
     }
 
-    /// As [`Query::equal`], in place.
+    /// Adds a condition as [`Query::equal`], in place.
     pub fn and_equal(&mut self, value: Value<'_>) {
         self.next_field();
         encode::push(&mut self.low, value);
         self.close();
     }
 
-    /// As [`Query::range`], in place.
+    /// Adds a condition as [`Query::range`], in place.
     pub fn and_range(&mut self, low: Bound<Value<'_>>, high: Bound<Value<'_>>) {
         self.next_field();
         self.ended = true;
@@ -135,7 +135,7 @@ impl Query {
         assert!(!self.ended, "a range or beginning is the last part of a query");
     }
 
-    /// Everything that begins with `low`.
+    /// Restricts the query to values with the prefix `low`.
     fn close(&mut self) {
         self.high.clear();
         self.high.extend_from_slice(&self.low);

@@ -117,7 +117,7 @@ pub(crate) fn make_directory(path: &Path, user: &ServerUser) -> io::Result<()> {
     give(path, 0o700, user)
 }
 
-/// Gives `path` to the user, with `mode`.
+/// Sets the owner and `mode` of `path`.
 pub(crate) fn give(path: &Path, mode: u32, user: &ServerUser) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     if user.is_switched {

@@ -126,7 +126,7 @@ impl Network {
 pub struct Host {
     address: Ipv4Addr,
     namespace: Namespace,
-    /// Other end of its interface, in the bridge's namespace.
+    /// Peer of its interface, in the bridge's namespace.
     port: String,
     link: Mutex<Connection>,
     network: Arc<Network>,
@@ -188,7 +188,7 @@ impl Host {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
-    /// Puts a cable between the host's port and the bridge.
+    /// Inserts a cable between the host's port and the bridge.
     fn lay_cable(&self, connection: &mut Connection, link: Link) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);

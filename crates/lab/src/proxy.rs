@@ -46,7 +46,7 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    /// Puts a proxy with one or two `doors` in front of `inner`, whose nodes have their own hosts.
+    /// Wraps `inner`, whose nodes have their own hosts, with a proxy with one or two `doors`.
     ///
     /// # Errors
     /// `Missing`, with the command that installs it; `Usage` if there is only one node without a host.

@@ -137,7 +137,7 @@ impl<'a> Section<'a> {
         PlanNode::of_item(name.get(), item, &span)
     }
 
-    /// All keys with their values, in the order of the text.
+    /// Returns all keys with their values, in the order of the text.
     pub(crate) fn entries(&self) -> Vec<PlanNode<'a>> {
         let mut all: Vec<PlanNode<'a>> = self
             .table

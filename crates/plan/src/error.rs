@@ -36,7 +36,7 @@ pub struct Problem {
 /// A text that mistakes refer to.
 #[derive(Debug)]
 pub(crate) struct SourceText {
-    /// Without passwords.
+    /// Source without passwords.
     pub(crate) text: String,
     shown: NamedSource<String>,
 }
@@ -46,7 +46,7 @@ const LINE_BYTES_MAX: usize = 240;
 /// Characters that are shown of a longer line, on each side of the start of the mistake.
 const AROUND: usize = 60;
 
-/// Of a very long line, only the part around the mistake is shown, without adjacent lines.
+/// Shows only the part of a very long line around the mistake, without adjacent lines.
 impl SourceCode for SourceText {
     fn read_span<'a>(
         &'a self,

@@ -6,13 +6,13 @@ pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 /// Dimension of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// In nanoseconds.
+    /// Time in nanoseconds.
     Time,
-    /// In bytes.
+    /// Size in bytes.
     Size,
-    /// In operations per second.
+    /// Rate in operations per second.
     Rate,
-    /// In per cent.
+    /// Share in per cent.
     Share,
 }
 
@@ -228,7 +228,7 @@ fn units(dimension: Dimension) -> String {
 }
 
 /// Formats a time for people, with three digits at most: `1.5s`, `20ms`, `2min`.
-pub(crate) fn show_ns(ns: u64) -> String {
+pub fn show_ns(ns: u64) -> String {
     let (unit, factor) = match ns {
         0 => return "0s".to_owned(),
         1..1_000 => ("ns", 1.0),

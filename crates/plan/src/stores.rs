@@ -251,7 +251,7 @@ impl<'c> StoreDraft<'c> {
     }
 }
 
-/// Gives different stores different labels: database and host, then also the port, then also a number.
+/// Makes the labels of different stores different: database and host, then also the port, then also a number.
 fn label(drafts: &mut [StoreDraft<'_>]) {
     let identity = |draft: &StoreDraft<'_>| (draft.store.label.clone(), draft.labels.clone());
     let mut counts: BTreeMap<(String, BTreeMap<String, String>), u32> = BTreeMap::new();

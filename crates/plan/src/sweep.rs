@@ -34,7 +34,7 @@ pub(crate) struct Dimension {
 }
 
 impl Dimensions {
-    /// All labels.
+    /// Returns all labels.
     pub(crate) fn labels(&self) -> Vec<String> {
         (0..self.0.len()).map(|position| self.label(position)).collect()
     }
@@ -90,7 +90,7 @@ impl<T> Choices<T> {
         self.spanned(point).0.clone()
     }
 
-    /// All values.
+    /// Iterates over all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().map(|(value, _)| value)
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
-/// What is known when a run starts.
+/// Facts known at the start of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
     /// `YYYYMMDD-hhmmss-xxxx`.
@@ -30,14 +30,14 @@ pub struct RunHeader {
     /// The plan's answer, with names of figures in braces; empty without one.
     #[serde(default)]
     pub answer: String,
-    /// Where its published figures come from.
+    /// Source of its published figures.
     pub source: String,
     /// The plan as it was given, TOML.
     pub plan_text: String,
     /// The plan as it was expanded, JSON: for people, nothing is derived from it.
     #[serde(skip)]
     pub plan_json: String,
-    /// What the plan sets out to do.
+    /// Outline of the plan's trials.
     pub outline: Outline,
     /// The command line, without credentials.
     pub command_line: Vec<String>,
@@ -54,7 +54,7 @@ pub struct RunHeader {
     pub environment: Vec<(String, String)>,
     /// Combinations of the sweep that were left out, each with the reason.
     pub left_out: Vec<String>,
-    /// What has to hold.
+    /// Goals of the plan.
     pub goals: Vec<Goal>,
     /// Figures that are wanted.
     pub figures: Vec<Figure>,
@@ -67,11 +67,11 @@ pub struct TrialHeader {
     pub ordinal: u32,
     /// Name of the kind of store.
     pub store: String,
-    /// How reports call the store.
+    /// Name of the store in reports.
     pub store_label: String,
-    /// Where it runs, without credentials.
+    /// Address of the store, without credentials.
     pub place: String,
-    /// Its own version string.
+    /// Version that the store reports.
     pub version: String,
     /// Settings that differ from its defaults.
     pub settings: Vec<Setting>,
@@ -79,7 +79,7 @@ pub struct TrialHeader {
     pub workload: String,
     /// The workload's and the store's parameters, for display.
     pub params: BTreeMap<String, String>,
-    /// What makes the trial differ from the plan's others.
+    /// Labels that distinguish the trial from the plan's others.
     pub labels: BTreeMap<String, String>,
     /// The kinds of operation. Slices name them by position.
     pub kinds: Vec<OpKind>,
@@ -100,11 +100,11 @@ pub struct PhaseHeader {
     pub ordinal: u32,
     /// Name in formulas and reports.
     pub name: String,
-    /// What it does.
+    /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Of a rung of a search for the load line: what it is for.
+    /// Purpose of a rung of a search for the load line.
     pub rung: Option<Purpose>,
-    /// What an acknowledged write survives; `None` for phases that write nothing.
+    /// Failures that an acknowledged write survives; `None` for phases that write nothing.
     pub durability: Option<Durability>,
     /// Clients; 0 where none are at work.
     pub clients: u32,
@@ -126,44 +126,44 @@ pub struct PhaseHeader {
 pub struct PhaseEnd {
     /// End. Of a phase that did not end, read back: the end of its last slice, or its start.
     pub end_ns: u64,
-    /// How it ended.
+    /// State at the end of the phase.
     pub state: PhaseState,
-    /// Of an open loop: how late the generator was and why, where that may have moved what was measured.
+    /// Delay of the generator in an open loop, with its cause, if it may have changed the measurements.
     pub late: Option<String>,
-    /// Its results.
+    /// Results of the phase.
     #[serde(skip)]
     pub results: Vec<PhaseResult>,
     /// Operations that were timed one by one (`ask`).
     pub asked: Vec<Asked>,
     /// Bytes the store takes, where it was looked at.
     pub footprint: Option<Footprint>,
-    /// What the store itself said, under what it is about: its plan for the query, its integrity check, why it could not
-    /// be made cold.
+    /// Remarks of the store itself, by subject: its plan for the query, its integrity check, the reason that it could
+    /// not be made cold.
     pub remarks: Vec<(About, String)>,
 }
 
 plimsoll_core::words! {
-    /// What a store's own words are about.
+    /// Subject of a store's remark.
     pub enum About {
-        /// How it loaded at once.
+        /// Method of the bulk load.
         Load = "load",
-        /// Its plan for a query.
+        /// Plan of the store for a query.
         Plan = "plan of the store",
-        /// Its integrity check.
+        /// Integrity check of the store.
         Integrity = "integrity check of the store",
-        /// What the settings that were found promise of an acknowledged write.
+        /// Promise about acknowledged writes that follows from the settings found.
         Promise = "acknowledged writes",
-        /// What it said, or did, after its disk had failed.
+        /// Reaction of the store after its disk had failed.
         Fault = "after the disk's fault",
-        /// When its maintenance cycle ends, and what to set.
+        /// End of its maintenance cycle, and the setting to change.
         Cycle = "cycle",
-        /// Why there is nothing to hold its records against.
+        /// Reason that its records cannot be compared with a ledger.
         Ledger = "ledger",
-        /// Why it could not be made cold.
+        /// Reason that it could not be made cold.
         NotCold = "not possible",
-        /// Why it is not known how large its data are.
+        /// Reason that the size of its data is unknown.
         DataSize = "size of the data",
-        /// Why it is not known how large its cache is.
+        /// Reason that the size of its cache is unknown.
         CacheSize = "size of the cache",
     }
 }
@@ -180,32 +180,32 @@ impl PhaseEnd {
     }
 }
 
-/// How a phase ended.
+/// State at the end of a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseState {
-    /// Not yet: the program died in it.
+    /// Not ended: the program died in it.
     #[default]
     Unfinished,
-    /// As planned.
+    /// Ended as planned.
     Complete,
     /// Stopped by the user.
     Interrupted,
-    /// With this error.
+    /// Ended with this error.
     Failed(String),
     /// Counts for nothing, for this reason: the generator was late, and strictness was asked for.
     Void(String),
 }
 
 plimsoll_core::words! {
-    /// What a number is that a phase came to. Only what was seen: rates and percentiles are derived by `analysis`. Formulas
-    /// name them: `load.seconds`.
+    /// Name of a number that a phase results in. Only observations: rates and percentiles are derived by `analysis`.
+    /// Formulas name them: `load.seconds`.
     pub enum ResultName {
-        /// How long it took; of a drive, what counts.
+        /// Duration of the phase; of a drive, its measured part.
         Seconds = "seconds",
-        /// How long it was to take.
+        /// Planned duration.
         PlannedSeconds = "planned_seconds",
-        /// Of it, the one sync at a load's end.
+        /// Part of it for the one sync at a load's end.
         SyncSeconds = "sync_seconds",
         /// Operations.
         Ops = "ops",
@@ -225,47 +225,47 @@ plimsoll_core::words! {
         FailedConnects = "failed_connects",
         /// Connections that were opened anew because that was asked for (`reconnect`).
         Connects = "connects",
-        /// How long that took, up to a session that takes operations: mean.
+        /// Time to connect, up to a session that takes operations: mean.
         ConnectMean = "connect_mean",
-        /// The same: median.
+        /// Time to connect: median.
         ConnectP50 = "connect_p50",
-        /// The same: 95th percentile.
+        /// Time to connect: 95th percentile.
         ConnectP95 = "connect_p95",
-        /// The same: 99th percentile.
+        /// Time to connect: 99th percentile.
         ConnectP99 = "connect_p99",
-        /// How late the generator sent: median.
+        /// Scheduling delay of the generator: median.
         LagP50 = "lag_p50",
-        /// The same: 99th percentile.
+        /// Scheduling delay of the generator: 99th percentile.
         LagP99 = "lag_p99",
-        /// The same: maximum.
+        /// Scheduling delay of the generator: maximum.
         LagMax = "lag_max",
-        /// How long it took until a node that was added meanwhile was a part of its cluster.
+        /// Time until a node that was added during the phase was a member of its cluster.
         JoinSeconds = "join_seconds",
-        /// How often the system took a processor from the generator's workers.
+        /// Number of times that the system took a processor from the generator's workers.
         InvoluntarySwitches = "involuntary_switches",
         /// CPU time of the witness of the machine's pauses.
         WitnessCpuSeconds = "witness_cpu_seconds",
         /// Maintenance cycles of the store that ended in it, by counter: `cycles_checkpoints`.
         Cycles = "cycles",
-        /// How long a store that was settled works at most, by its settings, until a maintenance cycle has ended.
+        /// Longest time that a settled store works, by its settings, until a maintenance cycle has ended.
         CycleSeconds = "cycle_seconds",
-        /// The same where work brings a cycle on, not time: operations of the phase until one has ended.
+        /// Operations of the phase until a maintenance cycle has ended, in a store whose cycles depend on work instead
+        /// of time.
         CycleOperations = "cycle_operations",
         /// Bytes of the store's files.
         FileBytes = "file_bytes",
-        /// Of them, in the page cache.
+        /// Part of them in the page cache.
         ResidentBytes = "resident_bytes",
         /// Operations that failed with one code, by the code: an HTTP status, an SQLSTATE. Those of the warm-up are among them.
         ErrorCode = "error_code",
-        /// How large the store's own cache is, by its name of the setting; with no name it has none, and reads through the
-        /// kernel's page cache.
+        /// Size of the store's own cache, by its name of the setting. Without a name it has none, and reads through
+        /// the kernel's page cache.
         CacheBytes = "cache_bytes",
-        /// How much the store may have of the memory in which all its data live, by its name of the setting; 0 where there
-        /// is no limit.
+        /// Limit of the memory in which the store keeps all its data, by its name of the setting; 0 without a limit.
         MemoryLimitBytes = "memory_limit_bytes",
-        /// How much memory there is for the store on its machine.
+        /// Memory available to the store on its machine.
         MemoryBytes = "memory_bytes",
-        /// When the disk lost power, since the beginning of the phase that was driven before.
+        /// Time at which the disk lost power, since the beginning of the phase that was driven before.
         CutSeconds = "cut_seconds",
         /// Writes that had come to the disk in that phase when it lost power.
         Writes = "writes",
@@ -275,7 +275,7 @@ plimsoll_core::words! {
         AtRiskWrites = "at_risk_writes",
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
-        /// Of a power cut: seconds between the first disk that lost power and the last.
+        /// Time between the first disk that lost power in a cut and the last, seconds.
         CutApart = "cut_apart_seconds",
         /// Reads that the store refused when everything was read back.
         Unreadable = "unreadable",
@@ -301,12 +301,12 @@ pub const DID_NOT_START: &str = "did_not_start";
 /// Records that show what had been overwritten or deleted, and had been seen to be.
 pub const RESURRECTED: &str = "resurrected";
 
-/// One number that a phase came to.
+/// A number that a phase results in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseResult {
-    /// What it is.
+    /// Name of the number.
     pub name: ResultName,
-    /// Which of several: a store's counter, the name of a setting; mostly empty.
+    /// Subject, if there are several of the name: a store's counter, the name of a setting; mostly empty.
     pub subject: String,
     /// Value.
     pub value: f64,
@@ -314,7 +314,7 @@ pub struct PhaseResult {
     pub n: u64,
 }
 
-/// One operation of an `ask` phase.
+/// An operation of an `ask` phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Position of its kind.
@@ -323,26 +323,26 @@ pub struct Asked {
     pub start_ns: u64,
     /// Answered.
     pub end_ns: u64,
-    /// What it came to.
+    /// Outcome of the operation.
     pub outcome: Outcome,
     /// Rows in the answer.
     pub rows: u64,
 }
 
 plimsoll_core::words! {
-    /// How much an event matters.
+    /// Severity of an event.
     pub enum Level {
-        /// To be known.
+        /// Information.
         Info = "info",
-        /// It may have moved what was measured.
+        /// The event may have affected measurements.
         Warning = "warning",
-        /// Something failed.
+        /// A part of the run failed.
         Error = "error",
     }
 }
 
 plimsoll_core::words! {
-    /// What an event is about.
+    /// Subject of an event.
     pub enum EventClass {
         /// The store, or where it stands.
         Store = "store",
@@ -350,33 +350,33 @@ plimsoll_core::words! {
         Drive = "drive",
         /// An error that operations ended with.
         ErrorCode = "error-code",
-        /// What could not be read.
+        /// Failure to read a sampler.
         Sampler = "sampler",
         /// The witness of the machine's pauses.
         Witness = "witness",
-        /// What the ledger cannot vouch for.
+        /// Limitation of the ledger.
         Ledger = "ledger",
-        /// What was done to the store's disk: a fault by its words, or `mend`.
+        /// Fault of the store's disk, by its words, or `mend`.
         Disk = "disk",
     }
 }
 
-/// Something worth a mark on the time axis: a point, or a span of time.
+/// Mark on the time axis: a point, or a span of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When it was, or began.
+    /// Time of the event, or of its beginning.
     pub from_ns: u64,
-    /// When it ended; of a point the same.
+    /// End of the event; equal to `from_ns` for a point.
     pub until_ns: u64,
     /// The trial it belongs to, if any.
     pub trial: Option<u32>,
-    /// How much it matters.
+    /// Severity of the event.
     pub level: Level,
-    /// What it is about.
+    /// Subject of the event.
     pub class: EventClass,
-    /// Of these, which: a store, a sampler, an error's code; may be empty.
+    /// Subject within the class: a store, a sampler, an error's code; may be empty.
     pub subject: String,
-    /// What happened, in plain words.
+    /// Description of the event, in plain words.
     pub text: String,
 }
 
@@ -395,7 +395,7 @@ pub struct AnswerCounts {
     pub wrong: u64,
 }
 
-/// How the answers of a phase compare with the truth.
+/// Comparison of a phase's answers with the truth.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AnswerCheck {
     /// Position of the trial in the plan.
@@ -404,14 +404,14 @@ pub struct AnswerCheck {
     pub phase: u32,
     /// Name of the kind of operation.
     pub op: String,
-    /// How many, and what was in them.
+    /// Counts of answers, and of the errors in them.
     #[serde(flatten)]
     pub counts: AnswerCounts,
     /// A few of both, in plain words.
     pub examples: Vec<String>,
 }
 
-/// What the ledger says when everything was read back.
+/// Result of the ledger after everything was read back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LedgerCheck {
     /// Position of the trial in the plan.
@@ -422,54 +422,54 @@ pub struct LedgerCheck {
     pub acknowledged: u64,
     /// Writes that the store refused.
     pub rejected: u64,
-    /// Writes whose outcome nobody saw.
+    /// Writes whose outcome is unknown.
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
     /// Acknowledged writes that are not there.
     pub lost: u64,
-    /// When the lost ones were acknowledged: first and last.
+    /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
     /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
     pub wrong: BTreeMap<String, u64>,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost (3 / n).
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
     pub loss_upper_bound: Option<f64>,
     /// False when the ledger could not keep up and so cannot vouch for anything.
     pub complete: bool,
     /// A few disagreements, in plain words.
     pub examples: Vec<String>,
-    /// One sentence.
+    /// Conclusion in one sentence.
     pub sentence: String,
 }
 
-/// How the run ended.
+/// State at the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Not yet: the program died.
+    /// Not ended: the program died.
     #[default]
     Unfinished,
-    /// As planned.
+    /// Ended as planned.
     Complete,
     /// Stopped by the user.
     Interrupted,
-    /// With this error.
+    /// Ended with this error.
     Failed(String),
 }
 
 /// A run when it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct RunEnd {
-    /// How.
+    /// State at the end.
     pub(crate) state: RunState,
-    /// When.
+    /// Time of the end.
     pub(crate) end_ns: u64,
 }
 
 /// Values of one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sample {
-    /// When.
+    /// Time of the reading.
     pub at_ns: u64,
     /// Series (position in [`Run::series`]) and value.
     pub values: Vec<(u32, f64)>,
@@ -487,47 +487,47 @@ impl Sample {
 /// A phase, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// As it started.
+    /// Header, written at the start.
     pub header: PhaseHeader,
-    /// As it ended.
+    /// End of the phase.
     pub end: PhaseEnd,
-    /// Its slices, with packed histograms: an hour of dense ones would be gigabytes.
+    /// Slices of the phase, with packed histograms: an hour of dense ones would be gigabytes.
     pub slices: Vec<Slice<Distribution>>,
 }
 
 /// A trial, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// As it started.
+    /// Header, written at the start.
     pub header: TrialHeader,
     /// End; `None` when the program died in it.
     pub end_ns: Option<u64>,
-    /// Its phases.
+    /// Phases of the trial.
     pub phases: Vec<Phase>,
-    /// Its answers against the truth.
+    /// Answers of the trial, compared with the truth.
     pub answers: Vec<AnswerCheck>,
-    /// Its ledger; one entry for each `check` phase.
+    /// Ledger of the trial; one entry for each `check` phase.
     pub ledgers: Vec<LedgerCheck>,
 }
 
 /// A whole run, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// As it started.
+    /// Header, written at the start.
     pub header: RunHeader,
-    /// How it ended.
+    /// State at the end of the run.
     pub state: RunState,
-    /// When; `None` when the program died.
+    /// Time of the end; `None` when the program died.
     pub end_ns: Option<u64>,
-    /// Its trials.
+    /// Trials of the run.
     pub trials: Vec<Trial>,
     /// All series of which something was read. Samples name them by position.
     pub series: Vec<Series>,
-    /// What was read, in time order.
+    /// Samples, in time order.
     pub samples: Vec<Sample>,
-    /// Everything worth a line, in time order.
+    /// Events, in time order.
     pub events: Vec<Event>,
-    /// What the recorder itself wrote, in bytes, so that it can be told from the store's own.
+    /// Bytes written by the recorder itself, to distinguish them from the store's own.
     pub recorder_bytes: u64,
 }
 

@@ -35,7 +35,7 @@ impl Distribution {
         }
     }
 
-    /// It as a histogram from 1 ns to 1 h with 3 digits.
+    /// Returns a dense histogram from 1 ns to 1 h with 3 digits.
     pub(crate) fn dense(&self) -> Histogram<u64> {
         // These bounds are the type's own.
         let mut dense = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!());

@@ -1,16 +1,16 @@
-//! What can go wrong with a recording, in a form that a person can act on.
+//! Errors of recordings, with a remedy for each.
 
 use std::path::{Path, PathBuf};
 
 use crate::schema::{FORMAT, beside};
 
-/// What went wrong with a recording, where, and what to do about it.
+/// An error of a recording: its cause, its place, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Neither `$XDG_STATE_HOME` nor `$HOME` says where runs are kept.
     #[error("there is no place to keep runs: set XDG_STATE_HOME or HOME to an absolute path")]
     NoPlace,
-    /// There is a run of that name already.
+    /// A run of that name exists already.
     #[error("{} is there already: start the run again, it gets another name", .0.display())]
     Exists(PathBuf),
     /// The device is full. What was recorded before can be read.
@@ -23,7 +23,7 @@ pub enum RecordError {
     /// Not permitted there.
     #[error("no permission for {}: {what}", path.display())]
     Permission {
-        /// Where.
+        /// Path of the recording.
         path: PathBuf,
         /// The system's words.
         what: String,
@@ -31,7 +31,7 @@ pub enum RecordError {
     /// The recording could not be written.
     #[error("cannot write {}: {what}", path.display())]
     Write {
-        /// Where.
+        /// Path of the recording.
         path: PathBuf,
         /// SQLite's or the system's words.
         what: String,
@@ -39,25 +39,25 @@ pub enum RecordError {
     /// The file could not be read.
     #[error("cannot read {}: {what}", path.display())]
     Read {
-        /// Where.
+        /// Path of the recording.
         path: PathBuf,
         /// SQLite's or the system's words.
         what: String,
     },
-    /// There is no such run.
+    /// The run does not exist.
     #[error("there is no run {wanted:?} in {}: `plimsoll runs` lists what there is", runs_dir.display())]
     NotFound {
-        /// What was asked for.
+        /// Run that was requested.
         wanted: String,
-        /// Where it was looked for.
+        /// Directory that was searched.
         runs_dir: PathBuf,
     },
-    /// Several runs' names begin so.
+    /// The name is a prefix of several runs' names.
     #[error("{wanted:?} is the beginning of several runs: {}", candidates.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// Run that was requested.
         wanted: String,
-        /// Which runs it may mean.
+        /// Runs that the name may mean.
         candidates: Vec<String>,
     },
     /// The file is something else.
@@ -72,24 +72,24 @@ pub enum RecordError {
     OtherFormat {
         /// The recording.
         path: PathBuf,
-        /// Its format.
+        /// Format of the recording.
         found: i32,
         /// The version that wrote it, where that can be told.
         written_by: Option<String>,
     },
-    /// It was there when the run began, and is no more.
+    /// The recording existed when the run began, and does not any more.
     #[error("{} was removed or moved while it was written: the run goes no further, and nothing of it is kept", .0.display())]
     Removed(PathBuf),
-    /// Something else stands in its place.
+    /// Another file has taken its place.
     #[error("{} was replaced by something else while it was written: the run goes no further, and nothing of it is kept",
         .0.display())]
     Replaced(PathBuf),
-    /// It is a recording, and something in it cannot be right.
+    /// The file is a recording, and part of it is invalid.
     #[error("{} is damaged: {what}; `sqlite3 FILE .recover` may bring back a part", path.display())]
     Damaged {
         /// The recording.
         path: PathBuf,
-        /// What cannot be right.
+        /// Part that is invalid.
         what: String,
     },
     /// The run is still going on.
@@ -100,7 +100,7 @@ pub enum RecordError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// What speaks against it.
+        /// Evidence against it.
         why: String,
     },
 }
@@ -167,7 +167,7 @@ impl RecordError {
     }
 }
 
-/// Whether the recording `path` or its log cannot grow by a page because of the limit on the size of files.
+/// Returns true if the limit on the size of files prevents the recording `path` or its log from growing by a page.
 fn is_at_limit(path: &Path) -> bool {
     const PAGE_BYTES: u64 = 64 << 10;
     let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current else { return false };

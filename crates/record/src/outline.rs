@@ -5,29 +5,29 @@ use plimsoll_core::quantity;
 use plimsoll_core::study::Goal;
 use serde::{Deserialize, Serialize};
 
-/// What a plan sets out to do.
+/// Outline of a plan's trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outline {
     /// Trials of the expanded plan. Rungs of a search and turns of a comparison are not among them.
     pub trials: u32,
     /// The load line is searched for.
     pub line: Option<LineSpec>,
-    /// Two sides are compared in turn.
+    /// Specification of two sides that are compared in turn.
     pub ab: Option<AbSpec>,
     /// The promises that are tried, where each is a cell for itself; else none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<Cell>,
 }
 
-/// A promise that is tried: a store with its settings, on a disk whose power goes at one moment, and at another, until
-/// something was seen to be lost.
+/// A promise under test: a store with its settings, on a disk whose power is cut at one moment after another, until a
+/// loss is seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// How reports call it: `sqlite · durability=durable, survivors=torn`.
+    /// Name in reports: `sqlite · durability=durable, survivors=torn`.
     pub name: String,
     /// The store and what of it was swept: `sqlite · durability=durable`.
     pub store: String,
-    /// What becomes of its disk: `ext4 · torn`.
+    /// Fault of the disk: `ext4 · torn`.
     pub fault: String,
     /// The moments, each with the position of its trial: `flush 123`.
     pub cuts: Vec<(u32, String)>,
@@ -47,8 +47,8 @@ impl Cell {
 /// A search for the load line: what is searched for, and within which bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineSpec {
-    /// What has to hold: percentiles of response time and `errors`. Other goals are no matter of one rung and are left
-    /// to the verdict.
+    /// Goals: percentiles of response time and `errors`. Other goals are not decided by a single rung and are left to
+    /// the verdict.
     pub goals: Vec<Goal>,
     /// Rate to start from; `None` measures what a closed loop reaches.
     pub start_rate_per_s: Option<f64>,
@@ -56,7 +56,7 @@ pub struct LineSpec {
     pub rate_min_per_s: f64,
     /// Highest rate that is tried.
     pub rate_max_per_s: f64,
-    /// Half of the line's 95 % interval that may stay, as a share of it.
+    /// Target for half of the line's 95 % interval, as a share of the line.
     pub precision: f64,
     /// Time for everything.
     pub budget_s: f64,
@@ -93,15 +93,15 @@ impl Default for LineSpec {
 }
 
 plimsoll_core::words! {
-    /// What a rung of a search is for.
+    /// Purpose of a rung of a search.
     pub enum Purpose {
-        /// What a closed loop reaches.
+        /// Finds the rate that a closed loop reaches.
         Start = "start",
         /// On the ladder.
         Climb = "climb",
         /// Past the first failure.
         Beyond = "beyond",
-        /// Where it is most open what holds.
+        /// Tests the rate at which the outcome is most uncertain.
         Bisect = "bisect",
         /// Near the line, below or above it.
         Decide = "decide",
@@ -111,7 +111,7 @@ plimsoll_core::words! {
 /// A comparison of two sides in turn: in what, and for how long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AbSpec {
-    /// What the sides are, in the words of the command line.
+    /// Description of the sides, in the words of the command line.
     pub sides: [String; 2],
     /// The plan of each side, TOML.
     pub plans: [String; 2],
@@ -145,7 +145,7 @@ plimsoll_core::words! {
         Rate = "rate",
         /// Mean response time.
         Mean = "mean",
-        /// Its standard deviation.
+        /// Standard deviation of the rate.
         Stddev = "stddev",
         /// Median response time.
         P50 = "p50",
@@ -174,12 +174,12 @@ impl AbMetric {
         }
     }
 
-    /// Whether it is a percentile of response times.
+    /// Returns true if the metric is a percentile of response times.
     pub fn is_percentile(self) -> bool {
         matches!(self, AbMetric::P50 | AbMetric::P90 | AbMetric::P95 | AbMetric::P99 | AbMetric::P999)
     }
 
-    /// The number that somebody calls `name`; `p99.9` is another spelling.
+    /// Parses the name of a metric; `p99.9` is another spelling.
     ///
     /// # Errors
     /// What could have been meant.
@@ -195,7 +195,7 @@ impl AbMetric {
 /// A condition under which a comparison fails: a number's change above or below a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AbRule {
-    /// As it was given.
+    /// Condition as given.
     pub text: String,
     /// The number.
     pub metric: AbMetric,

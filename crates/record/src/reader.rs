@@ -20,7 +20,7 @@ use crate::distribution::Distribution;
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED, beside};
 
-/// How the name of the write-ahead log ends.
+/// Suffix of the name of the write-ahead log.
 const LOG: &str = "-wal";
 
 impl Run {
@@ -43,7 +43,7 @@ impl Run {
     }
 }
 
-/// What can be seen of a recording without reading what was measured.
+/// Facts about a recording that are read without its measurements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glance {
     /// The plan's name.
@@ -75,7 +75,7 @@ pub fn glance(path: &Path) -> Result<Glance, RecordError> {
     read().map_err(|error| RecordError::reading(&path, &error))
 }
 
-/// Why a query gave nothing usable.
+/// Fault of a query's result.
 enum Fault {
     Sql(rusqlite::Error),
     Content(String),
@@ -93,7 +93,7 @@ type Read<T> = Result<T, Fault>;
 struct Recording {
     path: PathBuf,
     connection: Connection,
-    /// Where a copy stands while it is read; removed with this.
+    /// Directory of a copy while it is read; removed on drop.
     _copy: Option<TempDir>,
 }
 
@@ -192,7 +192,7 @@ fn optional_count(row: &Row<'_>, position: usize) -> Read<Option<u64>> {
     }
 }
 
-/// What `word` names.
+/// Converts `word` to the value that it names.
 fn named<T>(word: &str, named: impl Fn(&str) -> Option<T>) -> Read<T> {
     named(word).ok_or_else(|| Fault::Content(format!("{word:?} is unknown")))
 }
@@ -390,7 +390,7 @@ fn slice_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Slice<Dis
     slice.ok_or_else(|| Fault::Content(format!("a row belongs to slice {ordinal}, which does not exist")))
 }
 
-/// What a witness saw of `slice`.
+/// Returns the witness's observations of `slice`.
 fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Disturbance<Distribution>> {
     let ordinal = slice.ordinal;
     let watched = slice.watched.as_mut();

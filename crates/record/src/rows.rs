@@ -1,4 +1,4 @@
-//! What the writer is handed, as rows. One function a message; the caller holds the transaction.
+//! Rows for the writer's messages. There is one function for each message; the caller holds the transaction.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
@@ -40,7 +40,7 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
     insert(connection, "run", params![json(header)?, header.plan_json, Null, 0])
 }
 
-/// Has a run that ended, or whose program died, be one that goes on: of its trials those `kept`.
+/// Reopens a run that has ended, or whose program died, and keeps of its trials only `kept`.
 pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     // Rows that refer to others first.
@@ -138,7 +138,7 @@ pub(crate) fn slice(
     Ok(())
 }
 
-/// One histogram of slice (trial, phase, ordinal) `place`, with its kind, outcome and measure.
+/// Inserts a histogram of slice (trial, phase, ordinal) `place`, with its kind, outcome and measure.
 fn histogram(
     connection: &Connection,
     encoder: &mut V2DeflateSerializer,

@@ -1,4 +1,4 @@
-//! Where runs are kept, what they are called, and which there are.
+//! Directory of runs, their names, and their list.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::schema::{APPLICATION_ID, FILE_NAME};
 /// A run, as a list shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
-    /// How long it took, in nanoseconds; `None` when it did not end.
+    /// Duration of the run, in nanoseconds; `None` if it did not end.
     pub end_ns: Option<u64>,
     /// The plan's name.
     pub plan_name: String,
@@ -26,7 +26,7 @@ pub struct RunSummary {
     pub started_wall_ns: i64,
     /// The stores, as reports call them, in the order of the trials.
     pub stores: Vec<String>,
-    /// How it ended.
+    /// State at the end of the run.
     pub state: RunState,
     /// True while the program that writes it is alive.
     pub live: bool,
@@ -39,7 +39,7 @@ pub struct RunSummary {
 /// A directory that is called like a run, and what is in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed<T> {
-    /// Its name.
+    /// Name of the run.
     pub id: String,
     /// The run, and what the caller makes of it; or why it cannot be read.
     pub summary: Result<(RunSummary, T), RecordError>,
@@ -64,7 +64,7 @@ fn is_run_id(name: &str) -> bool {
         })
 }
 
-/// Where runs are kept: `$XDG_STATE_HOME/plimsoll/runs`, or `~/.local/state/plimsoll/runs`.
+/// Returns the directory of runs: `$XDG_STATE_HOME/plimsoll/runs`, or `~/.local/state/plimsoll/runs`.
 ///
 /// # Errors
 /// Neither `XDG_STATE_HOME` nor `HOME` holds an absolute path.
@@ -85,7 +85,8 @@ pub fn is_live(directory: &Path) -> bool {
     File::open(directory).is_ok_and(|held| matches!(held.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
-/// All runs in `runs_dir`, the newest first, with what `made_of` makes of each; none when there is no such directory.
+/// Lists all runs in `runs_dir`, the newest first, with the result of `made_of` for each; returns none when the
+/// directory does not exist.
 ///
 /// # Errors
 /// The directory cannot be listed. A run that cannot be read stands in the list with its error.
@@ -138,8 +139,8 @@ pub fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
     Ok(ids)
 }
 
-/// What a list shows of the run in `directory`. All of it is read: what a report refuses a list shows as not readable, in
-/// the same words.
+/// Returns a list's summary of the run in `directory`. The whole run is read: if a report would refuse it, the list
+/// shows it as not readable, in the same words.
 fn summary<T>(directory: &Path, made_of: impl Fn(&Run) -> T) -> Result<(RunSummary, T), RecordError> {
     let live = is_live(directory);
     let run = Run::load(directory)?;

@@ -1,4 +1,4 @@
-//! What a recording looks like inside: the tables, and the numbers by which a file is known to be one.
+//! Schema of a recording: its tables, and the numbers that identify its file.
 //!
 //! Every table and column is explained in the book's page on recordings; a test holds the two together.
 
@@ -24,7 +24,7 @@ pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
 /// Outcome of the histogram rows that hold [`plimsoll_core::Slice::unfinished`]; their kind is null.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
-/// What stands before the measure of histogram rows that hold [`plimsoll_core::Disturbance::disturbed`].
+/// Prefix of the measure of histogram rows that hold [`plimsoll_core::Disturbance::disturbed`].
 pub(crate) const DISTURBED: &str = "disturbed ";
 
 /// The tables. What describes a thing is a document (JSON, of the type that `data` has of that name); what is counted, and

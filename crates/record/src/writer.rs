@@ -27,7 +27,7 @@ use crate::schema::{APPLICATION_ID, DDL, FILE_NAME, FORMAT};
 /// then handing over waits too, rather than taking all memory.
 const QUEUE: usize = 32;
 
-/// How long a commit waits for somebody who has locked the file with a tool of his own.
+/// Time that a commit waits for another program that has locked the file.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// Room that is kept so that a full disk does not keep the recorder from saying so.
@@ -36,12 +36,12 @@ const RESERVE_BYTES: u64 = 256 << 10;
 /// The file that keeps it.
 pub(crate) const RESERVE_NAME: &str = "reserve";
 
-/// What is written in one transaction.
+/// Work of one transaction.
 type Entry = Box<dyn FnOnce(&Connection, &mut V2DeflateSerializer) -> rusqlite::Result<()> + Send>;
 
 enum Message {
     Write(Entry),
-    /// A trial has ended: nobody minds the recorder now.
+    /// A trial has ended: the recorder's work does not disturb measurements now.
     Tidy,
     Flush(Sender<()>),
     Finish(RunState, u64),
@@ -91,8 +91,8 @@ impl Recorder {
         .inspect_err(|_| drop(std::fs::remove_dir_all(&directory)))
     }
 
-    /// Goes on with the recording in `directory`, whose program does not run any more. Of its trials those `kept` stay, with what
-    /// was not of any trial.
+    /// Continues the recording in `directory`, whose program does not run any more. Of its trials those `kept` stay,
+    /// with everything that belongs to no trial.
     ///
     /// # Errors
     /// It is still being written, cannot be written any more, or is damaged.
@@ -202,7 +202,7 @@ impl Recorder {
         self.write(move |rows, encoder| rows::slice(rows, encoder, trial, phase, &slice))
     }
 
-    /// What was read of the same moment. No series twice.
+    /// Records the samples of one moment. Each series may occur once.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].
@@ -226,7 +226,7 @@ impl Recorder {
         Ok(position)
     }
 
-    /// Something worth a line.
+    /// Records an event.
     ///
     /// # Errors
     /// See [`Recorder::begin_trial`].
@@ -464,8 +464,8 @@ impl Writer {
         }
     }
 
-    /// What became of the file, where another stands in its place or none. It can be written all the same, and nobody
-    /// would ever find it.
+    /// Returns an error if another file, or none, has taken the place of the recording. Writes would still succeed,
+    /// but the file could not be found.
     fn gone(&self) -> Option<RecordError> {
         let path = self.directory.join(FILE_NAME);
         match identity(&self.directory) {

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::slices::SliceRow;
 
-/// What stands in a column of a row. A number is empty where there is none.
+/// Value of a column in a row. A missing number is empty.
 enum Field {
     Text(String),
     Number(String),
@@ -48,7 +48,7 @@ const COLUMNS: [Column; 31] = [
     ("disturbed_ns", |row| Number(or_none(row.disturbed_ns))),
 ];
 
-/// Every slice as comma-separated values (RFC 4180); the columns stand in the book.
+/// Writes every slice as comma-separated values (RFC 4180); the book lists the columns.
 pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     let mut out = COLUMNS.map(|(name, _)| name).join(",");
     out.push_str("\r\n");
@@ -63,7 +63,7 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     out
 }
 
-/// The same fields of one slice as a JSON object on one line; a number that there is not is null.
+/// Returns the same fields of a slice as a JSON object on one line; a missing number is null.
 pub fn json_slice(row: &SliceRow) -> String {
     let fields = COLUMNS.map(|(name, field)| {
         let value = match field(row) {

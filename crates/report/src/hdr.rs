@@ -19,8 +19,8 @@ const DIGITS: u8 = 3;
 /// Longest time that is told apart.
 const TOP_NS: u64 = 3_600_000_000_000;
 
-/// Every slice as a log of HdrHistogram intervals, version 1.3, as HistogramLogProcessor and HdrHistogram's viewers
-/// read it. Lines without a tag are all operations together; a tag is `trial/phase/kind`.
+/// Writes every slice as a log of HdrHistogram intervals, version 1.3, for HistogramLogProcessor and HdrHistogram's
+/// viewers. Lines without a tag are all operations together; a tag is `trial/phase/kind`.
 pub fn hdr(view: &RunView, rows: impl Iterator<Item = SliceRow>) -> String {
     let mut bytes = Vec::new();
     // Writing to memory does not fail, and neither do histograms of fixed bounds.

@@ -1,11 +1,11 @@
-//! What came of a comparison as JUnit XML.
+//! Results of a comparison as JUnit XML.
 
 use plimsoll_analysis::view::Comparison;
 
 use crate::html::Esc;
 
-/// What came of a comparison's conditions as JUnit XML: one test case for each condition, or for each number that
-/// has an interval where there are none.
+/// Writes a comparison's conditions as JUnit XML: one test case for each condition, or without conditions for each
+/// number that has an interval.
 pub fn junit(comparison: &Comparison) -> String {
     let mut cases = Vec::new();
     if comparison.rules.is_empty() {

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs: text for the terminal, one self-contained page, JSON.
+//! Reports of a run, for people and for programs: text for the terminal, one self-contained page, JSON.
 //!
 //! It formats what `analysis` hands it ([`RunView`]) and calculates nothing. It writes no file and reads no
 //! recording; what it returns is a string. Every text that comes from outside (names of stores, errors, plans,
@@ -59,12 +59,12 @@ pub fn markdown(view: &RunView) -> String {
     markdown::document(&document::run(view, false))
 }
 
-/// Two runs side by side as text.
+/// Formats a comparison of two runs as text.
 pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
     terminal::document(&document::comparison(comparison), colour, width)
 }
 
-/// Two runs side by side for a pull request.
+/// Formats a comparison of two runs for a pull request.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     markdown::document(&document::comparison(comparison))
 }

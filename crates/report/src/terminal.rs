@@ -192,8 +192,8 @@ impl Writer {
     }
 }
 
-/// At most `width` characters for what was read in the span of time, each the mean of as many readings; a blank where nothing
-/// was read.
+/// Draws the readings in the span of time with at most `width` characters, each the mean of as many readings; a blank
+/// without a reading.
 fn spark(t_s: &[f64], values: &[Option<f64>], span_s: (f64, f64), top: f64, width: usize) -> String {
     let is_inside = |at_s: f64| at_s > span_s.0 && at_s <= span_s.1;
     let inside = t_s.iter().zip(values).filter(|(at_s, _)| is_inside(**at_s));
@@ -217,7 +217,7 @@ fn style(tone: Tone) -> Option<Style> {
     }
 }
 
-/// Without what would drive a terminal.
+/// Removes control characters for a terminal.
 fn cleaned(text: &Text) -> Text {
     Text(text.0.iter().map(|(tone, piece)| (*tone, shown::clean(piece))).collect())
 }

@@ -1,4 +1,4 @@
-//! What the host's cores do, from `/proc/stat` (proc_stat(5)).
+//! Use of the host's cores, from `/proc/stat` (proc_stat(5)).
 
 use std::collections::BTreeMap;
 

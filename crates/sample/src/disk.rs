@@ -1,4 +1,4 @@
-//! What the host's block devices do, from `/proc/diskstats` (the kernel's admin-guide/iostats).
+//! Activity of the host's block devices, from `/proc/diskstats` (the kernel's admin-guide/iostats).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::proc_file::{ProcFile, numbers};
 /// The kernel's sectors, whatever the device's are.
 const SECTOR_BYTES: f64 = 512.0;
 
-/// Devices that live in memory or in another device's file: of interest only when somebody uses them.
+/// Devices that live in memory or in another device's file: of interest only in use.
 const MADE_UP: [&str; 6] = ["loop", "ram", "zram", "nbd", "fd", "sr"];
 
 /// The fields of one line that are used, since the host started.
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Vec<(&str, Counts)> {
     devices
 }
 
-/// What is read of a device.
+/// Returns the readings of a device.
 fn readings(device: &str, now: &Counts, before: Option<&Counts>) -> Vec<Reading> {
     let total = |name, unit, value: f64| Reading::total(device, name, unit, value);
     let mut readings = vec![

@@ -1,6 +1,6 @@
-//! What does not change while a run goes on, and what would spoil a measurement.
+//! Facts that are constant during a run, and conditions that would spoil a measurement.
 //!
-//! Single facts for whoever judges them, and [`environment()`], all of them in the order of display.
+//! Single facts for other modules to judge, and [`environment()`], all of them in the order of display.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ pub fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
-/// This machine's memory and swap.
+/// Reads the memory and swap of this machine.
 pub fn memory() -> Memory {
     memory::parse(&read("/proc/meminfo").unwrap_or_default())
 }
@@ -157,7 +157,7 @@ fn product() -> String {
     product.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the sign that this machine is a virtual one: of its firmware, the hypervisor, or the processor.
+/// Returns the evidence that this machine is virtual: its firmware, the hypervisor itself, or the processor's flags.
 pub fn hypervisor() -> Option<String> {
     let is_flag =
         |info: &String| cpu_field(info, "flags").is_some_and(|flags| flags.split(' ').any(|one| one == "hypervisor"));
@@ -166,7 +166,7 @@ pub fn hypervisor() -> Option<String> {
     of_firmware.or_else(|| read("/sys/hypervisor/type")).or_else(of_processor)
 }
 
-/// What is known of a machine around this one.
+/// Describes the machine around this one, as far as known.
 fn virtualisation() -> String {
     let product = product();
     let container = Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists();
@@ -180,12 +180,12 @@ fn virtualisation() -> String {
     container.map_or(machine.clone(), |container| format!("{machine}, {container}"))
 }
 
-/// What the kernel takes time from: `tsc` is quick, `hpet` and `acpi_pm` make each look at the clock dear.
+/// Returns the kernel's clock source: `tsc` is quick, `hpet` and `acpi_pm` make each reading of the clock expensive.
 pub fn clock_source() -> Option<String> {
     read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
-/// What the kernel was told about protection against flaws of the CPU, when it was told something.
+/// Returns the kernel's parameter for mitigations of CPU vulnerabilities, if it was given one.
 fn mitigations() -> Option<String> {
     let line = read("/proc/cmdline")?;
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix("mitigations=")).map(str::to_owned)

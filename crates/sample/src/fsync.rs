@@ -1,4 +1,4 @@
-//! How often the server's processes have the kernel put data on a device, and how long each call takes.
+//! Flushes of the server's processes: their number, and the duration of each call.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this process itself uses. With an embedded store that is the store's use too.
+//! Resource use of this process. With an embedded store that is the store's use too.
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 

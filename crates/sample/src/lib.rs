@@ -14,12 +14,12 @@
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
 //! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
 //! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
-//! | `fsync` | how often the server's processes have the kernel put data on a device, and how long each waits |
-//! | `run_queue` | how long threads were ready to run while others had the processor |
-//! | [`STORE`] | what a store counts of its own work: read by whoever holds the store |
-//! | `tree` | processes and their descendants; what they wrote: [`process_tree_io`], [`own_io`] |
-//! | [`mod@environment`] | what does not change while a run goes on: CPU, kernel, clock source, file system … |
-//! | [`room`] | what is left of memory, threads and file descriptors |
+//! | `fsync` | flushes of the server's processes, and the duration of each |
+//! | `run_queue` | time that threads were ready to run while others had the processor |
+//! | [`STORE`] | a store's counters of its own work, read by the owner of the store |
+//! | `tree` | processes and their descendants, with their I/O: [`process_tree_io`], [`own_io`] |
+//! | [`mod@environment`] | facts that are constant during a run: CPU, kernel, clock source, file system … |
+//! | [`room`] | remaining memory, threads and file descriptors |
 //! | `proc_file` | reading a file of `/proc` again and again |
 //!
 //! Own parsing rather than the `procfs` crate (0.18, MIT or Apache-2.0, in good health): that one opens each file
@@ -48,8 +48,7 @@ pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
 pub use tree::{TreeIo, own_io, process_tree_io};
 
-/// What a store counts of its own work. It is the store that is asked, not this machine, so [`open`] has nothing to
-/// open for it.
+/// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.
 pub const STORE: SamplerSpec =
     spec(plimsoll_core::sampler::STORE, "what the store counts of its own work: checkpoints, flushes, cache misses …");
 
@@ -95,7 +94,7 @@ fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {
     sampler.map(|sampler| Box::new(sampler) as Box<dyn Sampler>)
 }
 
-/// Every sampler there is.
+/// Returns the specifications of all samplers.
 pub fn specs() -> Vec<SamplerSpec> {
     ALL.iter().map(|(spec, _)| spec.clone()).chain([STORE]).collect()
 }

@@ -1,4 +1,4 @@
-//! What the host's memory holds, from `/proc/meminfo` (proc_meminfo(5)).
+//! Use of the host's memory, from `/proc/meminfo` (proc_meminfo(5)).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
@@ -7,9 +7,9 @@ use crate::proc_file::{ProcFile, number_of};
 /// Bytes of memory, where the kernel tells.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
 pub struct Bytes {
-    /// All there is.
+    /// Total memory.
     pub total: Option<u64>,
-    /// What programs may still have without swapping.
+    /// Memory that programs can still allocate without swapping.
     pub available: Option<u64>,
     cached: Option<u64>,
     dirty: Option<u64>,
@@ -20,7 +20,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// What is swapped out.
+    /// Returns the bytes that are swapped out.
     pub fn swapped(&self) -> Option<u64> {
         self.swap_total.zip(self.swap_free).map(|(total, free)| total.saturating_sub(free))
     }

@@ -1,10 +1,10 @@
-//! What goes through the network interfaces of this namespace, from `/proc/net/dev` (proc_pid_net(5)).
+//! Traffic of the network interfaces of this namespace, from `/proc/net/dev` (proc_pid_net(5)).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
 
-/// What is counted of one interface: name and unit.
+/// Counters of an interface: name and unit.
 const NAMES: [(&str, &str); 6] =
     [("received", "B"), ("sent", "B"), ("received_packets", ""), ("sent_packets", ""), ("drops", ""), ("errors", "")];
 
@@ -30,7 +30,7 @@ fn parse(text: &str) -> Vec<(&str, Counts)> {
 
 pub(crate) struct Network {
     dev: ProcFile,
-    /// Those that were up when it was opened.
+    /// Interfaces that were up when the sampler was opened.
     interfaces: Vec<String>,
 }
 

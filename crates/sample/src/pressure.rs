@@ -1,4 +1,4 @@
-//! How much of the time tasks waited for something, from `/proc/pressure` (the kernel's accounting/psi).
+//! Share of the time in which tasks waited for a resource, from `/proc/pressure` (the kernel's accounting/psi).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 

@@ -37,7 +37,7 @@ impl ProcFile {
         Ok((file, text))
     }
 
-    /// Its text as it is now.
+    /// Reads the present text.
     pub(crate) fn read(&mut self) -> io::Result<Cow<'_, str>> {
         let mut length = 0;
         loop {

@@ -1,4 +1,4 @@
-//! What this process may still have of memory, addresses, threads and file descriptors, and by whose word.
+//! Memory, addresses, threads and file descriptors that this process can still use, with the limit that applies.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::environment::{self, group_files};
 use crate::proc_file::number_of;
 
-/// How much there is, and what says so.
+/// A limit and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     /// Bytes, or how many.
     pub left: u64,
-    /// What to raise: `ulimit -n`.
+    /// Setting to raise: `ulimit -n`.
     pub by: &'static str,
 }
 
-/// What is left for this process; `None` where nothing limits it, or nothing tells.
+/// Resources left for this process; `None` if unlimited, or unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Room {
     /// Bytes of memory.
@@ -31,7 +31,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What there is now.
+    /// Reads the present limits.
     pub fn now() -> Room {
         Room {
             memory: tightest([limit(environment::memory().available, "MemAvailable in /proc/meminfo"), group_memory()]),
@@ -49,7 +49,8 @@ impl Room {
     }
 }
 
-/// Lets this process, and servers that it starts, have `wanted` file descriptors, as far as it may.
+/// Raises the limit of file descriptors for this process, and servers that it starts, to `wanted`, as far as
+/// permitted.
 pub fn raise_descriptors(wanted: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < wanted) {
@@ -77,7 +78,7 @@ fn addresses_left() -> Option<u64> {
     Some(most.saturating_sub(used * 1024))
 }
 
-/// All tasks of the machine, as far as this process sees them (proc(5), loadavg).
+/// Returns the number of all tasks of the machine, as far as this process sees them (proc(5), loadavg).
 fn tasks() -> u64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let counted = text.split_ascii_whitespace().nth(3).and_then(|both| both.split('/').nth(1)?.parse().ok());
@@ -103,7 +104,7 @@ fn user_tasks() -> u64 {
     ours.filter_map(threads).sum()
 }
 
-/// What the control groups leave: file pages that nobody uses can be had back at any time.
+/// Returns the memory left by the control groups: unused file pages can be reclaimed at any time.
 fn group_memory() -> Option<Limit> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let left = group_files(&groups, "memory", "memory.max", "memory.limit_in_bytes").into_iter().filter_map(|file| {

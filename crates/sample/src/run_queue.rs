@@ -14,9 +14,9 @@ const THREADS_MAX: u64 = 512;
 /// Threads that are looked at again and again.
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
-    /// How long each thread had waited at the last look, in nanoseconds; `None` before the first.
+    /// Time that each thread had waited at the previous reading, in nanoseconds; `None` before the first.
     before: Option<BTreeMap<u32, u64>>,
-    /// How long all of them have waited since the first look.
+    /// Time that all threads have waited since the first reading.
     sum_ns: u64,
 }
 
@@ -39,7 +39,7 @@ impl RunQueue {
     }
 }
 
-/// How long each thread has waited since it began.
+/// Returns the time that each thread has waited since it began.
 fn threads(processes: &[(u32, u64)]) -> Option<BTreeMap<u32, u64>> {
     if processes.iter().map(|(_, threads)| threads).sum::<u64>() > THREADS_MAX {
         return None;

@@ -1,4 +1,4 @@
-//! What the server's processes use, all descendants included.
+//! Resource use of the server's processes, all descendants included.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::tree::{TreeIo, TreeProcess, Usage};
 /// Members are looked for again after so many readings, whatever the signs say.
 const LOOK_AGAIN: u32 = 16;
 
-/// Which processes are the server's. Shared: whoever starts a server sets it, the sampler looks it up.
+/// Processes of the server. Shared: the owner of a server sets it, the sampler reads it.
 #[derive(Debug, Clone, Default)]
 pub struct ServerProcesses {
     roots: Arc<Mutex<Roots>>,
@@ -48,7 +48,7 @@ struct Sum {
     threads: u64,
     own_pages: u64,
     shared_pages_max: u64,
-    /// None when one of them may not be looked at.
+    /// Sum of the I/O; `None` when one process may not be read.
     io: Option<TreeIo>,
 }
 
@@ -101,9 +101,9 @@ impl ServerSampler {
         })
     }
 
-    /// Looks for the members again where somebody may have come or gone.
+    /// Looks for the members again if some may have started or ended.
     fn find_members(&mut self, look: bool) {
-        // The last field is the number that was given out last: as long as it stands nobody was born.
+        // The last field is the number that was given out last: while it is unchanged no process was created.
         let newest = self.load.read().ok().and_then(|text| text.split_ascii_whitespace().last().map(str::to_owned));
         self.readings += 1;
         if !look && newest.is_some() && newest == self.newest && !self.readings.is_multiple_of(LOOK_AGAIN) {

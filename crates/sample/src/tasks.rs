@@ -1,10 +1,10 @@
-//! Who wants to run, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
+//! Runnable tasks, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
 
-/// What the texts of both files say.
+/// Reads the texts of both files.
 fn readings(stat: &str, load: &str) -> Vec<Reading> {
     let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
     let count = |name| number_of(stat, name).map(|count| count as f64);

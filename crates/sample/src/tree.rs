@@ -21,7 +21,7 @@ pub struct TreeIo {
 }
 
 impl TreeIo {
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn and(self, other: TreeIo) -> TreeIo {
         TreeIo {
             read_bytes: self.read_bytes.saturating_add(other.read_bytes),
@@ -30,15 +30,15 @@ impl TreeIo {
     }
 }
 
-/// What this process, all its threads and the children it waited for, read and wrote; `None` where the kernel does not
-/// count (CONFIG_TASK_IO_ACCOUNTING).
+/// Returns the I/O of this process, all its threads and the children it waited for; `None` if the kernel does not
+/// count it (CONFIG_TASK_IO_ACCOUNTING).
 pub fn own_io() -> Option<TreeIo> {
     parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
 }
 
-/// What the processes `pids` and all their descendants read and wrote since they began, with the children that
-/// were waited for. Take two and subtract; a process that was replaced in between began anew. `None` where one of
-/// `pids` is gone, or one may not be looked at: `/proc/PID/io` is for its user and root only.
+/// Returns the I/O of the processes `pids` and all their descendants since they began, with the children that were
+/// waited for. Subtract two readings; a process that was replaced in between began anew. Returns `None` if one of
+/// `pids` is gone, or may not be read: `/proc/PID/io` is for its user and root only.
 pub fn process_tree_io(pids: &[u32]) -> Option<TreeIo> {
     let mut sum = TreeIo::default();
     for pid in with_descendants(pids) {
@@ -58,7 +58,7 @@ pub(crate) fn parse_io(text: &str) -> Option<TreeIo> {
     Some(TreeIo { read_bytes: number_of(text, "read_bytes")?, write_bytes: number_of(text, "write_bytes")? })
 }
 
-/// What a `stat` file tells of a process.
+/// Facts about a process in its `stat` file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Stat {
     /// Ticks, with those of children that were waited for.
@@ -104,11 +104,11 @@ pub(crate) struct TreeProcess {
     start_ticks: u64,
     stat: ProcFile,
     statm: ProcFile,
-    /// None where it may not be looked at.
+    /// File of the process's I/O; `None` if it may not be read.
     io: Option<ProcFile>,
 }
 
-/// What one look at a process gave.
+/// Reading of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) stat: Stat,
@@ -126,7 +126,7 @@ impl TreeProcess {
         Ok(Self { pid, start_ticks, stat, statm: file("statm")?, io: file("io").ok() })
     }
 
-    /// What it has used; `None` when it is gone.
+    /// Reads the resource use; `None` if the process is gone.
     pub(crate) fn look(&mut self) -> Option<Usage> {
         let stat = parse_stat(&self.stat.read().ok()?).filter(|stat| stat.start_ticks == self.start_ticks)?;
         let (resident_pages, shared_pages) =

@@ -9,19 +9,19 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 
-/// How long one operation may take.
+/// Time limit of an operation.
 pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came of one operation.
+/// Reply to an operation.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// What it came to.
+    /// Outcome of the operation.
     pub outcome: Outcome,
     /// The answer, as the session gave it.
     pub answer: Answer,
 }
 
-/// What `store` counts of its own work, by a probe of its own.
+/// Reads the counters of `store` through a separate probe.
 ///
 /// # Panics
 /// When it counts nothing, or cannot be asked.
@@ -37,7 +37,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// No operations.
+    /// Makes an empty script.
     pub fn new() -> Self {
         Self::default()
     }

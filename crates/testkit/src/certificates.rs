@@ -30,7 +30,8 @@ impl Default for Authority {
 }
 
 impl Authority {
-    /// One of this name. (OpenSSL takes a certificate whose issuer has its own name for one that signed itself.)
+    /// Makes an authority of this name. (OpenSSL takes a certificate whose issuer has its own name for one that signed
+    /// itself.)
     ///
     /// # Panics
     /// When there is no room for its files.
@@ -52,7 +53,7 @@ impl Authority {
         self.dir.path()
     }
 
-    /// Its own certificate: whom to trust.
+    /// Returns the file of the root certificate.
     pub fn root(&self) -> PathBuf {
         self.dir.path().join("root.crt")
     }
@@ -62,7 +63,7 @@ impl Authority {
         self.sign_changed(name, |_| {})
     }
 
-    /// The same with something changed.
+    /// Signs a certificate after `change`.
     ///
     /// # Panics
     /// When what it became cannot be signed.
@@ -75,7 +76,7 @@ impl Authority {
         self.write(name, &certificate.pem(), &key)
     }
 
-    /// Writes a certificate that somebody else has signed, and its key.
+    /// Writes a certificate that was signed elsewhere, and its key.
     ///
     /// # Panics
     /// When there is no room.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
@@ -16,8 +16,7 @@ use plimsoll_core::{
 use crate::advice::{command, of_error};
 use crate::conformance;
 use crate::params::defaults;
-
-const START_MAX: Duration = Duration::from_secs(20);
+use crate::process::{ServerProcess, free_port};
 
 /// Differences between one kind of cluster and another.
 pub struct Suite {
@@ -36,8 +35,7 @@ pub struct Server {
     /// URL to attach with.
     pub url: String,
     kind: fn() -> Box<dyn StoreKind>,
-    child: Child,
-    _dir: tempfile::TempDir,
+    process: ServerProcess,
 }
 
 impl Server {
@@ -48,13 +46,6 @@ impl Server {
     pub fn open(&self, run_id: &str, said: &mut Vec<String>) -> Box<dyn Store> {
         let opened = (self.kind)().open(attach(self.kind, &self.url, run_id), &mut |words| said.push(words.to_owned()));
         opened.expect("an attached store")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -86,20 +77,11 @@ impl Suite {
     /// If it does not listen within 20 s.
     fn start(&self) -> Server {
         // In memory: what is proved of an attached server is not its disk.
-        let dir = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
-        let addresses =
-            [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr()).expect("a port"));
+        let dir = ServerProcess::dir("/dev/shm");
+        let addresses = [0, 1].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let (mut command, url) = (self.server)(dir.path(), addresses);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let packages = (self.kind)().spec().packages.join(" ");
-        let child = child.unwrap_or_else(|error| panic!("{error}: apt-get install {packages}, or `cargo xtask test`"));
-        let server = Server { url, kind: self.kind, child, _dir: dir };
-        let began = Instant::now();
-        while TcpStream::connect(addresses[0]).is_err() {
-            assert!(began.elapsed() < START_MAX, "{command:?} did not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
+        let process = ServerProcess::start(dir, &mut command, || TcpStream::connect(addresses[0]).is_ok());
+        Server { url, kind: self.kind, process }
     }
 
     /// Opens the store beside what `leave` leaves of the run [`KILLED`], and kills the server before the store cleans up.
@@ -119,7 +101,7 @@ impl Suite {
         let [note] = &said[..] else { panic!("not exactly one run is named: {said:?}") };
         assert_eq!(command(note), Some(&*removal(&server, KILLED)));
         store.create(&Layout::default()).expect("an empty store");
-        server.child.kill().and_then(|()| server.child.wait()).expect("a kill");
+        server.process.kill();
         let error = store.close().expect_err("a server that is gone");
         assert_eq!(of_error(&error), removal(&server, "test-1"));
         (note.clone(), error)

@@ -1,4 +1,4 @@
-//! What stores, and the ledger, are tried against.
+//! Conformance suites for stores, and fixtures for the ledger.
 //!
 //! For tests: a conformance suite that every store passes with one line, a reference store, a store that
 //! lies. It knows no store by name and asks them only through `core`'s traits and the drive loop, as a run does.
@@ -23,6 +23,13 @@
 //! | [`draw`] | random draws with a seed that can be repeated |
 //! | [`ask`] | single operations with their answers |
 //! | [`wire`] | the same without the drive loop, over a socket |
+//! | [`records`] | records of one collection, and blocking sessions |
+//! | [`pieces`] | the same without a socket: bytes in pieces |
+//! | [`mod@sql`] | the suite for SQL stores |
+//! | [`private`] | the life of a private server |
+//! | [`process`] | servers that tests start themselves |
+//! | [`opening`] | options to open stores with |
+//! | [`steps`] | steps of one test |
 //! | [`proxy`] | a proxy in front of a server that goes silent, closes or resets |
 //! | [`certificates`] | certificates for servers that speak TLS |
 //! | [`params`] | parameters at their defaults |
@@ -37,10 +44,17 @@ pub mod draw;
 pub mod equals;
 pub mod lying;
 pub mod lying_kv;
+pub mod opening;
 pub mod owned;
 pub mod params;
+pub mod pieces;
+pub mod private;
+pub mod process;
 pub mod proxy;
+pub mod records;
 pub mod reference;
+pub mod sql;
+pub mod steps;
 pub mod trial;
 pub mod wire;
 

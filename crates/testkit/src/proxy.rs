@@ -15,14 +15,14 @@ use plimsoll_core::Address;
 /// Longest that a thread of the proxy goes without looking whether it is wanted.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What happens when the bytes are spent.
+/// Action after the last permitted byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is passed on any more; connections stay, and new ones are taken.
+    /// Passes no data any more; connections stay, and new ones are accepted.
     Silent,
     /// Connections end, and new ones end at once.
     Close,
-    /// The same, with a reset.
+    /// Closes the connection with a reset.
     Reset,
     /// Connections end once; new ones are as good as if there were no proxy.
     Blip,
@@ -55,7 +55,7 @@ enum Stream {
 }
 
 impl Proxy {
-    /// In front of `server`, at a port of the loopback interface.
+    /// Starts a proxy in front of `server`, at a port of the loopback interface.
     pub fn tcp(server: Address, fault: Fault, after_bytes: u64) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -63,7 +63,7 @@ impl Proxy {
         Self::start(Listener::Tcp(listener), Address::Tcp("127.0.0.1".to_owned(), port), server, fault, after_bytes)
     }
 
-    /// In front of `server`, at a socket that is made at `path`.
+    /// Starts a proxy in front of `server`, at a socket that is made at `path`.
     pub fn unix(path: &Path, server: Address, fault: Fault, after_bytes: u64) -> Proxy {
         let listener = UnixListener::bind(path).expect("a socket in a directory of the test's own");
         listener.set_nonblocking(true).expect("a socket that does not block");
@@ -133,7 +133,7 @@ impl Stream {
         })
     }
 
-    /// Both ends of it, of which reading looks up every tick.
+    /// Returns both directions of the stream; reads check for the end at every tick.
     fn halves(self) -> io::Result<(Stream, Stream)> {
         Ok(match self {
             Stream::Tcp(stream) => {
@@ -220,7 +220,7 @@ impl Shared {
         to.end(false);
     }
 
-    /// How many of `count` bytes of answers are passed on.
+    /// Returns the number of bytes of answers, at most `count`, that are passed on.
     fn spend(&self, count: usize) -> usize {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_failed.load(SeqCst) && self.fault == Fault::Blip {

@@ -43,7 +43,7 @@ impl StoreKind for ReferenceKind {
     }
 }
 
-/// Nothing to attach to.
+/// Fails: there is no server to attach to.
 pub(crate) fn open(options: &OpenOptions) -> Result<Shared, StoreError> {
     options.target.data_dir().map(|_| Shared::default())
 }

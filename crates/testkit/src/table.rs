@@ -6,7 +6,7 @@ use plimsoll_core::{Collection, IndexMode};
 
 use crate::owned::{Owned, Row};
 
-/// One collection. Everything that breaks its rules is there for the store that lies.
+/// A collection. Methods that break its rules exist for the store that lies.
 #[derive(Debug, Default)]
 pub(crate) struct ReferenceTable {
     key: usize,
@@ -15,7 +15,7 @@ pub(crate) struct ReferenceTable {
     rows: BTreeMap<Owned, Row>,
     /// (field, its value, key of the record).
     index: BTreeSet<(usize, Owned, Owned)>,
-    /// What each record was before its last change.
+    /// Each record before its last change.
     before: BTreeMap<Owned, Row>,
     /// Second copies of records, which scans come across.
     doubles: Vec<Row>,
@@ -63,7 +63,7 @@ impl ReferenceTable {
         self.rows.get(key)
     }
 
-    /// What the record was before its last change.
+    /// Returns the record before its last change.
     pub fn before(&self, key: &Owned) -> Option<&Row> {
         self.before.get(key)
     }
@@ -87,7 +87,7 @@ impl ReferenceTable {
         true
     }
 
-    /// Puts a record, whatever stood there.
+    /// Stores a record, in place of any earlier one.
     pub fn put(&mut self, row: &Row) {
         let key = self.key_of(row);
         for field in &self.indexed {
@@ -115,14 +115,14 @@ impl ReferenceTable {
         self.doubles.push(row);
     }
 
-    /// All records.
+    /// Iterates over all records.
     pub fn all(&self) -> impl Iterator<Item = &Row> {
         self.rows.values().chain(&self.doubles)
     }
 
     /// The records that match, by reading all of them.
     pub fn scan(&self, field: usize, low: &Owned, high: &Owned) -> impl Iterator<Item = &Row> {
-        self.all().filter(move |row| row[field].is_within(low, high))
+        self.all().filter(move |row| row[field].value().lies_in(low.value(), high.value()))
     }
 
     /// The records that match, by the field's index.

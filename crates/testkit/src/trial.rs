@@ -18,8 +18,8 @@ const READ_BACK: u16 = 2;
 
 /// A trial to be run on an open store.
 pub struct Trial {
-    /// What is asked; it has to have a truth, and kinds that read all records and find some by index, or one that reads
-    /// one value by its key.
+    /// Workload of the trial. It must have a truth, and operation types that read all records and find some by index,
+    /// or one that reads one value by its key.
     pub workload: Arc<dyn Workload>,
     /// Clients of the mixture.
     pub clients: u32,
@@ -27,18 +27,18 @@ pub struct Trial {
     pub ops_per_client: u64,
     /// The mixture.
     pub mix: Mix,
-    /// Of loading and of the mixture.
+    /// Durability of loading and of the mixture.
     pub durability: Durability,
     /// Records to an insert of the load.
     pub batch: u32,
 }
 
-/// What a trial came to.
+/// Results of a trial.
 #[derive(Debug)]
 pub struct Outcomes {
-    /// How the answers compare with the truth, by phase and kind.
+    /// Comparison of the answers with the truth, by phase and operation type.
     pub answers: Vec<AnswerVerdict>,
-    /// What became of what was acknowledged.
+    /// Verdict on acknowledged writes.
     pub ledger: LedgerVerdict,
 }
 
@@ -48,7 +48,7 @@ impl Outcomes {
         self.ledger.is_kept() && self.answers.iter().all(AnswerVerdict::is_right)
     }
 
-    /// What was wrong, in a few lines.
+    /// Describes the violations, in a few lines.
     pub fn complaints(&self) -> String {
         let wrong = self.answers.iter().filter(|verdict| !verdict.is_right());
         let answers = wrong.map(|verdict| {

@@ -1,15 +1,16 @@
-//! A wire session that a store gave out, asked over a socket without the drive loop; and operations and layouts to ask it.
+//! A wire session that a store gave out, asked over a socket without the drive loop; and statements to ask it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, Call, Collection, CompletionSink, Field, Index, IndexMode, Layout, Op, OpKind, Outcome,
-    RecordsCall, StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
+    Address, Answer, Call, Op, OpKind, Outcome, StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
 };
 
-/// How long an answer may take.
+use crate::pieces::Kept;
+
+/// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs operations on a session that a store gave out, over its Unix socket.
@@ -24,12 +25,10 @@ pub struct Wire {
 }
 
 /// Keeps every answer, by its ticket.
-struct All(Vec<(u32, Outcome, Answer)>);
+type All = Kept<(u32, Outcome, Answer)>;
 
-impl CompletionSink for All {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
-        self.0.push((ticket.0, outcome, answer.clone()));
-    }
+fn all() -> All {
+    Kept::new(|ticket, outcome, answer| (ticket, outcome, answer.clone()))
 }
 
 impl Wire {
@@ -44,15 +43,15 @@ impl Wire {
     /// Connects, and prepares `kinds`.
     ///
     /// # Errors
-    /// What the session says.
+    /// The error of the session.
     pub fn try_open(client: WireClient, kinds: &[OpKind]) -> Result<Wire, StoreError> {
         let Address::Unix(path) = &client.address else { panic!("this goes over a Unix socket") };
-        let socket = UnixStream::connect(path).expect("somebody listens");
+        let socket = UnixStream::connect(path).expect("the server listens");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a socket has a timeout");
         let mut wire = Wire { socket, client, out: Vec::new(), input: Vec::new(), sent: Vec::new() };
         wire.client.session.open(kinds, &mut wire.out);
         while *wire.client.session.state() == WireState::Opening {
-            wire.turn(&mut All(Vec::new()));
+            wire.turn(&mut all());
         }
         match wire.client.session.state() {
             WireState::Failed(error) => Err(error.clone()),
@@ -86,14 +85,14 @@ impl Wire {
             self.client.session.start(Ticket(ticket), &op, &mut self.out);
         }
         self.client.session.flush(&mut self.out);
-        let mut all = All(Vec::new());
-        while all.0.len() < ops.len() {
+        let mut all = all();
+        while all.all.len() < ops.len() {
             self.turn(&mut all);
         }
-        all.0
+        all.all
     }
 
-    /// What was sent for the last operation or pipeline, from its start to its end.
+    /// Returns the bytes sent for the last operation or pipeline.
     pub fn sent(&self) -> &[u8] {
         &self.sent
     }
@@ -105,18 +104,12 @@ impl Wire {
         self.out.clear();
     }
 
-    /// Closes the socket and begins a new connection, which nobody makes.
+    /// Closes the socket and begins a new connection, without a peer.
     pub fn give_up(mut self, kinds: &[OpKind]) -> WireClient {
         drop(self.socket);
         self.client.session.open(kinds, &mut self.out);
         self.client
     }
-}
-
-/// A kind of operation on records of the first collection, whose answer is kept.
-pub fn kind(name: &str, call: RecordsCall, params: &[ValueType]) -> OpKind {
-    let call = Call::Records { collection: 0, call };
-    OpKind { name: name.into(), call, params: params.to_vec(), keep_answer: true, step_of: None }
 }
 
 /// A statement, whose answer is kept.
@@ -132,26 +125,4 @@ pub fn values(all: &[Value<'_>]) -> ValueBuf {
         buf.push(*value);
     }
     buf
-}
-
-/// One collection with a field of every type, and an index on the number.
-pub fn layout(index: IndexMode) -> Layout {
-    let field = |name: &str, value_type| Field { name: name.into(), value_type };
-    Layout {
-        collections: vec![Collection {
-            name: "items".into(),
-            fields: vec![
-                field("code", ValueType::Text),
-                field("count", ValueType::Int),
-                field("ratio", ValueType::Float),
-                field("live", ValueType::Bool),
-                field("body", ValueType::Bytes),
-                field("made", ValueType::Timestamp),
-            ],
-            key: 0,
-            indexes: vec![Index { fields: vec![1] }],
-        }],
-        index,
-        ..Layout::default()
-    }
 }

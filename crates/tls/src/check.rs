@@ -1,4 +1,4 @@
-//! Whether a server's certificate will do.
+//! Verification of a server's certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};

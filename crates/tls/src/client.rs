@@ -1,4 +1,4 @@
-//! What a client checks and shows, made once for all its connections.
+//! Certificates and checks of a client, shared by all its connections.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use crate::check::ServerCheck;
 use crate::connection::Tls;
 
-/// How much of a server's certificate is checked.
+/// Extent of the verification of a server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// Nothing but that the server has its key: encrypts, and proves nobody's identity.
+    /// Checks only that the server has the key of its certificate: encrypts, and proves no identity.
     None,
-    /// It is signed by a root.
+    /// Checks that the certificate is signed by a root.
     Ca,
-    /// It is signed by a root, and is for the host that was asked for.
+    /// Checks that the certificate is signed by a root and is for the requested host.
     #[default]
     Full,
 }
 
-/// Whose signature makes a certificate trusted.
+/// Root certificates that are trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Roots {
-    /// Those that this machine trusts.
+    /// Roots of this machine.
     #[default]
     System,
     /// The certificates of a PEM file.
     File(PathBuf),
 }
 
-/// How a client shows who it is.
+/// Identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// PEM file with its certificate, and those between it and a root.
@@ -43,14 +43,14 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
-/// What a [`TlsClient`] is made of.
+/// Options of a [`TlsClient`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsOptions {
-    /// How much is checked.
+    /// Extent of the verification.
     pub verify: Verify,
-    /// Whom to trust; not looked at with [`Verify::None`].
+    /// Trusted roots; ignored with [`Verify::None`].
     pub roots: Roots,
-    /// What is shown to servers that ask for a certificate.
+    /// Certificate for servers that ask for one.
     pub certificate: Option<ClientCertificate>,
     /// Protocols offered (ALPN, RFC 7301), the best first; empty to offer none.
     pub protocols: Vec<&'static str>,
@@ -61,7 +61,7 @@ pub struct TlsOptions {
 pub struct TlsClient {
     config: Arc<ClientConfig>,
     verify: Verify,
-    /// Where its roots are from, for messages.
+    /// Source of the roots, for messages.
     roots: Arc<str>,
 }
 
@@ -75,8 +75,8 @@ impl TlsClient {
     /// Reads the files that `options` names.
     ///
     /// # Errors
-    /// `Usage`, with the file's name, when a file cannot be read or does not hold what it should; `Missing` when this
-    /// machine trusts nobody.
+    /// `Usage`, with the file's name, when a file cannot be read or has the wrong contents; `Missing` when this
+    /// machine has no trusted roots.
     pub fn new(options: &TlsOptions) -> Result<TlsClient, StoreError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = match (options.verify, &options.roots) {
@@ -123,7 +123,7 @@ impl TlsClient {
     pub fn connect(&self, host: &str, place: &str) -> Result<Tls, StoreError> {
         let name = match ServerName::try_from(host.trim_end_matches('.').to_owned()) {
             Ok(name) => name,
-            // An address is told to nobody, and here nobody asks which host it is.
+            // An address is not sent as a server name, and there is no other name to send.
             Err(_) if self.verify != Verify::Full => ServerName::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()),
             Err(_) => {
                 return Err(StoreError::usage(format!("`{host}` is not a host name that a certificate can be for"))
@@ -168,7 +168,7 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
     Ok(store)
 }
 
-/// All certificates of a PEM file; at least one.
+/// Reads all certificates of a PEM file; at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();

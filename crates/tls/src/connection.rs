@@ -1,4 +1,4 @@
-//! One connection: bytes to encrypt and bytes to decrypt.
+//! A connection: bytes to encrypt and bytes to decrypt.
 
 use std::fmt;
 use std::io::{BufRead, Write};
@@ -11,18 +11,18 @@ use crate::check::can_be_read;
 use crate::end_point;
 use crate::failure::explain;
 
-/// One connection's TLS, and what waits on our side of it.
+/// TLS of a connection, with the bytes that wait on the client's side.
 pub struct Tls {
     connection: ClientConnection,
     /// Decrypted and not used yet.
     arrived: Vec<u8>,
-    /// Not encrypted yet; empty between two calls, unless more follows at once.
+    /// Plaintext that is not encrypted yet; empty between two calls, unless more follows immediately.
     pub written: Vec<u8>,
     /// Names the server in messages.
     place: String,
-    /// Whom the client trusts, for messages.
+    /// Source of the client's roots, for messages.
     roots: Arc<str>,
-    /// Something has arrived.
+    /// True after the first arrival.
     heard: bool,
 }
 
@@ -79,7 +79,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Hands over what was decrypted to `feed`, which says how much of it was used, and encrypts what that writes.
+    /// Passes the decrypted input to `feed`, which returns the number of bytes used, and encrypts its output.
     pub fn hand_over(&mut self, out: &mut Vec<u8>, feed: impl FnOnce(&[u8], &mut Vec<u8>) -> usize) {
         if !self.arrived.is_empty() {
             let used = feed(&self.arrived, &mut self.written).min(self.arrived.len());

@@ -1,4 +1,4 @@
-//! As much of DER (X.690) as certificates and keys are looked into.
+//! Parser of the part of DER (X.690) that certificates and keys need.
 
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject;

@@ -1,10 +1,10 @@
-//! What went wrong, in words.
+//! Descriptions of TLS errors.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
-/// An error of TLS with `place`, in words. `roots` is whom the client trusts, `first_words` what arrived, when it was the
-/// first. None of them goes away by trying again: the kinds are those after which nobody does.
+/// Describes a TLS error with `place`. `roots` names the client's roots, `first_words` are the bytes that arrived, if
+/// they were the first. No such error disappears on a retry, so the kinds are those that are not retried.
 pub(crate) fn explain(error: &Error, place: &str, roots: &str, first_words: Option<&[u8]>) -> StoreError {
     match (error, first_words) {
         (Error::InvalidCertificate(error), _) => bad_certificate(error, place, roots),

@@ -5,14 +5,14 @@ use plimsoll_core::{Address, CompletionSink, Op, OpKind, StoreError, Ticket, Wir
 use crate::client::TlsClient;
 use crate::connection::Tls;
 
-/// How a connection comes to TLS: with the first byte, unless it says otherwise.
+/// Beginning of TLS on a connection: with the first byte, unless a protocol overrides it.
 pub trait Upgrade<S>: Send {
-    /// What asks the server for TLS in clear.
+    /// Returns the request for TLS, sent in clear.
     fn question(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// What the server has answered to that with the first of `bytes`. `place` names it in messages.
+    /// Parses the server's answer to it, the first of `bytes`. `place` names it in messages.
     ///
     /// # Errors
     /// Why there is no TLS.
@@ -20,20 +20,20 @@ pub trait Upgrade<S>: Send {
         Ok(Answered::Yes)
     }
 
-    /// Both sides have shaken hands. `inner` has heard nothing yet.
+    /// Handles the end of the handshake. `inner` has received nothing yet.
     fn agreed(&self, _inner: &mut S, _tls: &Tls) {}
 }
 
-/// What a server says to the question for TLS.
+/// Answer of a server to the request for TLS.
 #[derive(Debug)]
 pub enum Answered {
-    /// Not enough to tell.
+    /// Too few bytes to decide.
     Nothing,
-    /// TLS begins. The server waits for our greeting: what came in clear behind its yes is nobody's.
+    /// TLS begins. The server waits for the client's greeting: bytes in clear after its answer are invalid.
     Yes,
     /// The session goes on in clear, behind so many bytes.
     No(usize),
-    /// What no server of this protocol says, with TLS or without.
+    /// The peer does not speak this protocol, with TLS or without.
     Stranger(StoreError),
 }
 
@@ -49,7 +49,7 @@ enum State {
     /// The server has been asked; what the session has written waits.
     Asked(Vec<u8>),
     Encrypted(Box<Tls>),
-    /// There is no connection; whether that is because of TLS.
+    /// No connection; true if the cause is TLS.
     Failed(WireState, bool),
 }
 
@@ -65,7 +65,7 @@ pub struct TlsSession<S, U = AtOnce> {
 }
 
 impl<S: WireSession> TlsSession<S> {
-    /// Puts TLS around `inner` for connections to `host`; `place` names the server in messages.
+    /// Wraps `inner` in TLS for connections to `host`; `place` names the server in messages.
     ///
     /// # Errors
     /// As [`TlsClient::connect`].
@@ -75,7 +75,7 @@ impl<S: WireSession> TlsSession<S> {
 }
 
 impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
-    /// The same where it begins as `upgrade` says; without a `client` nothing is encrypted.
+    /// Wraps a session in which TLS begins as `upgrade` says; without a `client` nothing is encrypted.
     ///
     /// # Errors
     /// As [`TlsClient::connect`].
@@ -97,7 +97,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
         &mut self.inner
     }
 
-    /// The same, to look at.
+    /// Returns the inner session, read-only.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -112,7 +112,7 @@ impl<S: WireSession, U: Upgrade<S>> TlsSession<S, U> {
         matches!(self.state, State::Failed(_, true))
     }
 
-    /// Lets the session write, and sends what it wrote unless more follows at once.
+    /// Calls `write` for the session, and sends its output unless more follows immediately.
     #[inline]
     pub fn write(&mut self, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut S, &mut Vec<u8>)) {
         match &mut self.state {

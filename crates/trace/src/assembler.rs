@@ -1,5 +1,5 @@
-//! Puts programs for the kernel's BPF machine together, instruction by instruction (Documentation/bpf/standardization/
-//! instruction-set.rst), so that nothing has to be built by another compiler.
+//! Assembler of programs for the kernel's BPF machine, instruction by instruction (Documentation/bpf/standardization/
+//! instruction-set.rst), so that no other compiler is needed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::sys::{self, Map};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct R(pub(crate) u8);
 
-/// What functions return.
+/// Return value of functions.
 pub(crate) const R0: R = R(0);
 /// The first argument of functions, and of the program.
 pub(crate) const R1: R = R(1);
@@ -24,7 +24,7 @@ pub(crate) const R9: R = R(9);
 /// The end of the stack, of which 512 bytes below may be used.
 pub(crate) const FP: R = R(10);
 
-/// How much is loaded or stored.
+/// Number of bytes that are loaded or stored.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Width {
@@ -50,14 +50,14 @@ pub(crate) enum Call {
     RingOutput = 130,
 }
 
-/// When it is jumped.
+/// Condition of a jump.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum If {
     Equal = 0x10,
     NotEqual = 0x50,
     Below = 0xa0,
-    /// Of signed numbers.
+    /// Less than, for signed numbers.
     Negative = 0xc0,
 }
 
@@ -167,30 +167,30 @@ impl Assembler {
         self.push(0x85, R0, R0, 0, function as i32);
     }
 
-    /// Goes on at `label`.
+    /// Jumps to `label`.
     pub(crate) fn jump(&mut self, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x05, R0, R0, 0, 0);
     }
 
-    /// Goes on at `label` if `what` is (when) `value`.
+    /// Jumps to `label` if `what` is (when) `value`.
     pub(crate) fn jump_if(&mut self, what: R, when: If, value: i32, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x05 | when as u8, what, R0, 0, value);
     }
 
-    /// Goes on at `label` if `what` is (when) `other`.
+    /// Jumps to `label` if `what` is (when) `other`.
     pub(crate) fn jump_if_register(&mut self, what: R, when: If, other: R, label: &str) {
         self.jumps.push((self.code.len(), label.to_owned()));
         self.push(0x0d | when as u8, what, other, 0, 0);
     }
 
-    /// Whether something jumps to `label`.
+    /// Returns true if an instruction jumps to `label`.
     pub(crate) fn leads_to(&self, label: &str) -> bool {
         self.jumps.iter().any(|(_, to)| to == label)
     }
 
-    /// What comes next is called `label`.
+    /// Gives the next instruction the label `label`.
     pub(crate) fn label(&mut self, label: &str) {
         let known = self.labels.insert(label.to_owned(), self.code.len());
         debug_assert!(known.is_none(), "{label} is there twice");

@@ -16,7 +16,7 @@ use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
 use crate::tracer::{Background, Source, TraceSpec, members};
 
-/// Room for slow calls that nobody has read yet: more than 4,000.
+/// Size of the ring of slow calls, bytes: more than 4,000 unread calls.
 const RING_BYTES: usize = 256 << 10;
 
 /// A trace by programs.
@@ -24,7 +24,7 @@ pub(crate) struct Bpf {
     maps: Arc<Maps>,
     attached: Attached,
     threshold_ns: u64,
-    /// Who had called at the reading before.
+    /// Processes that had called by the previous reading.
     known: BTreeSet<u32>,
     slow: Arc<Mutex<CallCounts>>,
     _reader: Background,
@@ -61,13 +61,13 @@ impl Attached {
         self.attach(at, point)
     }
 
-    /// Follows children of `processes` too.
+    /// Follows children of `processes` from now on.
     pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
         let point = tracefs.needed("task/task_newtask")?;
         self.run(&programs::fork(processes, lost, &point)?, &point)
     }
 
-    /// How often programs were passed over.
+    /// Returns the number of times that programs were skipped.
     pub(crate) fn misses(&self) -> u64 {
         self.programs.iter().map(sys::program_misses).sum()
     }
@@ -279,8 +279,8 @@ impl Ring {
     }
 }
 
-/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: whoever
-/// closes a file directly afterwards is faster than a look at its end.
+/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: a
+/// process may close a file directly afterwards, before a look at its end.
 fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<CallCounts>) {
     let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
     let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();

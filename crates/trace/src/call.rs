@@ -43,7 +43,7 @@ const ALL: [(Call, u16, &str); 9] = [
 pub(crate) const OTHERS: u16 = 0x4000;
 
 impl Call {
-    /// Those that are system calls.
+    /// Calls that are system calls.
     pub(crate) const SYSTEM: [Call; 6] =
         [Call::Fsync, Call::Fdatasync, Call::SyncFileRange, Call::Msync, Call::Sync, Call::Syncfs];
 
@@ -51,7 +51,7 @@ impl Call {
         ALL[self as usize].1
     }
 
-    /// As people call it.
+    /// Returns the usual name.
     pub fn name(self) -> &'static str {
         ALL[self as usize].2
     }

@@ -1,54 +1,54 @@
-//! What keeps a trace from being made, with what to do next.
+//! Errors that prevent a trace, with the next step for each.
 
 use std::io;
 
-/// Why nothing is traced.
+/// Reason that nothing is traced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// A process to be traced is not there.
     #[error("there is no process {pid}")]
     NoProcess {
-        /// Its number.
+        /// Number of the process.
         pid: u32,
     },
-    /// None was named.
+    /// No process was named.
     #[error("no process to trace was named")]
     Nothing,
     /// The kernel does not let this user.
     #[error("{what}: {source}")]
     NotPermitted {
-        /// What it does not let.
+        /// Operation that is not permitted.
         what: &'static str,
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The list of tracepoints cannot be read.
     #[error("tracefs, the kernel's list of tracepoints, can be neither read nor mounted: {source}")]
     Tracefs {
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// This kernel cannot.
+    /// The kernel does not support this.
     #[error("this kernel cannot: {what}")]
     Kernel {
-        /// What it lacks, or does not take.
+        /// Part that is missing or not accepted.
         what: String,
     },
     /// Another call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was called.
+        /// Call that failed.
         what: &'static str,
-        /// What it said.
+        /// Error that it returned.
         source: io::Error,
     },
     /// A directory cannot be watched.
     #[error("{path}: {source}")]
     Directory {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// What was said.
+        /// Error that was returned.
         source: io::Error,
     },
     /// Process numbers here are not those that the kernel tells programs.
@@ -57,15 +57,15 @@ pub enum TraceError {
     /// No way works here.
     #[error("no way to trace works here\n  bpf: {bpf}\n  proc: {proc}")]
     NoWay {
-        /// Why programs in the kernel do not.
+        /// Reason that programs in the kernel do not work.
         bpf: String,
-        /// Why looks at threads do not.
+        /// Reason that looks at threads do not work.
         proc: String,
     },
 }
 
 impl TraceError {
-    /// What to do next.
+    /// Returns the next step for the user.
     pub fn next(&self) -> &'static str {
         match self {
             Self::NoProcess { .. } | Self::Nothing => "name one that runs: pgrep -l NAME",

@@ -1,4 +1,4 @@
-//! Which files are used, and how: by a process's system calls, or by a directory's events.
+//! Use of files: by a process's system calls, or by a directory's events.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use crate::tracer::Background;
 /// Most files that are told one by one.
 pub(crate) const FILES_MAX: usize = 50_000;
 
-/// How a file was used. What the way that it was seen in does not tell is zero.
+/// Use of a file. Figures that the way of tracing does not provide are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileUse {
     /// Opened.
@@ -50,17 +50,17 @@ pub struct FileUse {
 }
 
 impl FileUse {
-    /// Everything that happened to it.
+    /// Returns the number of all events of the file.
     pub fn total(&self) -> u64 {
         let made = self.opens + self.closes + self.creates + self.deletes + self.renames;
         made + self.reads + self.writes + self.syncs + self.resizes
     }
 }
 
-/// What was seen of files.
+/// Files seen in use.
 #[derive(Debug, Clone, Default)]
 pub struct FilesSeen {
-    /// By path.
+    /// Use of files by path.
     pub files: BTreeMap<PathBuf, FileUse>,
     /// Calls or events that were not counted.
     pub lost: u64,
@@ -128,7 +128,7 @@ impl FileTracer {
         Ok(Self { maps, attached, seen, _reader })
     }
 
-    /// What was seen so far.
+    /// Returns the use of files so far.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.
@@ -139,7 +139,7 @@ impl FileTracer {
     }
 }
 
-/// Which file each descriptor of each process is; `None` for what is no file.
+/// File of each descriptor of each process; `None` for a descriptor of something else.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 

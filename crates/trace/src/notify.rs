@@ -1,4 +1,4 @@
-//! How the files of a directory and of all below it are used, by whomever, from the kernel's events (inotify(7)).
+//! Use of the files in a directory and below it, by any process, from the kernel's events (inotify(7)).
 //!
 //! The kernel makes one event of several that are alike and directly follow one another, so counts are lower bounds; and it
 //! tells neither bytes nor syncs. Mapped memory is not seen.
@@ -40,7 +40,7 @@ impl DirectoryWatch {
         Ok(watch)
     }
 
-    /// Watches `directory` and all below it. Whoever goes away meanwhile is not watched.
+    /// Watches `directory` and all below it. Directories that disappear meanwhile are not watched.
     fn add(&mut self, directory: &Path) -> Result<(), TraceError> {
         let mut queue = vec![directory.to_owned()];
         while let Some(directory) = queue.pop() {
@@ -73,7 +73,7 @@ impl DirectoryWatch {
         Ok(())
     }
 
-    /// How many directories are watched.
+    /// Returns the number of watched directories.
     pub fn directories(&self) -> usize {
         self.directories.len()
     }

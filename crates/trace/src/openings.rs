@@ -5,7 +5,7 @@ use crate::programs::{ARGUMENTS, TGID, TID, entry, find_process, leave, lookup, 
 use crate::sys::{Map, MapKind};
 use crate::{TraceError, programs};
 
-/// What a call does to a file.
+/// Effect of a call on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     Open,
@@ -25,7 +25,7 @@ pub(crate) struct FileCall {
     pub(crate) name: &'static str,
     pub(crate) number: u16,
     pub(crate) does: Does,
-    /// Which argument is a path. The one before it is the directory that the path begins in.
+    /// Index of the argument that is a path, relative to the directory in the argument before it.
     pub(crate) path: Option<u8>,
 }
 
@@ -33,7 +33,7 @@ const fn call(name: &'static str, number: i64, does: Does, path: Option<u8>) -> 
     FileCall { name, number: number as u16, does, path }
 }
 
-/// All of them. Where an architecture lacks one, it is left out.
+/// Calls that use files. Where an architecture lacks one, it is left out.
 pub(crate) const CALLS: &[FileCall] = &[
     call("openat", libc::SYS_openat, Does::Open, Some(1)),
     call("openat2", libc::SYS_openat2, Does::Open, Some(1)),
@@ -81,13 +81,13 @@ pub(crate) mod record {
     pub(crate) const PATH: i16 = 32;
 }
 
-/// Room for records that nobody has read yet: some 200,000.
+/// Size of the ring of records, bytes: about 200,000 unread records.
 pub(crate) const RING_BYTES: usize = 8 << 20;
 
 const ENTRY: i32 = -56;
 const RECORD: i32 = -96;
 
-/// What the programs and this process share.
+/// Maps shared by the programs and this process.
 pub(crate) struct Maps {
     pub(crate) processes: Map,
     /// Threads in a call, with its arguments.
@@ -109,8 +109,8 @@ impl Maps {
         made().map_err(TraceError::of("bpf(2), to make a map"))
     }
 
-    /// At the beginning of a call: keeps its first two arguments and, where it has one, its path. Of what is closed a record
-    /// is written here, since another thread may have the same descriptor before the end.
+    /// Assembles the program for the beginning of a call: keeps its first two arguments and, if it has one, its path.
+    /// A close is recorded here, since another thread may have the same descriptor before the end.
     pub(crate) fn begin(&self, call: &FileCall) -> Vec<u64> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);
@@ -139,7 +139,7 @@ impl Maps {
         leave(asm, &self.lost)
     }
 
-    /// At its end: writes a record.
+    /// Assembles the program for the end of a call: writes a record.
     pub(crate) fn end(&self, call: &FileCall) -> Vec<u64> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);

@@ -1,11 +1,11 @@
-//! Which file a call was about, as far as `/proc` can still tell.
+//! File of a call, as far as `/proc` still shows it.
 
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::call::Call;
 
-/// What a call was given: a descriptor, an address, or the inode that a file system said.
+/// Reference to a file in a call: a descriptor, an address, or the inode reported by a file system.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Given {
     pub(crate) pid: u32,
@@ -38,7 +38,7 @@ impl Given {
     }
 }
 
-/// What descriptor `fd` of process `pid` is.
+/// Returns the path of descriptor `fd` of process `pid`.
 pub(crate) fn of_descriptor(pid: u32, fd: i32) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()
 }

@@ -45,7 +45,7 @@ struct Thread {
 /// A call that a thread waits in, or waited in before it ran.
 struct Waiting {
     start_ns: u64,
-    /// When it was seen running instead, first and how often.
+    /// Time at which it was first seen running instead, and the number of such looks.
     ran: Option<(u64, u32)>,
     given: Given,
     path: Option<PathBuf>,

@@ -28,7 +28,7 @@ pub(crate) fn threads_of(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
 }
 
-/// All processes that can be seen from here.
+/// Returns all processes that are visible from here.
 pub(crate) fn all() -> Vec<u32> {
     numbers_in("/proc")
 }

@@ -21,7 +21,7 @@ const THREADS_MAX: u32 = 8_192;
 /// Most buckets of all processes and calls together.
 const BUCKETS_MAX: u32 = 32_768;
 
-/// Where a system call's number and its first argument, or what it returned, are.
+/// Offset of a system call's number, which its first argument or its return value follows.
 const NUMBER: i16 = 8;
 pub(crate) const ARGUMENTS: i16 = 16;
 
@@ -62,7 +62,7 @@ pub(crate) mod entry {
 }
 pub(crate) const ENTRY_BYTES: usize = 32;
 
-/// What programs and this process share.
+/// Maps shared by programs and this process.
 pub(crate) struct Maps {
     /// Processes that are followed.
     pub(crate) processes: Map,
@@ -76,7 +76,7 @@ pub(crate) struct Maps {
     pub(crate) names: Map,
     /// Slow calls.
     pub(crate) ring: Map,
-    /// How many could not be counted or written.
+    /// Number of calls that could not be counted or written.
     pub(crate) lost: Map,
 }
 
@@ -99,17 +99,18 @@ impl Maps {
     }
 }
 
-/// What all programs are made for.
+/// Input that all programs are assembled for.
 pub(crate) struct Programs<'a> {
     pub(crate) maps: &'a Maps,
-    /// All processes are followed.
+    /// True if all processes are followed.
     pub(crate) all: bool,
     /// Calls that take this long or longer are written to the ring.
     pub(crate) threshold_ns: u64,
 }
 
 impl Programs<'_> {
-    /// At the beginning of a system call. The kernel lets nobody read an argument of one without any, as sync(2).
+    /// Assembles the program for the beginning of a system call. The kernel refuses to read an argument of a call
+    /// without any, as sync(2).
     pub(crate) fn begin(&self, has_argument: bool) -> Vec<u64> {
         let mut asm = Assembler::default();
         self.find_thread(&mut asm);
@@ -123,7 +124,7 @@ impl Programs<'_> {
         leave(asm, &self.maps.lost)
     }
 
-    /// At its end.
+    /// Assembles the program for the end of a system call.
     pub(crate) fn end(&self) -> Vec<u64> {
         let mut asm = Assembler::default();
         self.find_call(&mut asm);
@@ -132,8 +133,8 @@ impl Programs<'_> {
         leave(asm, &self.maps.lost)
     }
 
-    /// Where a file system begins to sync a file. Inside of a traced call it is that call's own; in a thread of io_uring it is
-    /// counted with the request.
+    /// Assembles the program for the moment at which a file system begins to sync a file. Inside of a traced call the
+    /// sync is that call's own; in a thread of io_uring it is counted with the request.
     pub(crate) fn begin_in_file_system(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
         let mut asm = Assembler::default();
         self.find_thread(&mut asm);
@@ -153,7 +154,7 @@ impl Programs<'_> {
         Ok(leave(asm, &self.maps.lost))
     }
 
-    /// Where it ends.
+    /// Assembles the program for the end of such a sync.
     pub(crate) fn end_in_file_system(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
         let mut asm = Assembler::default();
         self.find_call(&mut asm);
@@ -165,7 +166,7 @@ impl Programs<'_> {
         Ok(leave(asm, &self.maps.lost))
     }
 
-    /// Where a request of io_uring begins.
+    /// Assembles the program for the beginning of an io_uring request.
     pub(crate) fn submit(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
         const FSYNC: i32 = 3;
         const SYNC_FILE_RANGE: i32 = 8;
@@ -190,14 +191,15 @@ impl Programs<'_> {
         Ok(leave(asm, &self.maps.lost))
     }
 
-    /// Where it ends.
+    /// Assembles the program for the end of such a request.
     pub(crate) fn complete(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);
         asm.transfer(Width::Double, (FP, KEY as i16), (R6, point.offset("req")? as i16));
         lookup(&mut asm, &self.maps.requests, KEY);
         asm.jump_if(R0, If::Equal, 0, "out");
-        // Whoever completes it need not be who submitted it: the entry moves to where a thread's would be.
+        // The thread that completes it may differ from the one that submitted it: the entry moves to where a thread's
+        // would be.
         asm.copy(R8, R0);
         for word in (0..ENTRY_BYTES as i16).step_by(8) {
             asm.transfer(Width::Double, (FP, ENTRY as i16 + word), (R8, word));
@@ -214,7 +216,7 @@ impl Programs<'_> {
         Ok(leave(asm, &self.maps.lost))
     }
 
-    /// Where a thread ends: its number may become another one's.
+    /// Assembles the program for the end of a thread, whose number may be reused.
     pub(crate) fn gone(&self) -> Vec<u64> {
         let mut asm = Assembler::default();
         running(&mut asm);
@@ -320,7 +322,7 @@ impl Programs<'_> {
     }
 }
 
-/// Where a process or thread is made: children of `processes`, which are followed, are followed too.
+/// Assembles the program for the creation of a process or thread: children of followed `processes` are followed too.
 pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
     const IS_THREAD: i32 = 0x1_0000;
     let mut asm = Assembler::default();
@@ -371,7 +373,7 @@ fn count_lost(asm: &mut Assembler, lost: &Map) {
     asm.add_at_once(R0, 0, R1);
 }
 
-/// Where a field of the record is on the stack.
+/// Returns the stack offset of a field of the record.
 fn at(field: i32) -> i16 {
     (RECORD + field) as i16
 }

@@ -43,7 +43,7 @@ fn bpf(command: Bpf, attr: &mut Attr) -> io::Result<i32> {
 }
 
 fn descriptor(raw: RawFd) -> OwnedFd {
-    // SAFETY: the kernel has just made it, and nobody else knows it.
+    // SAFETY: the kernel has just made it, and it has no other owner.
     unsafe { OwnedFd::from_raw_fd(raw) }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn program(instructions: &[u64]) -> Result<OwnedFd, (io::Error, Strin
     })
 }
 
-/// How often the kernel has passed `program` over because another one was running on its processor.
+/// Returns the number of times that the kernel has skipped `program` because another one was running on its processor.
 pub(crate) fn program_misses(program: &OwnedFd) -> u64 {
     let mut info = [0u64; 32];
     let mut attr = Attr::default();
@@ -227,7 +227,7 @@ impl Mapping {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// Says that all was read before the word at `offset` became `value`. The mapping has to be a writable one.
+    /// Stores `value` at `offset`, after all earlier reads. The mapping must be writable.
     pub(crate) fn store(&self, offset: usize, value: u64) {
         self.word(offset).store(value, Ordering::Release);
     }

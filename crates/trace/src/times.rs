@@ -1,4 +1,4 @@
-//! How long calls took: counts in buckets, 64 to each doubling, as the programs in the kernel count them too.
+//! Distribution of the times of calls: counts in buckets, 64 to each doubling, as in the kernel's programs.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Times {
         other.counts.iter().for_each(|(bucket, count)| self.add(*bucket, *count));
     }
 
-    /// What is in here and was not in `before`.
+    /// Returns the times that were added since `before`.
     pub(crate) fn since(&self, before: &Times) -> Times {
         let left = |(bucket, count): (&u16, &u64)| {
             let more = count.saturating_sub(before.counts.get(bucket).copied().unwrap_or(0));
@@ -59,7 +59,7 @@ impl Times {
         Times { counts: self.counts.iter().filter_map(left).collect() }
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub fn len(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -89,7 +89,7 @@ impl Times {
         self.bucket(share).map(middle_of)
     }
 
-    /// The same as the least value of its bucket, which a size is that is a round number.
+    /// Returns the quantile as the least value of its bucket, which is exact for sizes that are round numbers.
     pub fn least(&self, share: f64) -> Option<u64> {
         self.bucket(share).map(least_of)
     }
@@ -103,12 +103,12 @@ impl Times {
         })
     }
 
-    /// All of them together, in nanoseconds.
+    /// Returns the sum, in nanoseconds.
     pub fn sum_ns(&self) -> u64 {
         self.counts().map(|(ns, count)| ns * count).sum()
     }
 
-    /// As an HdrHistogram of nanoseconds from 1 ns to 1 h with 3 digits, as recordings have them.
+    /// Converts the times to an HdrHistogram of nanoseconds from 1 ns to 1 h with 3 digits, the format of recordings.
     pub fn hdr(&self) -> Histogram<u64> {
         let mut all = Histogram::new_with_bounds(1, 3_600_000_000_000, 3)
             .unwrap_or_else(|_| unreachable!("bounds that a histogram can have"));

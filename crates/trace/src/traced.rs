@@ -1,4 +1,4 @@
-//! What a trace has to say.
+//! Results of a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,10 +9,10 @@ use crate::call::Call;
 use crate::place::Given;
 use crate::times::Times;
 
-/// How it is traced.
+/// Way of tracing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// By programs that the kernel runs at each call, and that count there.
+    /// Programs that the kernel runs at each call, and that count there.
     Bpf,
     /// By looking again and again at what threads wait for: calls that are shorter than the time between two looks are mostly
     /// missed, and times are no more exact than it.
@@ -23,7 +23,7 @@ impl Way {
     /// All, best first.
     pub const ALL: [Way; 2] = [Way::Bpf, Way::Proc];
 
-    /// As options call it.
+    /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             Way::Bpf => "bpf",
@@ -41,34 +41,34 @@ impl fmt::Display for Way {
 /// A call above the threshold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slow {
-    /// Whose.
+    /// Process that called.
     pub pid: u32,
     /// The process's name.
     pub name: String,
-    /// Which thread; 0 where that is not told.
+    /// Thread that called; 0 if not known.
     pub tid: u32,
-    /// What was called.
+    /// Call that was made.
     pub call: Call,
-    /// When it began, in nanoseconds of CLOCK_MONOTONIC.
+    /// Start, in nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// How long it took; of one that is not done yet, how long it has taken so far.
+    /// Duration, nanoseconds; of a call in progress, its duration so far.
     pub time_ns: u64,
-    /// What it returned: 0, or the negative number of an error; `None` where that is not told.
+    /// Return value: 0, or the negative number of an error; `None` if it is not known.
     pub result: Option<i64>,
-    /// Which file, where that can be told.
+    /// Path of the file, if known.
     pub path: Option<PathBuf>,
 }
 
-/// One call of a process.
+/// Calls of one sort made by a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls {
-    /// Which.
+    /// Call that was made.
     pub call: Call,
-    /// How long each took, since the trace began.
+    /// Durations since the trace began.
     pub times: Times,
-    /// How long each took since it was read last.
+    /// Durations since the previous reading.
     pub new: Times,
-    /// How many of `times` returned an error.
+    /// Number of `times` that returned an error.
     pub failed: u64,
 }
 
@@ -81,26 +81,26 @@ impl Calls {
 /// A process that has made traced calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number; 0 for those together that ended before many others did.
+    /// Number of the process; 0 for the sum of processes that ended before many others did.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// What it called.
+    /// Calls of the process.
     pub calls: Vec<Calls>,
 }
 
-/// What was seen.
+/// Results of a reading.
 #[derive(Debug, Clone)]
 pub struct Traced {
-    /// How.
+    /// Way of tracing.
     pub way: Way,
-    /// When it was read, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time of the reading, in nanoseconds of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Time since it was read last, or since the trace began.
     pub elapsed: Duration,
     /// Calls that could not be counted or listed, since the trace began.
     pub lost: u64,
-    /// By process.
+    /// Processes that called.
     pub processes: Vec<Process>,
     /// Slow calls that ended since it was read last, in the order of their ends.
     pub slow: Vec<Slow>,
@@ -129,10 +129,10 @@ impl Traced {
 /// Most slow calls that are kept until they are read.
 const SLOW_MAX: usize = 65_536;
 
-/// What a way has counted so far.
+/// Counts of a way so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CallCounts {
-    /// By process and call: times, and how many failed.
+    /// Times by process and call, and the number of failed ones.
     pub(crate) calls: BTreeMap<(u32, Call), (Times, u64)>,
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) slow: Vec<Slow>,
@@ -153,7 +153,7 @@ pub(crate) struct SeenCall {
 }
 
 impl CallCounts {
-    /// All that was seen here, for whoever reads it; slow calls and processes that have ended are told once.
+    /// Returns everything seen so far. Slow calls and processes that have ended are returned once.
     pub(crate) fn told(&mut self) -> CallCounts {
         let told = CallCounts { slow: std::mem::take(&mut self.slow), ..self.clone() };
         let pids: BTreeSet<u32> = self.calls.keys().map(|(pid, _)| *pid).collect();
@@ -186,7 +186,7 @@ impl CallCounts {
 }
 
 impl SeenCall {
-    /// It as one that is listed.
+    /// Converts the call to an entry in the list of slow calls.
     pub(crate) fn slow(&self, path: Option<PathBuf>) -> Slow {
         let Given { pid, call, .. } = self.given;
         let name = crate::place::name_of(pid);

@@ -14,17 +14,17 @@ pub(crate) struct Tracefs {
     root: OwnedFd,
 }
 
-/// One tracepoint.
+/// A tracepoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracepoint {
-    /// As perf_event_open(2) wants it.
+    /// Identifier for perf_event_open(2).
     pub(crate) id: u64,
     /// Name and offset of its fields.
     fields: Vec<(String, usize)>,
 }
 
 impl Tracepoint {
-    /// Where `field` begins.
+    /// Returns the offset of `field`.
     pub(crate) fn offset(&self, field: &str) -> Result<usize, TraceError> {
         let found = self.fields.iter().find(|(name, _)| name == field);
         found

@@ -11,14 +11,14 @@ use crate::times::Times;
 use crate::traced::{CallCounts, Calls, Process, Traced, Way};
 use crate::{bpf, proc, processes, sys};
 
-/// What is traced.
+/// Scope of a trace.
 #[derive(Debug, Clone)]
 pub struct TraceSpec {
     /// These processes and all their descendants, also those that they have from now on; without any list, all processes.
     pub pids: Option<Vec<u32>>,
     /// Calls that take this long or longer are listed one by one.
     pub threshold: Duration,
-    /// Only this way; otherwise the best one that works.
+    /// Way to use; without it, the best one that works.
     pub way: Option<Way>,
 }
 
@@ -38,7 +38,7 @@ const ENDED_MAX: usize = 1_000;
 
 /// A way to trace, once it goes on.
 pub(crate) trait Source: Send {
-    /// Everything since it began; slow calls since the reading before.
+    /// Returns all counts since the start, and slow calls since the previous reading.
     fn read(&mut self) -> Result<CallCounts, TraceError>;
 }
 
@@ -49,7 +49,7 @@ pub struct Tracer {
     why_not_bpf: Option<TraceError>,
     before: BTreeMap<(u32, Call), Times>,
     names: BTreeMap<u32, String>,
-    /// What those called that have ended, and who they were in the order of their ends.
+    /// Calls of processes that have ended, with the processes in the order of their ends.
     ended: BTreeMap<u32, BTreeMap<Call, Calls>>,
     order: VecDeque<u32>,
     read_ns: u64,
@@ -89,17 +89,17 @@ impl Tracer {
         })
     }
 
-    /// How it is traced.
+    /// Returns the way of tracing.
     pub fn way(&self) -> Way {
         self.way
     }
 
-    /// Why [`Way::Bpf`], the better way, does not work here; `None` if it does or another way was wanted.
+    /// Returns the reason that [`Way::Bpf`], the better way, does not work here; `None` if it works or was not wanted.
     pub fn why_not_bpf(&self) -> Option<&TraceError> {
         self.why_not_bpf.as_ref()
     }
 
-    /// What was seen. Takes about a millisecond, so that it can be called each second.
+    /// Returns the results so far. Takes about a millisecond, so that it can be called each second.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.
@@ -136,7 +136,7 @@ impl Tracer {
         Ok(Traced { way: self.way, at_ns, elapsed, lost, processes, slow, unfinished })
     }
 
-    /// Puts those that ended first together where there are many.
+    /// Merges the processes that ended first, if there are many.
     fn forget(&mut self) {
         while self.order.len() > ENDED_MAX {
             let Some(pid) = self.order.pop_front() else { return };
@@ -164,7 +164,7 @@ pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
 
 /// A thread that ends when this is dropped.
 pub(crate) struct Background {
-    /// An end of a pipe; the thread waits at the other one.
+    /// Pipe whose other end, in the thread, becomes readable when this is dropped.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }

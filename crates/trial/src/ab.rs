@@ -1,5 +1,5 @@
-//! Two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis says that the
-//! difference is decided.
+//! Comparison of two sides in turn: pair after pair, each turn a trial of its own in the recording, until analysis
+//! decides the difference.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct SideStore {
     ledger: Option<Ledger>,
 }
 
-/// One side.
+/// A side.
 struct Side {
     trial: PlannedTrial,
     workload: Arc<dyn Workload>,
@@ -32,16 +32,16 @@ struct Side {
     place: usize,
 }
 
-/// What is done in a trial.
+/// Part of the work that a trial does.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
-    /// Everything but the checks, for the pair.
+    /// All phases but the checks, for the pair.
     Turn(Option<u32>),
     /// The checks alone.
     Check,
 }
 
-/// Whether both sides can work on one store and its data: all that differs is how it is driven.
+/// Returns true if both sides can work on one store and its data: they differ only in the drive.
 fn share_a_store(a: &PlannedTrial, b: &PlannedTrial) -> bool {
     let load = |trial: &PlannedTrial| {
         let of = |phase: &PlannedPhase| matches!(phase.step, PhaseStep::Load { .. }).then(|| phase.step.clone());
@@ -71,7 +71,7 @@ pub fn run(context: &mut RunContext<'_>, spec: &AbSpec) -> Result<(), TrialError
     result
 }
 
-/// Both sides, with their stores in `places`.
+/// Opens both sides, with their stores in `places`.
 fn open(context: &RunContext<'_>, spec: &AbSpec, places: &mut Vec<SideStore>) -> Result<Vec<Side>, TrialError> {
     let [a, b] = &context.plan.trials[..] else {
         return Err(TrialError::usage(format!(
@@ -116,7 +116,7 @@ struct Turns<'a, 'b> {
     sides: Vec<Side>,
     /// Trials so far.
     driven: u32,
-    /// What the pairs so far say.
+    /// Conclusions from the pairs so far.
     so_far: AbFold,
 }
 
@@ -159,7 +159,7 @@ impl Turns<'_, '_> {
         Ok(())
     }
 
-    /// One trial of a side, unless the user wants an end.
+    /// Runs a trial of a side, unless the user wants an end.
     fn part(&mut self, side: usize, part: Part) -> Result<(), TrialError> {
         if self.context.is_stopped() {
             return Ok(());
@@ -201,7 +201,7 @@ impl Turns<'_, '_> {
         Ok(())
     }
 
-    /// What of the trial's phases is done in `part`. A load is in all of them, so that it is known what the data are; where
+    /// Returns the phases of the trial that `part` comprises. A load is in all of them, so that the data are known; if
     /// the store holds them already it is left out.
     fn phases(&self, trial: &PlannedTrial, part: Part) -> Vec<PlannedPhase> {
         let of = |phase: &PlannedPhase| match (&phase.step, part) {
@@ -219,7 +219,8 @@ impl Turns<'_, '_> {
         trial.phases.iter().filter_map(of).collect()
     }
 
-    /// What the last pair came to: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300 %)`.
+    /// Reports the result of the last pair: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300
+    /// %)`.
     fn say(&self) {
         let Some((row, metrics)) = self.so_far.last(self.spec) else { return };
         let mut text = format!("  pair {}", row.pair);
@@ -243,7 +244,7 @@ impl Turns<'_, '_> {
 }
 
 impl Part {
-    /// When it is, in words.
+    /// Describes the moment of the part in words.
     fn words(self) -> String {
         match self {
             Part::Turn(Some(pair)) => format!("pair {pair}"),

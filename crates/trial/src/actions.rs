@@ -1,4 +1,4 @@
-//! What is done to servers of our own, and to their disk, while they are driven, and taken back when the trial ends.
+//! Actions on private servers, and on their disk, during a drive; reverted when the trial ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -39,7 +39,7 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// How the store's servers are made; `None` where they are not ours.
+/// Returns the recipe of the store's servers; `None` if they are not private.
 fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
     match (&store.server, &store.url, catalogue.store(&store.kind)) {
         (Some(server), ..) => Ok(Some(Box::new(DescribedServer(server.clone())))),
@@ -48,17 +48,17 @@ fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Reci
     }
 }
 
-/// Who does the actions of a phase.
+/// Executor of a phase's actions.
 pub struct Acting<'a> {
-    /// Who is told.
+    /// Receivers of events.
     pub sinks: &'a Sinks<'a>,
     /// Position of the trial.
     pub trial: u32,
-    /// How reports call the store.
+    /// Name of the store in reports.
     pub label: &'a str,
     /// The servers that are acted on, of a store that has some.
     pub servers: Option<Arc<dyn Servers>>,
-    /// The disk that is, of a store that has one of ours.
+    /// Simulated disk of the store, if it has one.
     pub disk: Option<PowerSwitch>,
     /// The processes that the server sampler reads.
     pub processes: &'a ServerProcesses,
@@ -66,12 +66,12 @@ pub struct Acting<'a> {
     pub server_pin: &'a [u32],
 }
 
-/// What came of them.
+/// Results of the actions.
 #[derive(Default)]
 pub struct Acted {
     /// Numbers of nodes that were added.
     pub added: Vec<usize>,
-    /// How long the longest of them took, in seconds.
+    /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
     /// The disk has done something wrong.
     pub has_fault: bool,
@@ -80,7 +80,8 @@ pub struct Acted {
 }
 
 impl Acting<'_> {
-    /// Does each action at its time, until one fails or `ended` is closed; what has begun then goes on to its end.
+    /// Performs each action at its time, until one fails or `ended` is closed; an action in progress then is
+    /// completed.
     pub fn run(&self, actions: &[Action], ended: &Receiver<()>) -> Acted {
         let (began, mut acted) = (Instant::now(), Acted::default());
         for action in actions {
@@ -158,7 +159,7 @@ impl Acting<'_> {
         Ok(self.sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level, class, subject, text }))?)
     }
 
-    /// Has the nodes leave that were added, so that the next trial finds what this one found.
+    /// Removes the nodes that were added, so that the next trial starts with the same cluster.
     ///
     /// # Errors
     /// What the recording fails with; that a node does not leave is an event.

@@ -15,8 +15,8 @@ use crate::steps::load_operations;
 const TOLD_EACH: u64 = 1 << 12;
 
 impl TrialRun<'_, '_> {
-    /// Hands all operations of a load over at once. The seconds that it took; `None` where the store is loaded through its
-    /// sessions. A ledger takes note that everything was loaded: contents follow from the seed.
+    /// Passes all operations of a load to the store at once. Returns the duration in seconds; `None` if the store is
+    /// loaded through its sessions. A ledger takes note that everything was loaded: contents follow from the seed.
     pub(crate) fn load_at_once(
         &mut self,
         (clients, batch): (u32, u32),

@@ -1,5 +1,5 @@
-//! Trials that are each for themselves: several at once, each on a store of its own. A cell is tried again until something was
-//! seen to be lost; one that fails takes no other along; and a run that was killed is gone on with.
+//! Independent trials: several at once, each on a store of its own. A cell is tried again until a loss is seen; a cell
+//! that fails does not stop the others; and a run that was killed can be resumed.
 //!
 //! Each job is a thread with everything of its own that a trial changes: store, ledger, fold, the server's processes. They share
 //! the clock, the recording, which takes entries of any trial, and the user's wish for an end.
@@ -26,16 +26,16 @@ use crate::trial::{self, TrialStart};
 /// Time between the last moment of a run that was killed and the first of its going on.
 const GAP_NS: u64 = 1_000_000_000;
 
-/// What a run of cells takes besides its plan.
+/// Options of a run of cells besides its plan.
 #[derive(Debug)]
 pub struct Cells<'a> {
     /// The cells, each with its trials.
     pub cells: &'a [Cell],
-    /// How many trials run at once.
+    /// Number of trials that run at once.
     pub jobs: usize,
     /// Trials run also when their cell has lost something already.
     pub all_cuts: bool,
-    /// The run that is gone on with.
+    /// Run that is resumed.
     pub before: Option<&'a Run>,
 }
 
@@ -53,7 +53,7 @@ pub fn kept(run: &Run) -> Vec<u32> {
     run.trials.iter().filter(is_whole).map(|trial| trial.header.ordinal).collect()
 }
 
-/// When the clock of `run` goes on.
+/// Returns the time at which the clock of `run` continues.
 pub(crate) fn goes_on_ns(run: &Run) -> u64 {
     let trials = run.trials.iter().flat_map(|trial| trial.end_ns.into_iter().chain([trial.header.start_ns]));
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| phase.end.end_ns));
@@ -61,7 +61,7 @@ pub(crate) fn goes_on_ns(run: &Run) -> u64 {
     trials.chain(phases).chain(rest).chain(run.end_ns).max().unwrap_or(0) + GAP_NS
 }
 
-/// What is said of going on with `run`.
+/// Returns the message about resuming `run`.
 pub(crate) fn goes_on_words(run: &Run) -> String {
     let (kept, of) = (kept(run).len() as u64, u64::from(run.header.outline.trials));
     format!(
@@ -99,7 +99,7 @@ pub(crate) fn run(context: &RunContext<'_>, spec: &Cells<'_>) -> Result<(), Tria
     board.state.into_inner().unwrap_or_else(PoisonError::into_inner).failed.map_or(Ok(()), Err)
 }
 
-/// What all jobs look at.
+/// State shared by all jobs.
 #[derive(Clone, Copy)]
 struct Shared<'a, 'b> {
     board: &'a Board<'b>,
@@ -128,7 +128,7 @@ fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
     }
 }
 
-/// One trial; whether something was seen to be lost in it.
+/// Runs a trial; returns true if a loss was seen in it.
 fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &PlannedTrial) -> Result<bool, TrialError> {
     let Open { store, .. } = reach(context, open, &trial.store)?;
     // Nothing is left of the trial before.
@@ -140,7 +140,7 @@ fn one(context: &mut RunContext<'_>, open: &mut Option<Open>, trial: &PlannedTri
     Ok(fold.trial().is_some_and(|(trial, ..)| trial.ledgers.iter().any(promise::is_broken)))
 }
 
-/// What is to be done, what is being done, and what came of it.
+/// Trials that are waiting, in progress, and done.
 struct Board<'b> {
     spec: &'b Cells<'b>,
     trials: &'b [PlannedTrial],
@@ -153,7 +153,7 @@ struct Board<'b> {
 #[derive(Default)]
 struct State<'b> {
     waiting: Vec<&'b PlannedTrial>,
-    /// By the number of the job; its name, and what is done there.
+    /// Trials in progress: the number of the job, the trial, and its present step.
     running: Vec<(usize, &'b PlannedTrial, String)>,
     /// Cells of which something was seen to be lost.
     broken: BTreeSet<usize>,
@@ -202,8 +202,8 @@ impl<'b> Board<'b> {
         cell.map_or_else(String::new, |cell| cell.name.clone())
     }
 
-    /// The next trial for a job that has the store `open`: of a cell that nobody is at, for that may be decided by it; of that
-    /// store, or of one that nobody has.
+    /// Takes the next trial for a job that has the store `open`. Its cell must not be in progress, because a result
+    /// may decide it; its store is that one, or one that no job has open.
     fn take(&self, job: usize, open: Option<&StoreUse>) -> Option<&'b PlannedTrial> {
         let mut state = self.state();
         if self.stop.load(std::sync::atomic::Ordering::SeqCst) {
@@ -226,7 +226,7 @@ impl<'b> Board<'b> {
         Some(trial)
     }
 
-    /// What a job does now.
+    /// Reports the present step of a job.
     fn step(&self, job: usize, what: &str) {
         let mut state = self.state();
         if let Some((.., step)) = state.running.iter_mut().find(|(other, ..)| *other == job) {

@@ -1,4 +1,4 @@
-//! What a trial's ledger says: the check phase, and the answers of all phases.
+//! Verdict of a trial's ledger: the check phase, and the answers of all phases.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -153,7 +153,7 @@ fn read_copies(
     Ok(Some(check))
 }
 
-/// What the ledger says of what was found.
+/// Returns the ledger's verdict on what was found.
 pub(crate) fn verdict(
     trial: &mut TrialRun<'_, '_>,
     ordinal: u32,
@@ -209,7 +209,7 @@ fn key_by_key(
     Ok(None)
 }
 
-/// How durable the trial's last writes were: that is a session the store can make.
+/// Returns the durability of the trial's last writes: the store can open a session with it.
 fn last_durability(trial: &TrialRun<'_, '_>) -> Durability {
     let of = |step: &PhaseStep| match step {
         PhaseStep::Load { durability, .. } => Some(*durability),
@@ -248,7 +248,7 @@ fn kind_with(trial: &TrialRun<'_, '_>, wanted: impl Fn(&RecordsCall) -> bool) ->
     trial.workload.stream(&spec).ok().map(Arc::from)
 }
 
-/// Does the stream's first operation and returns its answer.
+/// Runs the stream's first operation and returns its answer.
 fn once(trial: &mut TrialRun<'_, '_>, ordinal: u32, stream: &Arc<dyn Stream>) -> Result<Answer, TrialError> {
     let (tell, heard) = channel();
     let listen = move |_, answer: &Answer| drop(tell.send(answer.clone()));

@@ -1,4 +1,4 @@
-//! What each node of a cluster has by itself, put together with what clients see of all: one verdict, which names nodes.
+//! Contents of each node of a cluster, combined with the contents that clients see: one verdict, which names nodes.
 
 use plimsoll_analysis::number;
 use plimsoll_record::data::LedgerCheck;

@@ -1,5 +1,5 @@
-//! Where the data of a run's own stores is: `data` in its directory, or a directory of its own in the one that the plan
-//! names. `data` is a link to that then, so that the next start finds it where this one is killed.
+//! Place of the data of a run's private stores: `data` in its directory, or a new directory within the one that the
+//! plan names. In that case `data` is a link to it, so that the next start finds it if this one is killed.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use plimsoll_plan::model::Plan;
 use crate::error::TrialError;
 use crate::run::RunSpec;
 
-/// What such a directory is called, before the run's id.
+/// Prefix of such a directory's name, before the run's id.
 const NAME_PREFIX: &str = "plimsoll-data-";
 
 /// The directory that is to hold it.
@@ -92,7 +92,7 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
     removed.map_err(|error| TrialError::io(data.display(), &error))
 }
 
-/// Lets other users get to what is in `directory`, as which servers may run, whatever the file mode creation mask is.
+/// Gives other users, as which servers may run, access through `directory`, whatever the file mode creation mask is.
 ///
 /// # Errors
 /// As the operating system says.

@@ -8,7 +8,8 @@ use plimsoll_plan::model::{self, PhaseStep};
 
 use crate::error::TrialError;
 
-/// How a drive of the plan is driven; `seed` is that of its arrivals, and `context` says what the plan leaves open.
+/// Converts a drive of the plan; `seed` is that of its arrivals, and `context` has the values that the plan leaves
+/// open.
 pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
     DriveSpec {
         limit: match drive.limit {
@@ -39,7 +40,7 @@ fn group(scenario: &model::Scenario) -> Group {
     Group { sessions: *clients, workers: *workers, pace: pace.clone(), think: *think }
 }
 
-/// How much of a drive with a length has to be undisturbed, where that is asked.
+/// Returns the part of a timed drive that must be undisturbed, if the plan requires it.
 fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
     match (drive.limit, drive.undisturbed_within_ns) {
         (model::DriveLimit::DurationNs(ns), Some(within_ns)) => {
@@ -49,7 +50,8 @@ fn undisturbed(drive: &model::Drive) -> Option<Undisturbed> {
     }
 }
 
-/// Whether `workload` has what every phase of `trial` asks for, and the store speaks it; an error says which has not.
+/// Checks that `workload` has the operations of every phase of `trial`, and that the store supports its interface; an
+/// error names the one that does not.
 pub fn can_ask(trial: &model::PlannedTrial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
     for phase in &trial.phases {
         let spec = match &phase.step {
@@ -75,7 +77,8 @@ pub(crate) fn mix(drive: &model::Drive) -> StreamSpec {
     StreamSpec::Mix { mix: drive.mix.clone(), clients: drive.clients.saturating_mul(drive.depth) }
 }
 
-/// Whether operations of the drive are of several steps. What the stream itself refuses is said by who asks it first.
+/// Returns true if operations of the drive have several steps. Errors of the stream itself are reported by its first
+/// user.
 pub(crate) fn has_steps(drive: &model::Drive, workload: &dyn Workload) -> bool {
     workload.stream(&mix(drive)).is_ok_and(|stream| stream.steps(0).is_some())
 }
@@ -92,12 +95,13 @@ fn unspoken<'w>(spec: &StreamSpec, workload: &'w dyn Workload, store: &StoreSpec
     workload.kinds().iter().filter(|kind| asked(&kind.name)).find(is_unspoken)
 }
 
-/// Whether there is nothing to load: no tables, no statements that fill them, no records.
+/// Returns true if there is nothing to load: no tables, no statements that fill them, no records.
 pub(crate) fn nothing_to_load(workload: &dyn Workload) -> bool {
     workload.layout().statements.is_empty() && filled_by_statements(workload)
 }
 
-/// Whether making the layout is the whole load: its statements fill what they make, or there is nothing to fill.
+/// Returns true if making the layout is the whole load: its statements fill what they make, or there is nothing to
+/// fill.
 pub(crate) fn filled_by_statements(workload: &dyn Workload) -> bool {
     workload.layout().collections.is_empty() && workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).is_err()
 }

@@ -1,5 +1,5 @@
-//! How durable writes are where nobody said it: as they are by default, or as a server of somebody else's is set, or one
-//! that cannot do what the default is.
+//! Durability of writes without a setting: the default, or the present setting of an attached server or of a store
+//! without the default's durability.
 
 use plimsoll_core::{Durability, Store, StoreErrorKind, Workload};
 use plimsoll_plan::model::{PhaseStep, PlannedTrial};
@@ -11,8 +11,9 @@ use crate::phase::{RunContext, TrialRun};
 use crate::sink::Told;
 use crate::writes;
 
-/// `trial` with the settings of its store taken as they are, where that is attached or cannot be made `durable`, wherever nobody said how durable writes are to be
-/// and the store keeps less than the default promises; `None` where there is no such phase. Says so of a trial that writes.
+/// Returns `trial` with the settings of its store taken as they are, if that store is attached or cannot be made
+/// `durable`, in all phases without a durability of their own in which the store keeps less than the default promises.
+/// Returns `None` without such a phase. Reports the change for a trial that writes.
 ///
 /// # Errors
 /// What the store says, or the recording.
@@ -60,7 +61,7 @@ pub fn found(
 }
 
 impl TrialRun<'_, '_> {
-    /// What the settings that a phase takes as they are promise.
+    /// Reports the promise of the settings that a phase takes as they are.
     pub(crate) fn promise(&mut self, step: &PhaseStep, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let (PhaseStep::Load { durability, .. } | PhaseStep::Drive(plimsoll_plan::model::Drive { durability, .. })) =
             step

@@ -1,31 +1,31 @@
-//! What keeps a run from its end, in a form that a person can act on.
+//! Errors that stop a run, with a remedy for each.
 
 use std::fmt;
 
 use plimsoll_core::{StoreError, StoreErrorKind, shown};
 use plimsoll_record::RecordError;
 
-/// What went wrong with a run, where, and what to do about it.
+/// An error of a run: what happened, where, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialError {
-    /// Which class of trouble.
+    /// Class of the error.
     pub kind: ErrorKind,
-    /// What happened and where.
+    /// Description of the event and its place.
     pub what: String,
-    /// Somebody else's words about it.
+    /// Message of another program about it.
     pub detail: Option<String>,
-    /// What to do next.
+    /// Next step for the user.
     pub next: Option<String>,
 }
 
 /// Classes of trouble with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// With a store, this machine, or what was asked of them.
+    /// Error of a store, of this machine, or of a request to them.
     Store(StoreErrorKind),
-    /// With the recording.
+    /// Error of the recording.
     Recording,
-    /// With the text of a plan: `what` is a drawing of the places that are meant.
+    /// Error in the text of a plan: `what` is a drawing of the positions.
     Plan,
 }
 
@@ -35,7 +35,7 @@ impl TrialError {
         StoreError::new(kind, what).into()
     }
 
-    /// What was asked for cannot be.
+    /// Makes an error for a request that cannot be fulfilled.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Usage, what)
     }
@@ -61,7 +61,7 @@ impl TrialError {
         failed
     }
 
-    /// Adds somebody else's words.
+    /// Adds the message of another program.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
@@ -75,13 +75,13 @@ impl TrialError {
         self
     }
 
-    /// True when nobody waits for the answer any more: the user wanted an end.
+    /// Returns true if the answer is not needed any more: the user wanted an end.
     pub fn is_interrupt(&self) -> bool {
         self.kind == ErrorKind::Store(StoreErrorKind::Interrupted)
     }
 }
 
-/// What happened and the first of somebody else's words about it, on one line.
+/// Formats the description and the first line of the detail, on one line.
 impl fmt::Display for TrialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown::lines(&self.what))?;

@@ -1,7 +1,7 @@
 //! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_record::data::{About, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, Level, PhaseEnd, ResultName};
 
 use crate::error::{ErrorKind, TrialError};
 use crate::phase::TrialRun;
@@ -19,14 +19,13 @@ impl TrialRun<'_, '_> {
 
     /// Notes what the store said or did.
     pub(crate) fn said(&mut self, text: String, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
-        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        self.event(Level::Error, text.clone())?;
         end.remarks.push((About::Fault, text));
         Ok(())
     }
 
-    /// Before a phase: starts a server again that has ended, and opens the store again where it has failed. That it does not come back is
-    /// an answer, too; whether it has.
+    /// Prepares a phase after a fault: starts a server again that has ended, and opens the store again if it has
+    /// failed. Returns true if it is back. A store that does not come back is an answer, too.
     pub(crate) fn come_back(&mut self, ordinal: u32, end: &mut PhaseEnd) -> Result<bool, TrialError> {
         if !self.acted.has_fault {
             return Ok(true);
@@ -56,7 +55,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Says how many errors the file system on a disk that failed has found.
+    /// Records the number of errors that the file system on a disk with faults has found.
     pub(crate) fn push_file_system_errors(&self, end: &mut PhaseEnd) {
         let disk = self.store.power_switch().filter(|_| self.acted.has_fault);
         if let Some(count) = disk.and_then(|disk| disk.file_system_errors()) {
@@ -64,7 +63,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// At the trial's end: no other trial is to find what a disk that failed has left.
+    /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains.
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
         self.store.spend();
@@ -72,7 +71,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a store, its client or its servers may fail so because their disk does.
+/// Returns true if a failed disk may cause this failure of a store, its client or its servers.
 fn may_come_of_a_disk(error: &TrialError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
     // A file system that has met an error may allow nothing but reading.

@@ -1,4 +1,4 @@
-//! How large data are that somebody else has made: read from the data, and held against what the plan says.
+//! Size of data that Plimsoll did not load: read from the data, and compared with the plan.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -75,7 +75,7 @@ impl Asking<'_, '_> {
         Ok(heard.first().map_or(0, |heard| heard.number))
     }
 
-    /// How many records there are, numbered from 0 without a gap: each round narrows it down by [`PROBES`].
+    /// Returns the number of records, numbered from 0 without a gap: each round narrows it down by [`PROBES`].
     fn records(&mut self) -> Result<u64, TrialError> {
         // In steps of two up to the largest number that a workload may have.
         let (mut low, mut high) = (0, 1 << 40);
@@ -146,7 +146,7 @@ impl Asking<'_, '_> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error.into());
         }
-        // What was stopped has no answer, and nobody looks at what there is.
+        // An operation that was stopped has no answer, and its result is not used.
         if let Some(error) = result.errors.first().filter(|_| !self.context.is_stopped()) {
             let what = format!("the size of the data could not be read ({})", self.extent.of[1]);
             return Err(
@@ -157,7 +157,7 @@ impl Asking<'_, '_> {
     }
 }
 
-/// What is wanted of an answer.
+/// Parts of an answer that are used.
 struct Heard {
     is_there: bool,
     /// The first value of the first row; 0 when it is no number.

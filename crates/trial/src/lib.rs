@@ -1,21 +1,21 @@
-//! Runs a plan: its trials one after the other, the search for its load line, or two sides in turn; into a recording,
-//! and under the eyes of whoever wants to know meanwhile.
+//! Runs a plan: its trials one after the other, the search for its load line, or two sides in turn. Writes a
+//! recording, and reports events to a sink.
 //!
 //! | module | what |
 //! |---|---|
-//! | `run`, `open` | a run from its first word to its last; stores: what is said and refused beforehand, opened, left |
-//! | `sink` | what is told of a run, and to whom: the recording and a [`Sink`] |
-//! | `cells` | trials that are each for themselves: several at once, over after a loss, and gone on with |
+//! | `run`, `open` | a run from start to end; stores: announcements and refusals, opening, leaving |
+//! | `sink` | events of a run, for the recording and a [`Sink`] |
+//! | `cells` | independent trials: several at once, over after a loss, resumable |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
-//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, what each does, one driven phase, the truth afterwards |
-//! | `at_once`, `found`, `size` | a load without sessions; data that others have made; how large data are beside caches |
-//! | `power` | a disk that loses power while it is driven, and what is left of the store's data |
-//! | `durability` | how durable writes are where nobody said it |
-//! | `drive_spec`, `sockets` | a plan's drive in the drive loop's words; how sockets are asked for |
-//! | `precheck`, `needs`, `writes` | what can be known to go wrong before anything is started, and what must be allowed |
-//! | `watch`, `written`, `pin` | what goes on beside: what is read of the machine and the store, device bytes, processors for the server |
-//! | `data` | where the data of a run's own stores is |
-//! | `error` | what keeps a run from its end |
+//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, the work of each, one driven phase, the check afterwards |
+//! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
+//! | `power` | a disk that loses power during a drive, and the store's data afterwards |
+//! | `durability` | durability of writes without a setting |
+//! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
+//! | `precheck`, `needs`, `writes` | errors that can be detected before anything is started, and required permissions |
+//! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |
+//! | `data` | place of the data of private stores |
+//! | `error` | errors of a run |
 
 mod ab;
 mod actions;

@@ -23,7 +23,7 @@ use crate::writes;
 /// The label of a rung's trial that says which it is, from 1.
 pub const RUNG: &str = "rung";
 
-/// How long the machine is watched before a search.
+/// Time that the machine is observed before a search.
 const WATCH: Duration = Duration::from_secs(3);
 
 /// The spec of the search that `line` and the plan's goals come to.
@@ -141,7 +141,7 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
     }
 }
 
-/// What the last rung came to: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
+/// Reports the result of the last rung: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
 fn say_rung(context: &RunContext<'_>, view: &RungView) {
     let mut text = format!("  {}", line::asked_words(&view.rung));
     if view.state != RungState::Start {
@@ -163,7 +163,7 @@ fn say_rung(context: &RunContext<'_>, view: &RungView) {
     context.sinks.show(&Told::Remark(text));
 }
 
-/// The same sentence as the report's, once the search is over: with several stores the others go on.
+/// Reports the result in the report's words when the search is over: with several stores the others continue.
 fn say_result(context: &RunContext<'_>, result: &LineResult) {
     context.sinks.show(&Told::Remark(format!("  {}", result.sentence)));
     if let Some(words) = &result.cycle_words {

@@ -1,4 +1,4 @@
-//! What a run takes of this machine at its largest moment, and whether there is as much: said by `check`, and refused
+//! Resources of this machine that a run needs at its peak, and their availability: reported by `check`, and enforced
 //! before anything is started.
 
 use plimsoll_analysis::number::{self, count};
@@ -23,7 +23,7 @@ const THREAD_BYTES: u64 = 128 << 10;
 const STACK_ADDRESSES: u64 = 2 << 20;
 /// Addresses that the program takes and does not use: libraries, and what its allocator sets aside for threads.
 const OWN_ADDRESSES: u64 = 512 << 20;
-/// What the drive loop keeps of a client, and of an operation in a pipeline besides its record.
+/// Memory of the drive loop for a client, and for an operation in a pipeline besides its record, bytes.
 const CLIENT_BYTES: u64 = 256;
 const PLACE_BYTES: u64 = 128;
 /// A client's way through operations of several steps.
@@ -38,7 +38,7 @@ const WORKER_DESCRIPTORS: u64 = 8;
 /// Connections of our own that a server of our own takes beside sessions, and what servers keep for themselves.
 const CONTROL_SESSIONS: u64 = 16;
 
-/// So much of something: a part that is there in any case, and one for each client.
+/// Amount of a resource: a constant part, and a part for each client.
 #[derive(Debug, Clone, Default)]
 struct Amount {
     fixed: u64,
@@ -46,7 +46,7 @@ struct Amount {
     clients: u64,
     /// Trial and phase.
     place: String,
-    /// How it is made up.
+    /// Parts of the amount.
     parts: Vec<String>,
 }
 
@@ -61,12 +61,12 @@ impl Amount {
     }
 }
 
-/// What a run takes at most of memory, addresses, threads and file descriptors.
+/// Peak use of memory, addresses, threads and file descriptors by a run.
 #[derive(Debug, Clone, Default)]
 pub struct Needs([Amount; 4]);
 
 impl Needs {
-    /// What the trial takes besides what the others take.
+    /// Adds the needs of the trial.
     fn add(&mut self, trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) {
         for phase in &trial.phases {
             let (clients, depth, drive) = match &phase.step {
@@ -85,7 +85,7 @@ impl Needs {
         }
     }
 
-    /// In one line.
+    /// Formats the needs in one line.
     pub fn line(&self) -> String {
         let [memory, _, threads, descriptors] = self.0.each_ref().map(Amount::total);
         format!(
@@ -96,7 +96,7 @@ impl Needs {
         )
     }
 
-    /// Lets this process have the file descriptors, and says whether there is enough of everything.
+    /// Raises the limit of file descriptors of this process, and checks that all resources are sufficient.
     ///
     /// # Errors
     /// What there is too little of, how that was calculated, and what would fit.
@@ -144,7 +144,7 @@ impl Needs {
     }
 }
 
-/// What `plan` takes of this machine.
+/// Returns the needs of `plan` on this machine.
 ///
 /// # Errors
 /// A workload that cannot be made of what the plan says.
@@ -299,7 +299,7 @@ fn most_sessions(trial: &PlannedTrial) -> u64 {
     u64::from(clients.max().unwrap_or(0))
 }
 
-/// What stood in the way of another thread.
+/// Describes the limit that prevents another thread.
 pub fn threads_words() -> String {
     match Room::now().threads {
         Some(limit) => {

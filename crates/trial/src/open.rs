@@ -28,9 +28,9 @@ use crate::writes;
 
 /// A store that is open.
 pub struct Open {
-    /// As the plan has it.
+    /// Use of the store, as planned.
     pub store_use: StoreUse,
-    /// The store, and the servers of ours that it is on.
+    /// Store with its private servers.
     pub store: OpenStore,
     waits: Waits,
     /// Dropped after the store.
@@ -38,13 +38,13 @@ pub struct Open {
 }
 
 impl Open {
-    /// Whether it is what `store_use` means, and can go on.
+    /// Returns true if it is the store of `store_use`, and usable.
     pub fn is_of(&self, store_use: &StoreUse) -> bool {
         self.store_use == *store_use && !self.store.is_dead()
     }
 }
 
-/// Says what will be done to attached stores, before anything is; refuses what can be known to go wrong.
+/// Announces the changes to attached stores before they are made; refuses a run that is known to fail.
 ///
 /// # Errors
 /// What cannot be, and what to write instead.
@@ -122,7 +122,7 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
     Ok(Open { store_use: store_use.clone(), store, waits, _directory: directory })
 }
 
-/// Has `open` be the store that `store_use` means, and gives it: the one that is open, or a new one.
+/// Makes `open` the store of `store_use`, and returns it: the open one, or a new one.
 ///
 /// # Errors
 /// As [`open_store`] and [`leave`].
@@ -173,8 +173,8 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
     OpenOptions { target, params: store_use.params.clone(), run_id, waits: Default::default() }
 }
 
-/// Has a store remove what it made. Where that fails after another failure, or after the user wanted an end, it is said
-/// what is left, and no error.
+/// Makes a store remove its data. If that fails after another failure, or after the user wanted an end, the remains
+/// are reported without an error.
 pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
     let Open { store_use, store, waits, _directory } = open;
     let failed = failed || store.is_dead();
@@ -194,7 +194,7 @@ pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), T
     Ok(context.sinks.event(None, Level::Warning, EventClass::Store, &store_use.label, text)?)
 }
 
-/// What `trial` asks of `store`, and the trial as it fits what others have made there, where that is taken as it is.
+/// Returns the workload of `trial` on `store`, and the trial, adjusted to foreign data if they are taken as they are.
 ///
 /// # Errors
 /// A workload that cannot be made of what the plan says, or that does not fit.
@@ -214,7 +214,7 @@ pub fn fitted(
     Ok((fitted, workload))
 }
 
-/// What `trial` asks.
+/// Makes the workload of `trial`.
 ///
 /// # Errors
 /// A workload that cannot be made of what the plan says.

@@ -1,10 +1,11 @@
-//! What a trial works with, and how one phase is driven: sessions, observers, and its slices to whoever is told.
+//! State of a trial, and the drive of a phase: sessions, observers, and its slices for the receivers of events.
 
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
@@ -15,7 +16,7 @@ use plimsoll_core::{
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
-use plimsoll_record::data::{Purpose, Sample};
+use plimsoll_record::data::{EventClass, Level, Purpose, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
@@ -30,30 +31,30 @@ use crate::watch::{ReadingRecorder, StoreCounters};
 /// Time between two looks at what workers have written down for the ledger.
 const DRAIN: Duration = Duration::from_millis(20);
 
-/// What all trials of a run share.
+/// State shared by all trials of a run.
 pub struct RunContext<'a> {
-    /// What is run.
+    /// Plan of the run.
     pub plan: &'a Plan,
-    /// What it may name.
+    /// Catalogue of names for the plan.
     pub catalogue: &'a Catalogue,
-    /// What it takes besides.
+    /// Options besides the plan.
     pub spec: &'a RunSpec<'a>,
-    /// Whoever is told what happens, the recording first of all.
+    /// Receivers of run events: the recorder, the fold, and the caller's sink.
     pub sinks: &'a Sinks<'a>,
     /// The processes that the server sampler reads.
     pub server: &'a ServerProcesses,
-    /// How the kernel is asked for sockets.
+    /// Kernel interface for sockets.
     pub io: Io,
-    /// Who watches the machine's own pauses; `None` where they cannot be told apart.
+    /// Witness of the machine's own pauses; `None` if they cannot be detected.
     pub witness: Option<Witness>,
-    /// The ledger of the trial before, for one that goes on with its data.
+    /// Ledger of the trial before, for a trial that continues with its data.
     pub ledger: Option<Ledger>,
-    /// What the next drive is for, where it is a rung of a search.
+    /// Purpose of the next drive, if it is a rung of a search.
     pub rung: Option<Purpose>,
 }
 
 impl<'a> RunContext<'a> {
-    /// At its beginning: nothing was run yet, and no pause is watched for.
+    /// Makes the context at the run's beginning: nothing was run yet, and no pause is watched for.
     pub fn new(
         (plan, catalogue, spec): (&'a Plan, &'a Catalogue, &'a RunSpec<'a>),
         sinks: &'a Sinks<'a>,
@@ -81,66 +82,66 @@ impl<'a> RunContext<'a> {
 
 /// A trial at work.
 pub struct TrialRun<'a, 'b> {
-    /// What it shares with the run's other trials.
+    /// State shared with the run's other trials.
     pub(crate) context: &'a mut RunContext<'b>,
     /// The store, open.
     pub(crate) store: &'a mut OpenStore,
-    /// What reads the store's counters; `None` where it has none.
+    /// Probe of the store's counters; `None` if it has none.
     pub(crate) probe: Option<Probe>,
-    /// What is to be done.
+    /// Planned trial.
     pub(crate) trial: &'a model::PlannedTrial,
-    /// What is asked.
+    /// Workload of the trial.
     pub(crate) workload: Arc<dyn Workload>,
-    /// What was acknowledged; `None` when the workload has no truth.
+    /// Acknowledged writes; `None` when the workload has no truth.
     pub(crate) ledger: Option<Ledger>,
-    /// What it found in the store.
+    /// State of the store at the trial's start.
     pub(crate) found: crate::trial::TrialStart,
     /// The store is to be settled before the first operation that counts.
     pub(crate) to_settle: bool,
-    /// Where the store runs, without credentials.
+    /// Address of the store, without credentials.
     pub(crate) place: String,
-    /// How large its data are has been looked at.
+    /// True after the size of its data was looked up.
     pub(crate) is_sized: bool,
-    /// What was done to its servers meanwhile.
+    /// Results of actions on its servers.
     pub(crate) acted: Acted,
-    /// Why the store could not be made cold by the phase before, if it could not.
+    /// Reason that the preceding phase could not make the store cold, if it could not.
     pub(crate) not_cold: Option<String>,
-    /// When the phase began that was driven last.
+    /// Start of the phase that was driven last.
     pub(crate) driven_from_ns: u64,
     /// The store has failed after its disk had, and is to be opened again.
     pub(crate) is_hurt: bool,
     /// The store did not start again after a power cut; there is nothing more to ask it.
     pub(crate) is_dead: bool,
-    /// It has lost power, and is back: whatever a node has a copy of is to be looked at.
+    /// True after a power cut and recovery: the copies of all nodes must be checked.
     pub(crate) was_cut: bool,
 }
 
-/// What is to be driven.
+/// A drive to be run.
 pub struct Driven {
     /// Position of the phase in its trial.
     pub ordinal: u32,
     /// Number of sessions.
     pub clients: u32,
-    /// What an acknowledged write survives.
+    /// Failures that an acknowledged write survives.
     pub durability: Durability,
     /// The operations.
     pub stream: Arc<dyn Stream>,
-    /// How.
+    /// Parameters of the drive.
     pub spec: DriveSpec,
-    /// Whether it is part of what is measured: the ledger looks on, and slices are recorded. Reading back is not.
+    /// True if the drive is measured: the ledger observes it, and slices are recorded. Reading back is not.
     pub measured: bool,
-    /// Whether the ledger takes what is read for what the store holds.
+    /// True if the ledger takes the values read for the store's contents.
     pub reads_back: bool,
-    /// What is done to the store's servers meanwhile.
+    /// Actions on the store's servers during the drive.
     pub actions: Vec<model::Action>,
-    /// Who hears the answers, of what is not measured; with one client only.
+    /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
-    /// When disks are to lose power, and whose.
+    /// Moment at which disks lose power, and the nodes.
     pub power_cut: Option<(CutMoment, PowerNode)>,
 }
 
 impl Driven {
-    /// Part of what is measured, whose answers nobody else hears.
+    /// Makes a measured drive, whose answers have no other receiver.
     pub fn measured(
         ordinal: u32,
         clients: u32,
@@ -255,33 +256,23 @@ impl TrialRun<'_, '_> {
             // Dropped at this closure's end, whatever ends it.
             let _stops = (stop, close, off);
             if let Some(probe) = probe {
-                let thread = std::thread::Builder::new().name("counters".to_owned());
-                thread
-                    .spawn_scoped(scope, move || {
-                        let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
-                        let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
-                        watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
-                    })
-                    .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
+                start(scope, "counters", "the thread that reads counters", move || {
+                    let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
+                    let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
+                    watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
+                })?;
             }
             if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {
-                let thread = std::thread::Builder::new().name("ledger".to_owned());
-                thread
-                    .spawn_scoped(scope, move || keep_books(ledger, &closed, drain))
-                    .map_err(|error| DriveError::System { what: "the thread that keeps the ledger", error })?;
+                let keep = move || keep_books(ledger, &closed, drain);
+                start(scope, "ledger", "the thread that keeps the ledger", keep)?;
             }
             if let Some(power) = &power {
-                let thread = std::thread::Builder::new().name("power".to_owned());
-                thread
-                    .spawn_scoped(scope, move || power.follow(&is_over))
-                    .map_err(|error| DriveError::System { what: "the thread that watches the disk's power", error })?;
+                let follow = move || power.follow(&is_over);
+                start(scope, "power", "the thread that watches the disk's power", follow)?;
             }
             let acting = acting.map(|acting| {
-                let thread = std::thread::Builder::new().name("actions".to_owned());
                 let run = move || acting.run(&driven.actions, &ended);
-                thread
-                    .spawn_scoped(scope, run)
-                    .map_err(|error| DriveError::System { what: "the thread that acts on servers", error })
+                start(scope, "actions", "the thread that acts on servers", run)
             });
             let acting = acting.transpose()?;
             let result = drive.run(&mut on_slice);
@@ -305,6 +296,12 @@ impl TrialRun<'_, '_> {
             Some(error) => Err(error),
             None => result.map_err(drive_error),
         }
+    }
+
+    /// Records an event of the store.
+    pub(crate) fn event(&self, level: Level, text: String) -> Result<(), TrialError> {
+        let label = &self.trial.store.label;
+        Ok(self.context.sinks.event(Some(self.trial.ordinal), level, EventClass::Store, label, text)?)
     }
 
     /// Most bytes that are kept of one answer: what the plan says, or enough for the largest that the workload asks for.
@@ -352,7 +349,18 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Tells how late the witness of the machine's pauses woke up in a slice that ended at `at_ns`.
+/// Starts a thread of a phase.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    what: &'static str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, DriveError> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn_scoped(scope, work).map_err(|error| DriveError::System { what, error })
+}
+
+/// Records the delays of the witness's wake-ups in a slice that ended at `at_ns`.
 fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), RecordError> {
     let text = |text: &str| text.to_owned();
     let (source, name, unit) = (text(WITNESS), text("lateness"), text("ns"));
@@ -362,7 +370,7 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
     sinks.tell(Told::Sample(Sample { at_ns, distributions, ..Sample::default() }))
 }
 
-/// Tells what each of several servers answered in `slice`, by their names.
+/// Records the answers of each of several servers in `slice`, by their names.
 fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, ServerAnswers)>) -> Result<(), RecordError> {
     let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
@@ -398,7 +406,7 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
     }
 }
 
-/// What to say of a drive that could not be.
+/// Converts the error of a drive to an error for the user.
 pub fn drive_error(error: DriveError) -> TrialError {
     match error {
         DriveError::Store(error) => error.into(),

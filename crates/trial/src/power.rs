@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
-use plimsoll_record::data::{About, DID_NOT_START, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, DID_NOT_START, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::check;
@@ -16,17 +16,17 @@ use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::sink::Told;
 
-/// How long the cut is waited for between two looks at whether the phase has ended.
+/// Time that the cut is waited for between two checks for the end of the phase.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often in a row a disk may fail to answer.
+/// Number of consecutive failures to answer that are permitted to a disk.
 const SILENT_MAX: u32 = 5;
-/// How long an operation may go on that was under way when the power went.
+/// Time limit for operations that were in flight when power was cut.
 const AT_WORK: Duration = Duration::from_secs(20);
 
 /// A disk whose power is to go while a phase is driven.
 pub(crate) struct Power<'a> {
     switch: PowerSwitch,
-    /// When it goes at the latest, from the arming on: a store whose sessions have been closed may have made everything durable.
+    /// Latest moment, from the arming on: a store whose sessions have been closed may have made everything durable.
     length: Option<Duration>,
     /// Ends the phase.
     stop: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ impl<'a> Power<'a> {
     /// Arms the cut.
     ///
     /// # Errors
-    /// `Usage` where the store's disk is none of ours.
+    /// `Usage` if the store has no simulated disk.
     pub(crate) fn armed(
         store: &OpenStore,
         (cut, node): (CutMoment, PowerNode),
@@ -81,7 +81,7 @@ impl<'a> Power<'a> {
         }
     }
 
-    /// Has `ledger` judge what was noted, none of it as acknowledged that was after the cut.
+    /// Makes `ledger` judge the notes, without acknowledging any that came after the cut.
     pub(crate) fn drain(&self, ledger: &mut Ledger, phase: u16, clock: &Clock) {
         let cut = || Ok::<_, StoreError>(self.switch.cut()?.map(|cut| clock.of_monotonic(cut.at_monotonic_ns)));
         // What cannot be told now is judged later: when the power is back, the moment is known.
@@ -101,7 +101,7 @@ pub(crate) fn drained(ledger: &mut Ledger, drain: &impl Fn(&mut Ledger)) {
 }
 
 impl TrialRun<'_, '_> {
-    /// Whether the disk has lost power.
+    /// Returns true if the disk has lost power.
     pub(crate) fn has_lost_power(&self) -> Result<bool, TrialError> {
         Ok(match self.store.power_switch() {
             Some(switch) => switch.cut()?.is_some(),
@@ -141,7 +141,7 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Says so, and that nothing more is to be asked.
+    /// Records that the store did not start, and that no more operations are to be sent.
     pub(crate) fn did_not_start(
         &mut self,
         ordinal: u32,
@@ -151,18 +151,18 @@ impl TrialRun<'_, '_> {
     ) -> Result<(), TrialError> {
         self.is_dead = true;
         let text = format!("it did not start again after {after}: {error}");
-        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
-        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        self.event(Level::Error, text.clone())?;
         end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
         let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
         check.sentence = format!("It did not start again after {after}: {error}.");
         check.wrong.insert(DID_NOT_START.to_owned(), 1);
-        Ok(sinks.tell(Told::Ledger(check))?)
+        Ok(self.context.sinks.tell(Told::Ledger(check))?)
     }
 }
 
-/// Whether a store that does not come back fails by what is left of its data, and not by what this machine lacks.
+/// Returns true if a store that does not come back fails because of its remaining data, instead of a lack of this
+/// machine.
 fn is_its_own(error: &StoreError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, Store, Unreachable};
     matches!(error.kind, Broken | Corrupt | Store | Unreachable)

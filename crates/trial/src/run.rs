@@ -26,11 +26,11 @@ use crate::sockets;
 use crate::trial::{self, TrialStart};
 use crate::watch::ReadingRecorder;
 
-/// What a run takes besides its plan.
+/// Options of a run besides its plan.
 pub struct RunSpec<'a> {
     /// The plan's own text, for the recording.
     pub text: &'a str,
-    /// Where recordings are kept.
+    /// Directory of recordings.
     pub runs_dir: &'a Path,
     /// The plan's two trials are sides, to be driven in turn until this is decided.
     pub ab: Option<&'a AbSpec>,
@@ -42,11 +42,11 @@ pub struct RunSpec<'a> {
     pub strict: bool,
     /// Set when the user wants an end.
     pub stop: &'a Arc<AtomicBool>,
-    /// How the run was asked for, without credentials.
+    /// Command line of the run, without credentials.
     pub command_line: Vec<String>,
     /// The user's word for the run; empty without one.
     pub tag: &'a str,
-    /// What is known of the machine besides what is read here, by name.
+    /// Facts about the machine besides those that are read here, by name.
     pub environment: Vec<(String, String)>,
 }
 
@@ -55,7 +55,7 @@ pub struct RunSpec<'a> {
 pub struct Ended {
     /// The recording.
     pub recording: PathBuf,
-    /// Whether all trials came to their end, or that of the user's.
+    /// Result of the trials: success if all were completed, or ended by the user.
     pub result: Result<(), TrialError>,
 }
 
@@ -135,7 +135,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     }
 }
 
-/// All trials, and afterwards nothing but the recording is left, however they ended.
+/// Runs all trials, and afterwards removes everything but the recording, however they ended.
 fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     let mut open = None;
     let made = data::make(context.directory(), context.plan.dir.as_deref());
@@ -154,7 +154,7 @@ fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     result.and(data::remove(context.directory()))
 }
 
-/// One trial after the other; one store serves the consecutive trials that use it. The last one stays in `open`.
+/// Runs the trials in order; one store serves the consecutive trials that use it. The last one stays in `open`.
 fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
     let plan = context.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
@@ -244,7 +244,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
     }
 }
 
-/// How the plan says that sockets are driven, where all of its drives say the same.
+/// Returns the plan's setting for sockets, if all of its drives agree.
 fn named_io(plan: &Plan) -> Option<Io> {
     let mut named = plan.trials.iter().flat_map(PlannedTrial::drives).map(|(_, drive)| drive.io);
     let first = named.next().filter(|io| *io != Io::Auto)?;

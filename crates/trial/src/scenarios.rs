@@ -1,4 +1,5 @@
-//! Several scenarios of one drive: the operation types of each have names of their own, and each client asks those of its scenario.
+//! Scenarios of one drive: the operation types of each have names of their own, and each client runs those of its
+//! scenario.
 
 use std::sync::Arc;
 
@@ -45,12 +46,12 @@ pub fn named(workload: Box<dyn Workload>, trial: &PlannedTrial) -> Result<Arc<dy
     Ok(Arc::new(Named { workload, kinds }))
 }
 
-/// Whether an operation type is called as those of a scenario are.
+/// Returns true if an operation type has a name of the scenario.
 fn is_of(kind: &OpKind, scenario: &str) -> bool {
     kind.name.strip_prefix(scenario).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What the clients of a drive with scenarios ask of `workload`, which [`named`] has made.
+/// Returns the operations of clients of a drive with scenarios on `workload`, which [`named`] has made.
 ///
 /// # Errors
 /// The workload's, of one of them.

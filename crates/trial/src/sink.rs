@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on, and to whom.
+//! Events of a run, and their receivers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use plimsoll_record::data::{
 };
 use plimsoll_record::{RecordError, Recorder, packed};
 
-/// Something that happened. Times are nanoseconds since the run's start; trials and phases are named by their positions.
+/// Event of a run. Times are nanoseconds since the run's start; trials and phases are named by their positions.
 #[derive(Debug)]
 pub enum Told {
     /// The run begins.
     BeginRun(Box<RunHeader>),
-    /// Nothing more happens.
+    /// End of the run.
     EndRun(RunState, u64),
     /// The next trial, as a person calls it: `2/5 sqlite, index own`.
     Next(String),
@@ -33,52 +33,53 @@ pub enum Told {
     /// A slice of the phase that began last: what all kinds of operation came to in it together. Not measured are those of
     /// reading back: they are recorded nowhere.
     Slice {
-        /// What it came to.
+        /// Figures of the slice.
         row: Box<SliceRow>,
-        /// Whether it counts.
+        /// True if the slice counts.
         measured: bool,
     },
     /// The load that goes on: how many of its operations have ended, and of how many. Those that slices tell of besides come on top.
     Loading(u64, u64),
     /// A series of which something was read, and its position; again in each phase that reads it.
     Series(u32, Series),
-    /// What samplers, or the store's own counters, read.
+    /// Reading of a sampler, or of the store's own counters.
     Sample(Sample),
-    /// Something worth a line on the time axis.
+    /// Mark on the time axis.
     Event(Event),
     /// Answers against the truth.
     Answers(AnswerCheck),
     /// The ledger's verdict.
     Ledger(LedgerCheck),
-    /// How far the cells of a run are, each a trial for itself, several at once: again with every step of one of them.
+    /// Progress of a run's cells, independent trials of which several run at once: repeated at every step of one of
+    /// them.
     Cells(CellsSoFar),
-    /// What is being done and takes a while, in a few words.
+    /// Activity that takes a while, in a few words.
     Note(String),
-    /// What was found on the way, in a sentence.
+    /// Observation during the run, in a sentence.
     Remark(String),
-    /// What somebody must have read: a warning, or what is done to his data.
+    /// Notice that a person must read: a warning, or a change of the user's data.
     Notice(String),
 }
 
-/// How far cells are.
+/// Progress of cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellsSoFar {
     /// Trials that are done or were not needed.
     pub done: u32,
-    /// All of them.
+    /// Total number of cells.
     pub of: u32,
     /// Cells of which something was seen to be lost.
     pub broken: u32,
     /// Time left, by how long those took that are done; `None` while none is.
     pub left: Option<Duration>,
-    /// What goes on: cells, and what is done there.
+    /// Activities: cells, and the step of each.
     pub now: Vec<(String, String)>,
 }
 
 /// Looks on at a run.
 pub trait Sink: Sync {
-    /// Takes what happened. Whoever tells waits meanwhile; samples, series and events come from other threads than the
-    /// rest, at the same time.
+    /// Receives an event. The sender waits meanwhile; samples, series and events come from other threads than the
+    /// rest, concurrently.
     fn take(&self, told: &Told);
 }
 
@@ -88,14 +89,14 @@ pub struct Sinks<'a> {
     pub clock: Clock,
     /// The recording.
     pub recorder: &'a Recorder,
-    /// Who looks on.
+    /// Sink of the caller.
     pub sink: &'a dyn Sink,
-    /// What is known so far: what a search or a comparison in turn goes by.
+    /// Results so far: the basis of a search or of a comparison in turn.
     pub fold: Mutex<Fold>,
 }
 
 impl Sinks<'_> {
-    /// Tells the sink, and has it recorded.
+    /// Passes an event to the sink and to the recorder.
     ///
     /// # Errors
     /// The first thing that went wrong with the recording, now or earlier.
@@ -134,7 +135,7 @@ impl Sinks<'_> {
         }
     }
 
-    /// Tells of a slice of a phase of a trial, and has it recorded where it is `measured`.
+    /// Passes a slice of a phase of a trial to the sink, and to the recorder if it is `measured`.
     ///
     /// # Errors
     /// As [`Sinks::tell`].
@@ -145,17 +146,17 @@ impl Sinks<'_> {
         if measured { self.recorder.slice(trial, phase, slice) } else { Ok(()) }
     }
 
-    /// What is known so far.
+    /// Returns the results so far.
     pub fn fold(&self) -> MutexGuard<'_, Fold> {
         self.fold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the sink what is not recorded.
+    /// Passes an event to the sink only.
     pub fn show(&self, told: &Told) {
         self.sink.take(told);
     }
 
-    /// Tells of what happens now, to which of its class.
+    /// Reports an event of this moment, with its subject in its class.
     ///
     /// # Errors
     /// As [`Sinks::tell`].

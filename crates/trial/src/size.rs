@@ -1,4 +1,5 @@
-//! How large the data are beside what can hold them: the store's own cache, and the memory of its machine.
+//! Size of the data in relation to the memory that can hold them: the store's own cache, and the memory of its
+//! machine.
 
 use plimsoll_core::CacheSize;
 use plimsoll_plan::model::{PhaseStep, Start};
@@ -8,10 +9,11 @@ use crate::error::TrialError;
 use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
-    /// Before the first phase that works with the data, after all that made and tidied them.
+    /// Measures the size before the first phase that works with the data, after all phases that made and maintained
+    /// them.
     ///
     /// # Errors
-    /// When nobody is there any more; that a size is not known otherwise is a remark.
+    /// When the server is not reachable any more. A size that is unknown for another reason is a remark.
     pub(crate) fn size_first(&mut self, step: &PhaseStep, end: &mut PhaseEnd) -> Result<(), TrialError> {
         if self.found.data
             || matches!(step, PhaseStep::Load { .. } | PhaseStep::Settle)
@@ -33,14 +35,14 @@ impl TrialRun<'_, '_> {
         self.memories(end)
     }
 
-    /// After the store's own tidying.
+    /// Measures the size after the store's own maintenance.
     pub(crate) fn size_settled(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         end.footprint = Some(self.store.footprint()?);
         self.is_sized = true;
         self.memories(end)
     }
 
-    /// What could hold them.
+    /// Records the memories that could hold the data.
     fn memories(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let mut of = |name, setting: &str, bytes: u64| {
             end.results.push(PhaseResult { name, subject: setting.to_owned(), value: bytes as f64, n: 1 });
@@ -69,7 +71,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a URL, without its scheme and credentials, leads to this machine.
+/// Returns true if a URL, without its scheme and credentials, leads to this machine.
 fn is_here(rest: &str) -> bool {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

@@ -1,8 +1,8 @@
-//! How the sockets of wire sessions are asked for: with io_uring or with epoll, as the plan says or as can be had.
+//! Kernel interface for the sockets of wire sessions: io_uring or epoll, as the plan says or as available.
 
 use plimsoll_drive::{Io, try_uring};
 
-/// How sockets are asked for here when `wanted` is, with the reason where it is second choice.
+/// Returns the interface that is used here when `wanted` is requested, with the reason if it is second choice.
 pub fn taken(wanted: Io) -> String {
     match (wanted, try_uring()) {
         (Io::Epoll, _) => "epoll, as asked for".to_owned(),

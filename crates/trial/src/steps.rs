@@ -1,4 +1,4 @@
-//! What a phase does, step by step of the plan: load, ask, drive, settle, cold, restart, check.
+//! Work of a phase, step by step of the plan: load, ask, drive, settle, cold, restart, check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LOAD_SESSIONS: u32 = 4;
 const LOAD_SESSIONS_MAX: u32 = 64;
 
 impl TrialRun<'_, '_> {
-    /// Does what `phase` says; `end` takes what came of it.
+    /// Performs the step of `phase`; `end` receives its results.
     pub(crate) fn step(
         &mut self,
         ordinal: u32,
@@ -60,9 +60,10 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Operations of one phase are others than those of another, also of a trial that goes on with its data.
+    /// Returns the first cycle of a phase. Phases differ in their operations, also in a trial that continues with its
+    /// data.
     fn first_cycle(&self, ordinal: u32) -> u64 {
-        // Without a ledger nobody needs to tell who wrote what.
+        // Without a ledger the writers need not be distinguished.
         let Some(ledger) = &self.ledger else { return u64::from(self.trial.ordinal) << 40 | u64::from(ordinal) << 32 };
         // As stamps hold them: 40 bits of a cycle, of which 8 say which phase it is of those on the same data.
         let before = u64::from(ledger.trials_before()) * self.trial.phases.len() as u64;
@@ -217,10 +218,10 @@ impl TrialRun<'_, '_> {
             end.push(ResultName::PlannedSeconds, planned_ns as f64 / 1e9);
         }
         if self.has_lost_power()? {
-            // There is nobody to be asked. What sessions met with afterwards is nobody's fault.
+            // No server is left to ask. Errors of sessions after that are expected.
             return Ok(());
         }
-        // Nothing when nobody waits for its answer any more.
+        // Nothing when its answer is not needed any more.
         let counted = match self.cycles() {
             Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
             Err(error) => self.answered(error, end).map(|()| BTreeMap::new()),
@@ -309,20 +310,20 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
-    /// After its server has been started again.
+    /// Updates the sampled processes, and their pinning, after a restart of the server.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
         self.context.server.set(self.store.processes());
         pin::server(&self.store.processes(), &self.context.plan.server_pin)
     }
 
-    /// What all phases of a run have in common.
+    /// Returns the parameters that all phases of a run share.
     pub(crate) fn spec(&self) -> DriveSpec {
         let (slice, io, witness) = (self.context.slice(), self.context.io, self.context.witness.clone());
         let open_timeout = Duration::from_nanos(self.context.plan.timeouts.setup_ns);
         DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
     }
 
-    /// What the store counts of the work that it puts off under load, all its nodes together.
+    /// Returns the counters of work that the store puts off under load, summed over its nodes.
     fn cycles(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
         let mut sums = BTreeMap::new();
         let read = self.probe.as_mut().map_or(Ok(Vec::new()), |read| read())?;
@@ -346,9 +347,9 @@ impl TrialRun<'_, '_> {
         self.tell_errors(end, result);
     }
 
-    /// Says of each error how often it was met with.
+    /// Reports the number of occurrences of each error.
     pub(crate) fn tell_errors(&self, end: &mut PhaseEnd, result: &DriveResult) {
-        // What sessions met with after a cut is nobody's fault, and what before it may be.
+        // Errors of sessions after a cut are expected, and errors before it may be faults.
         let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
         let tell = |level, class, subject: String, text| {
             // A recording that cannot take it fails the next call that matters.
@@ -370,8 +371,8 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// Whether a phase of operations came to its end, or what it ended with instead. `strict`: one with a late generator is
-/// void.
+/// Checks that a phase of operations was completed; returns its error otherwise. `strict`: one with a late generator
+/// is void.
 fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), TrialError> {
     if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
         return Err(error.clone().into());
@@ -427,8 +428,8 @@ fn spread(clients: u32, depth: u32) -> (u32, u32) {
     (sessions, clients.saturating_mul(depth).div_ceil(sessions))
 }
 
-/// Why a store whose files should have left the page cache is not cold: more than one byte in a hundred stayed.
-/// That is so on a file system that lives in memory, from which nothing can be dropped.
+/// Returns the reason that a store is not cold although its files should have left the page cache: more than one byte
+/// in a hundred stayed. That is so on a file system that lives in memory, from which nothing can be dropped.
 fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
     (resident_bytes > file_bytes / 100).then(|| {
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;

@@ -1,4 +1,4 @@
-//! One trial: its phases, in order, on one store, into the recording.
+//! Runs a trial: its phases, in order, on one store, into the recording.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::phase::{RunContext, TrialRun};
 use crate::pin;
 use crate::sink::{Sinks, Told};
 
-/// What a trial finds.
+/// State that a trial starts from.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialStart {
-    /// What the plan wants it to start from.
+    /// Start that the plan requires.
     pub start: Start,
     /// The store holds what this trial's load would make, left by the trial before.
     pub data: bool,
@@ -70,7 +70,7 @@ pub fn run(
         let text = "the ledger is off: neither answers nor acknowledged writes are checked";
         context.sinks.event(Some(trial.ordinal), Level::Warning, EventClass::Ledger, "", text.to_owned())?;
     }
-    // What is to be taken as it is has been made by somebody else.
+    // Data taken as they are were loaded by another program.
     if !trial.loads() && !found.data && found.start != Start::AsIs {
         store.create(workload.layout())?;
     }
@@ -97,7 +97,7 @@ pub fn run(
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
     let taken_back = run.take_back();
-    // A phase that was cut short leaves data that nobody has seen the whole of.
+    // A phase that was cut short leaves data of which only a part was observed.
     run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
     phases.and(mended).and(checked).and(taken_back)?;
     let sinks = run.context.sinks;
@@ -129,15 +129,15 @@ fn settings_in_force(store: &mut dyn Store, trial: &model::PlannedTrial) -> Resu
     Ok(all)
 }
 
-/// Whether a trial may go on with the data of the one before. Where each client owns the records that it writes, loading
-/// them is one of the things that is measured: they are loaded again.
+/// Returns true if a trial may continue with the data of the one before. If each client owns the records that it
+/// writes, loading them is part of the measurement: they are loaded again.
 pub fn goes_on(workload: &dyn Workload) -> bool {
     workload.truth().is_none_or(plimsoll_core::Truth::sees_contents)
 }
 
-/// The ledger of `trial`: a new one, or that of the trial before where it goes on with its data. Where that one cannot
-/// go on, the trial is to find nothing. What keeps nothing has nothing to be held against; nor has what was loaded by
-/// somebody else.
+/// Returns the ledger of `trial`: a new one, or that of the trial before if it continues with its data. If that one
+/// cannot continue, the trial finds nothing. There is no ledger for a store that keeps nothing, nor for data loaded by
+/// another program.
 fn ledger(
     context: &mut RunContext<'_>,
     keeps_data: bool,
@@ -189,8 +189,8 @@ pub fn revived(
 }
 
 impl TrialRun<'_, '_> {
-    /// One phase after the other, until one fails or the user wants an end. Where a server of our own has died, what it had
-    /// acknowledged is looked for all the same.
+    /// Runs the phases in order, until one fails or the user wants an end. If a private server has died, its
+    /// acknowledged writes are checked all the same.
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
@@ -214,7 +214,7 @@ impl TrialRun<'_, '_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Has the nodes leave that joined while the trial went on.
+    /// Removes the nodes that joined during the trial.
     fn take_back(&mut self) -> Result<(), TrialError> {
         let Some(servers) = self.store.servers().filter(|_| !self.acted.added.is_empty()) else { return Ok(()) };
         let (sinks, processes) = (self.context.sinks, self.context.server);
@@ -224,7 +224,7 @@ impl TrialRun<'_, '_> {
         acting.take_back(&self.acted.added)
     }
 
-    /// How a server of our own has died, which runs again now if it can.
+    /// Starts a private server that has died again, and returns its end as an error.
     fn revive(&mut self, has_failed: bool) -> Result<(), TrialError> {
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
         let Some(ended) = revived(self.context.sinks, self.store, trial, label, has_failed)? else { return Ok(()) };
@@ -248,8 +248,7 @@ impl TrialRun<'_, '_> {
         if let (Some(why), PhaseStep::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was skipped: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.context.sinks.show(&Told::Notice(text.clone()));
-            let (sinks, store) = (self.context.sinks, &self.trial.store.label);
-            return Ok(sinks.event(Some(self.trial.ordinal), Level::Info, EventClass::Store, store, text)?);
+            return self.event(Level::Info, text);
         }
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
@@ -268,7 +267,7 @@ impl TrialRun<'_, '_> {
         let result = result.and_then(|is_there| if is_there { self.step(ordinal, phase, &mut end) } else { Ok(()) });
         let result = result.or_else(|error| self.answered(error, &mut end));
         end.end_ns = sinks.clock.now_ns();
-        // That nobody waited for the store any more is no error of the phase's: the user wanted its end.
+        // An answer that was not waited for any more is no error of the phase: the user wanted its end.
         let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
             end.state = PhaseState::Failed(error.to_string());
@@ -280,7 +279,8 @@ impl TrialRun<'_, '_> {
         Ok(recorded?)
     }
 
-    /// What a recording says of a phase before it is done. What a rung is for is said of drives only.
+    /// Returns the header of a phase for the recording, before it is done. The purpose of a rung is recorded for
+    /// drives only.
     fn header(&self, ordinal: u32, phase: &model::PlannedPhase) -> PhaseHeader {
         let drive = match &phase.step {
             PhaseStep::Drive(drive) => Some(drive),
@@ -329,7 +329,7 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// What a trial starts from, in words.
+/// Describes the state that a trial starts from.
 fn start_words(start: Start, to_settle: bool) -> &'static str {
     match (start, to_settle) {
         (Start::Fresh, true) => "fresh, settled",

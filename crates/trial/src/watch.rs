@@ -1,5 +1,5 @@
-//! What samplers read of the machine and a store counts of its own work: once a slice, on a thread of its own, so that
-//! whoever does not answer keeps nobody from his slices.
+//! Readings of the machine's samplers and of a store's counters: once a slice, on a separate thread, so that a slow
+//! source does not delay slices.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::sink::{Sinks, Told};
 /// Turns what is read into what is recorded.
 #[derive(Clone, Copy)]
 pub struct ReadingRecorder<'a> {
-    /// Whoever is told.
+    /// Receivers of events.
     pub sinks: &'a Sinks<'a>,
-    /// What the store is called that is read of; empty for the machine.
+    /// Name of the store that is read; empty for the machine.
     pub label: &'a str,
     /// Time between two readings.
     pub slice: Duration,
 }
 
-/// What a source gave last, each with its series' position in the recording.
+/// Last readings of a source, each with its series' position in the recording.
 #[derive(Default)]
 struct Round {
     at_ns: u64,
@@ -95,22 +95,22 @@ impl ReadingRecorder<'_> {
         Ok(())
     }
 
-    /// What of the store or the machine: `redis node 1`, `vda`.
+    /// Returns the subject of a reading: `redis node 1`, `vda`.
     fn subject(&self, part: &str) -> String {
         let words = [self.label, part].into_iter().filter(|word| !word.is_empty());
         words.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What a store counts of its own work, as a source. That it could not be asked is said once.
+/// Counters of a store, as a source. A failure to read them is reported once.
 pub struct StoreCounters<'a> {
-    /// Whom to tell, and of which store.
+    /// Receiver of the readings, with the name of the store.
     pub watch: ReadingRecorder<'a>,
-    /// What reads them.
+    /// Probe that reads the counters.
     pub probe: &'a mut Probe,
     /// Position of the trial.
     pub trial: u32,
-    /// That it could not be asked has been said.
+    /// True after the failure was reported.
     pub has_failed: bool,
 }
 

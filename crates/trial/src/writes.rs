@@ -1,5 +1,5 @@
-//! What the operations of a trial may change of what an attached store held before: said beforehand, and refused
-//! unless it was allowed.
+//! Changes by a trial's operations to earlier data of an attached store: announced beforehand, and refused without
+//! permission.
 
 use plimsoll_core::shown::{clean, short};
 use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, StoreSpec, Workload, command, sql};
@@ -10,7 +10,7 @@ use crate::error::TrialError;
 /// Changes that are named in an announcement.
 const NAMED_MAX: usize = 4;
 
-/// Everything that `trial` may change of what Plimsoll has not made, in words, each once.
+/// Lists all changes by `trial` to data that Plimsoll has not made, in words, each once.
 ///
 /// # Errors
 /// The first of it, unless `plan` allows it.
@@ -74,7 +74,7 @@ pub fn allowed(
     Err(TrialError::usage(what).next(next))
 }
 
-/// What is said before anything is done on an attached store: what its operations do there.
+/// Returns the announcement of the operations' changes on an attached store.
 pub fn announced(as_is: bool, changes: &[String], store: &StoreSpec) -> String {
     let named = || {
         let more = changes.len().saturating_sub(NAMED_MAX);
@@ -112,7 +112,7 @@ pub fn asked<'w>(trial: &PlannedTrial, workload: &'w dyn Workload) -> Vec<(KindI
     numbered.filter(|(_, kind)| is_asked(kind) || of_asked(kind)).collect()
 }
 
-/// What a kind of operation changes, and where.
+/// Describes the changes by an operation type, and their place.
 fn words(kind: &OpKind, trial: &PlannedTrial, workload: &dyn Workload) -> String {
     let name = &kind.name;
     match &kind.call {

@@ -1,5 +1,5 @@
-//! What a store has caused to be written: as its disk counts it, where that is one of ours; else as the kernel counts it per
-//! process.
+//! Bytes that a store has caused to be written: as counted by its simulated disk, if it has one; else as the kernel
+//! counts them per process.
 //!
 //! The kernel counts when a process makes memory of the page cache dirty, and counts the whole folio: on a file system with large
 //! folios (XFS, Btrfs, ext4 since Linux 6.16) 8 KiB written may count as 1 MiB, and as that again after each sync.
@@ -9,8 +9,8 @@ use plimsoll_record::data::{PhaseEnd, ResultName};
 use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
-    /// Bytes written so far to a disk of ours; else by the server's processes, or, for a store inside this process, by ourselves
-    /// without the recorder; `None` where they cannot be known (attached servers).
+    /// Returns the bytes written so far to a simulated disk; else by the server's processes, or, for a store inside
+    /// this process, by this process without the recorder; `None` if they cannot be known (attached servers).
     pub(crate) fn written_bytes(&self) -> Option<u64> {
         if let Some(disk) = self.store.power_switch() {
             return disk.written_bytes();

@@ -10,11 +10,11 @@ use crate::records::Records;
 use crate::verdict::LedgerVerdict;
 use crate::words::{Examples, Words, claim, claimed};
 
-/// What is wrong with a record.
+/// Fault of a record.
 enum Wrong {
     Content,
     Refused,
-    /// It shows what it no longer is.
+    /// The record shows an earlier state.
     Stale,
     Absent,
 }
@@ -44,7 +44,7 @@ impl Ledger {
     }
 }
 
-/// What has been found so far.
+/// Findings so far.
 struct Audit<'a> {
     ledger: &'a Ledger,
     words: Words<'a>,
@@ -85,7 +85,7 @@ impl Audit<'_> {
         }
     }
 
-    /// What was found of each record; counts what is no record's, or there more than once.
+    /// Returns the row found for each record; counts rows that belong to no record or repeat one.
     fn by_id(&mut self, found: &ReadBack) -> Vec<Option<Row>> {
         let mut by_id = vec![None; self.ledger.records() as usize];
         for row in &found.rows {
@@ -105,7 +105,7 @@ impl Audit<'_> {
         by_id
     }
 
-    /// Whether what was found is an acknowledged write, where it is what the record can be.
+    /// Returns true if the row found is an acknowledged write, provided that it is a possible state of the record.
     fn is_borne_out(&self, id: u32, row: Option<Row>) -> Result<bool, Wrong> {
         let records = &self.ledger.records;
         let Some(row) = row else {
@@ -131,7 +131,7 @@ impl Audit<'_> {
         }
     }
 
-    /// All that is known of these records.
+    /// Returns all known writes of these records.
     fn effects(&self, ids: BTreeSet<u32>) -> BTreeMap<u32, Vec<Effect>> {
         let mut effects: BTreeMap<u32, Vec<Effect>> = BTreeMap::new();
         let records = &self.ledger.records;
@@ -185,7 +185,7 @@ impl Audit<'_> {
         });
     }
 
-    /// Nothing shows that what came after the effect at `position` has happened; `shown` as above.
+    /// Reports writes after the effect at `position` without any evidence that they happened; `shown` as above.
     fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
         let mut lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();
@@ -213,8 +213,8 @@ impl Audit<'_> {
     }
 
     fn index(&mut self, index: &IndexAnswer) {
-        // The records were read first and the index was asked then: in between, a write may happen that nobody
-        // answered. So the index may show what was possible, and withhold what may no longer match.
+        // The records were read first and the index afterwards: in between, a write without an answer may happen. So
+        // the index may show what was possible, and withhold what may no longer match.
         let records = &self.ledger.records;
         let mut by_record = index.by_record.clone();
         for (row, matches) in &index.by_index {

@@ -35,7 +35,7 @@ fn fold_bytes(mut state: u64, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Up to 8 bytes as a number.
+/// Converts up to 8 bytes to a number.
 fn word(bytes: &[u8]) -> u64 {
     match bytes.try_into() {
         Ok(whole) => u64::from_le_bytes(whole),

@@ -1,11 +1,10 @@
-//! What one worker has noted, in the order in which it is to be judged.
+//! Notes of one worker, in the order in which they are to be judged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plimsoll_core::Outcome;
+use plimsoll_core::{Outcome, OwnedValue};
 
-use crate::field::FieldValue;
 use crate::log::{ALIEN, CLOCK_SKEW_NS, LoggedOperation, NEVER, NO_STAMP, Row, Watch};
 use crate::records::Records;
 use crate::ring::{Header, Note, Ring, take_value, unpair};
@@ -17,7 +16,7 @@ const ALIENS_KEPT: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Write {
     pub at_ns: u64,
-    /// Of one that is sent.
+    /// Stamp of a write that is sent.
     pub stamp: i64,
     pub id: u32,
     pub ticket: u32,
@@ -25,7 +24,7 @@ pub(crate) struct Write {
     pub outcome: Option<Outcome>,
 }
 
-/// One observer, seen from the ledger.
+/// Notes of an observer, as the ledger sees them.
 pub(crate) struct Inbox {
     pub ring: Arc<Ring>,
     watches: Arc<[Watch]>,
@@ -36,20 +35,20 @@ pub(crate) struct Inbox {
     /// Records of the answers that have several, in the same order.
     pub rows: VecDeque<Row>,
     /// Lower and upper bounds of the answers to questions that have them, in the same order.
-    pub bounds: VecDeque<[FieldValue; 2]>,
-    /// For each ticket the bounds asked for last.
-    asked: Vec<[FieldValue; 2]>,
-    /// For each ticket the writes that are open: their records and their states' numbers.
+    pub bounds: VecDeque<[OwnedValue; 2]>,
+    /// Bounds that each ticket asked for last.
+    asked: Vec<[OwnedValue; 2]>,
+    /// Open writes of each ticket: their records and their states' numbers.
     pub open: Vec<Vec<(u32, u32)>>,
-    /// When the store lost power: what came later is unknown.
+    /// Time at which the store lost power: later outcomes are unknown.
     pub cut_ns: u64,
     /// The time of the last note.
     pub last_ns: u64,
-    /// What is taken from now on was asked no earlier.
+    /// Earliest time at which operations taken from now on were asked.
     pub floor_ns: u64,
     /// The worker has gone, and everything has been taken.
     pub is_closed: bool,
-    /// When the questions that wait here were sent: those below which no later one is, by their place.
+    /// Send times of the questions that wait here: those below which no later one is, by their position.
     earliest: VecDeque<(u64, u64)>,
     /// Answers that have come, and that have gone from here.
     come: u64,
@@ -68,7 +67,7 @@ impl Inbox {
             answers: VecDeque::new(),
             rows: VecDeque::new(),
             bounds: VecDeque::new(),
-            asked: vec![<[FieldValue; 2]>::default(); if has_bounds { tickets } else { 0 }],
+            asked: vec![<[OwnedValue; 2]>::default(); if has_bounds { tickets } else { 0 }],
             open: vec![Vec::new(); tickets],
             cut_ns: NEVER,
             last_ns: 0,
@@ -81,7 +80,7 @@ impl Inbox {
     }
 
     /// Takes over what the worker has noted since; `words` is room for that, `aliens` takes keys that are no record's.
-    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<FieldValue>) {
+    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<OwnedValue>) {
         // In this order: a question that is not open any more has its answer in the ring.
         let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
         self.floor_ns = open_ns.min(self.last_ns);
@@ -95,7 +94,7 @@ impl Inbox {
     }
 
     /// Reads a note; returns what follows it.
-    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
+    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<OwnedValue>) -> &'a [u64] {
         let Header { note, outcome, kind, ticket } = header;
         match (note, words) {
             (Note::Sent, [at_ns, who, stamp, rest @ ..]) => {
@@ -106,7 +105,7 @@ impl Inbox {
             }
             (Note::Ended, [at_ns, rest @ ..]) => {
                 self.last_ns = self.last_ns.max(*at_ns);
-                // An outcome that nobody saw came at no time; it is known from here on.
+                // An unobserved outcome has no time; it is known from here on.
                 let outcome = Some(outcome);
                 self.writes.push_back(Write { at_ns: self.last_ns, stamp: NO_STAMP, id: ALIEN, ticket, outcome });
                 rest
@@ -151,7 +150,7 @@ impl Inbox {
         }
     }
 
-    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
+    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<OwnedValue>) -> &'a [u64] {
         for _ in 0..rows {
             let [who, rest @ ..] = words else { return &[] };
             let (id, digest) = unpair(*who);
@@ -208,12 +207,12 @@ impl Inbox {
         self.answers.iter().take(notes).for_each(|answer| records.touch(answer.id));
     }
 
-    /// When the oldest question was sent whose answer waits here.
+    /// Returns the send time of the oldest question whose answer waits here.
     pub fn earliest_ns(&self) -> u64 {
         self.earliest.front().map_or(NEVER, |(sent_ns, _)| *sent_ns)
     }
 
-    /// When the next answer is to be judged: when everything has been told that was sent until it came.
+    /// Returns the time at which the next answer is judged: when every note of an earlier send has arrived.
     pub fn answer_due_ns(&self) -> Option<u64> {
         self.answers.front().map(|event| match event.finished_ns {
             // Nothing is judged.

@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use plimsoll_core::{Outcome, Value, Workload};
+use plimsoll_core::{Outcome, OwnedValue, Value, Workload};
 
-use crate::field::FieldValue;
 use crate::log::{ALIEN, Interval, LoggedOperation, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
 use crate::records::{Open, Records};
@@ -20,14 +19,14 @@ use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 const WAITING_MAX: usize = 1 << 16;
 const WAITING_ROWS_MAX: usize = 1 << 21;
 
-/// Why an answer is not judged now.
+/// Reason that an answer cannot be judged now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It depends on what becomes of the open write with this number.
+    /// The verdict depends on the outcome of the open write with this number.
     Open(u32),
-    /// What it shows may have been sent by a worker that has not told it yet.
+    /// The row may come from a worker whose note has not arrived yet.
     Untold,
-    /// It was asked so long ago that what it may show is not known any more.
+    /// The question is so old that its possible answers are not known any more.
     Forgotten,
 }
 
@@ -41,7 +40,7 @@ impl From<Open> for Why {
 struct Waiting {
     event: LoggedOperation,
     rows: Vec<Row>,
-    bounds: [FieldValue; 2],
+    bounds: [OwnedValue; 2],
     /// The write that it waits for: its number and stamp.
     write: Option<(u32, i64)>,
 }
@@ -61,11 +60,11 @@ struct Shown {
 pub(crate) struct Answered<'a> {
     pub event: &'a LoggedOperation,
     pub rows: &'a [Row],
-    pub bounds: &'a [FieldValue; 2],
+    pub bounds: &'a [OwnedValue; 2],
     pub told_ns: u64,
 }
 
-/// What a row of an answer is worth.
+/// Verdict on a row of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Worth {
     Right,
@@ -74,11 +73,11 @@ pub(crate) enum Worth {
     Alien,
     WrongContent,
     Refused,
-    /// It shows this state, if it is known still.
+    /// The row shows this state, if it is known still.
     Stale(Option<u32>),
 }
 
-/// What is wrong with where a record stands in an answer.
+/// Fault in the position of a record in an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OrderFault {
     Duplicated,
@@ -86,10 +85,10 @@ pub(crate) enum OrderFault {
     Disordered,
 }
 
-/// What there is to say of an answer that may have many records.
+/// Findings about an answer that may have many records.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Of each row.
+    /// Verdict on each row.
     pub worths: Vec<Worth>,
     pub misplaced: Vec<(OrderFault, Row)>,
     /// Records that had to be there, and those of them that were not.
@@ -97,10 +96,10 @@ pub(crate) struct Findings {
     pub missing: Vec<u32>,
 }
 
-/// Which records an answer has had.
+/// Records that an answer has had.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMarks {
-    /// Of each record, the number of the last question whose answer had it.
+    /// Number of the last question whose answer had the record, for each record.
     last_question: Vec<u32>,
     questions: u32,
 }
@@ -115,7 +114,7 @@ impl RecordMarks {
         });
     }
 
-    /// Whether this answer has had the record before; from now on it has.
+    /// Returns true if this answer has had the record before; marks it.
     pub fn is_again(&mut self, id: u32) -> bool {
         let questions = self.questions;
         self.last_question.get_mut(id as usize).is_some_and(|last| std::mem::replace(last, questions) == questions)
@@ -126,7 +125,7 @@ impl RecordMarks {
     }
 }
 
-/// What has been found so far, and what is needed to go on.
+/// Findings so far, and the state needed for the next ones.
 pub(crate) struct Judge {
     pub workload: Arc<dyn Workload>,
     watches: Arc<[Watch]>,
@@ -135,7 +134,7 @@ pub(crate) struct Judge {
     waiting: Vec<Waiting>,
     waiting_rows: usize,
     /// Keys that are no record's, some of them.
-    pub aliens: Vec<FieldValue>,
+    pub aliens: Vec<OwnedValue>,
     pub given: RecordMarks,
     /// The records in the order of their keys, once a range of them was asked for.
     pub order: Order,
@@ -160,7 +159,7 @@ impl Judge {
         self.tallies.entry((phase, kind)).or_default()
     }
 
-    /// Forgets what has been found.
+    /// Clears the findings.
     pub fn forget(&mut self) {
         self.tallies.clear();
         self.shown.clear();
@@ -199,7 +198,7 @@ impl Judge {
         }
     }
 
-    /// When the oldest question was sent whose answer waits.
+    /// Returns the send time of the oldest question whose answer waits.
     pub fn earliest_ns(&self) -> u64 {
         self.waiting.iter().map(|waiting| waiting.event.sent_ns).min().unwrap_or(NEVER)
     }
@@ -210,7 +209,7 @@ impl Judge {
         self.waiting.iter().filter(of).count() as u64
     }
 
-    /// When an answer cannot be judged nothing is counted.
+    /// Judges an answer. If that is not possible now, nothing is counted.
     fn hear(&mut self, records: &mut Records, answered: Answered<'_>) -> Result<(), Why> {
         let event = answered.event;
         if event.finished_ns == NEVER || !matches!(event.outcome, Outcome::Ok | Outcome::NotFound) {
@@ -319,13 +318,13 @@ impl Judge {
         Ok(findings)
     }
 
-    /// What each row is worth. All are looked at, whenever the answer is judged.
+    /// Judges each row. All are looked at, whenever the answer is judged.
     pub fn worths(&self, records: &mut Records, answered: Answered<'_>) -> Result<Vec<Worth>, Why> {
         let worths: Vec<_> = answered.rows.iter().map(|row| self.worth(records, *row, answered)).collect();
         worths.into_iter().collect()
     }
 
-    /// What `row` is worth in this answer.
+    /// Judges `row` in this answer.
     fn worth(&self, records: &mut Records, row: Row, answered: Answered<'_>) -> Result<Worth, Why> {
         let Answered { event, told_ns, .. } = answered;
         let at = Interval::of(event);
@@ -409,7 +408,7 @@ impl Judge {
             Worth::Alien => {
                 verdict.alien += 1;
                 let kept = usize::try_from(row.stamp).ok().and_then(|place| self.aliens.get(place));
-                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, FieldValue::value)));
+                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, OwnedValue::value)));
             }
             Worth::WrongContent => {
                 verdict.wrong_content += 1;
@@ -430,7 +429,7 @@ impl Judge {
         }
     }
 
-    /// What became of a write that answers had shown while it was open.
+    /// Handles the outcome of a write that answers had shown while it was open.
     pub fn settle(&mut self, number: u32, outcome: Outcome) {
         let Some(all) = self.shown.remove(&number) else { return };
         if !matches!(outcome, Outcome::NotFound | Outcome::Rejected) {

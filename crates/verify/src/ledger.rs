@@ -10,9 +10,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_core::{KindId, Observer, Outcome, Stream, Truth, ValueBuf, Version, Workload, in_turn};
+use plimsoll_core::{KindId, Observer, Outcome, OwnedValue, Stream, Truth, ValueBuf, Version, Workload, in_turn};
 
-use crate::field::FieldValue;
 use crate::inbox::{Inbox, Write};
 use crate::judge::{Answered, Judge};
 use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
@@ -23,8 +22,9 @@ use crate::verdict::AnswerVerdict;
 use crate::witness::{Post, Witness};
 use crate::words::Examples;
 
-/// How far a worker's clock may be from the one by which the moment of a cut is told, which is another process's: a worker reads the
-/// processor's counter, which is compared with that clock once a slice. What ended so shortly before a cut is unknown, too.
+/// Largest difference between a worker's clock and the clock of a cut, which belongs to another process: a worker
+/// reads the processor's counter, which is compared with that clock once a slice. Operations that ended so shortly
+/// before a cut are unknown, too.
 const CUT_SKEW_NS: u64 = 100_000;
 /// Words of all rings of a phase together, as far as each has room for an answer of many records.
 const RINGS_WORDS: usize = 8 << 20;
@@ -37,7 +37,7 @@ const NOTES_A_LOOK: usize = 1_024;
 /// Notes whose records are brought near together.
 const NOTES_AHEAD: usize = 64;
 /// The bounds of questions that have none.
-const NO_BOUNDS: [FieldValue; 2] = [FieldValue::Null, FieldValue::Null];
+const NO_BOUNDS: [OwnedValue; 2] = [OwnedValue::Null, OwnedValue::Null];
 
 /// The ledger of one trial: it lives through all its phases, from an empty store on, and through those that follow on
 /// the same data ([`Ledger::next_trial`]). A store that is emptied again needs a new one.
@@ -45,21 +45,21 @@ const NO_BOUNDS: [FieldValue; 2] = [FieldValue::Null, FieldValue::Null];
 /// [`Ledger::drain`] judges what has been noted since the last call. What is asked of the ledger besides tells what is known
 /// since then.
 ///
-/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`]; for a record about 100 bytes,
-/// 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write whose outcome nobody
-/// saw; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few workers,
-/// between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]); a write that
-/// is left out makes the verdict *incomplete*.
+/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`]; for a record about 100
+/// bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write of unobserved
+/// outcome; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few
+/// workers, between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]);
+/// a write that is left out makes the verdict *incomplete*.
 pub struct Ledger {
     pub(crate) post: Post,
     inboxes: Vec<Inbox>,
     words: Vec<u64>,
     pub(crate) records: Records,
     judge: Judge,
-    /// What was read back, and in which phase.
+    /// Rows that were read back, and the phase.
     found: (u16, Vec<Row>),
     operations: u64,
-    /// Answers that nobody looked at because the ledger was behind.
+    /// Answers that were not judged because the ledger was behind.
     skipped: u64,
     /// Observers that had not gone when their notes were taken over last.
     at_work: u64,
@@ -78,7 +78,7 @@ impl Ledger {
         Self::with_rings(workload, RING_WORDS)
     }
 
-    /// The same with rings of so many words of 8 bytes between a worker and the ledger, at least and at most.
+    /// Makes a ledger with rings of so many words of 8 bytes between a worker and the ledger, at least and at most.
     ///
     /// # Panics
     /// As above.
@@ -117,8 +117,8 @@ impl Ledger {
         self.observers_of(phase, workers, tickets, false)
     }
 
-    /// The same for a phase that reads back what the store holds, key by key: [`Ledger::found`] has it then. Its answers are
-    /// not judged as answers.
+    /// Returns observers for a phase that reads back what the store holds, key by key: [`Ledger::found`] has it then.
+    /// Its answers are not judged as answers.
     pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
         self.found = (phase, Vec::new());
         self.observers_of(phase, workers, tickets, true)
@@ -136,8 +136,8 @@ impl Ledger {
         (0..workers).map(|_| observer()).collect()
     }
 
-    /// All records of the workload were loaded between these times, by no operation that an observer has seen: what they
-    /// hold follows from the seed.
+    /// Notes that all records of the workload were loaded between these times, by no operation that an observer has
+    /// seen: their contents follow from the seed.
     pub fn loaded(&mut self, from_ns: u64, to_ns: u64) {
         for id in 0..self.post.workload.record_count() as u32 {
             let number = self.records.sent(id, Version::Loaded.stamp(), from_ns, 0);
@@ -152,8 +152,9 @@ impl Ledger {
         self.judge_notes();
     }
 
-    /// The same of a phase in which the store may lose power; `cut` says when it has, on the run's clock, and is asked after
-    /// the notes were taken over. What ended after that moment nobody on the other side of it has seen: its outcome is unknown.
+    /// Drains the notes of a phase in which the store may lose power; `cut` returns the time of that, on the run's
+    /// clock, and is called after the notes were taken over. The end of operations after that moment was not observed
+    /// outside of the store: their outcome is unknown.
     ///
     /// # Errors
     /// As `cut` says; nothing is judged then.
@@ -196,7 +197,7 @@ impl Ledger {
         self.records.sweep(self.horizon_ns(), likely_ns);
     }
 
-    /// Up to which time everything has been told, for certain and as far as silent workers have nothing to tell.
+    /// Returns the time up to which all notes have arrived, for certain and as far as silent workers have none.
     fn told(&self) -> (u64, u64) {
         let open = || self.inboxes.iter().filter(|inbox| !inbox.is_closed);
         let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
@@ -204,7 +205,7 @@ impl Ledger {
         (certain, if certain == NEVER { NEVER } else { certain.max(now_ns.saturating_sub(SILENCE_NS)) })
     }
 
-    /// Nobody asks any more for anything before this.
+    /// Returns the time before which no question can begin any more.
     fn horizon_ns(&self) -> u64 {
         let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
         let of_inbox = |inbox: &Inbox| {
@@ -214,11 +215,12 @@ impl Ledger {
             inbox.earliest_ns().min(floor_ns).min(open_ns.unwrap_or(NEVER))
         };
         let inboxes = self.inboxes.iter().filter(|inbox| !inbox.reads_back).map(of_inbox).min();
-        // With nobody at work, what comes next comes after what has come.
+        // While no worker is active, the next notes are later than all so far.
         inboxes.unwrap_or(now_ns).min(now_ns).min(self.judge.earliest_ns()).saturating_sub(CLOCK_SKEW_NS)
     }
 
-    /// Goes through what was noted in the order of its times, up to `told_ns`. Up to `certain_ns` nothing more can come.
+    /// Processes the notes in the order of their times, up to `told_ns`. No further notes can arrive up to
+    /// `certain_ns`.
     fn go_through(&mut self, certain_ns: u64, told_ns: u64) {
         let mut horizon_ns = self.horizon_ns();
         let mut notes = 0;
@@ -300,8 +302,8 @@ impl Ledger {
         self.judge.take(&mut self.records, Answered { event: &event, rows: &rows, bounds: &bounds, told_ns });
     }
 
-    /// Goes on with the next trial on the same data: what each record can be is kept, and nothing else. `None` where
-    /// something was not noted.
+    /// Continues with the next trial on the same data: the possible states of each record are kept, and nothing else.
+    /// Returns `None` if something was not noted.
     pub fn next_trial(mut self) -> Option<Self> {
         self.drain();
         if self.gap().is_some() {
@@ -320,8 +322,8 @@ impl Ledger {
         self.trials
     }
 
-    /// Why nothing can be vouched for, in one sentence; `None` when everything was noted. The observers of all phases have to
-    /// be dropped before the last drain.
+    /// Returns the reason that the ledger cannot vouch for anything, in one sentence; `None` when everything was
+    /// noted. Drop the observers of all phases before the last drain.
     pub fn gap(&self) -> Option<String> {
         let overflows = self.post.shared.overflows.load(Ordering::Relaxed);
         if overflows > 0 {
@@ -362,20 +364,20 @@ impl Ledger {
         in_turn(kind, self.records(), 1, clients, push)
     }
 
-    /// What `phase` read key by key, with observers of [`Ledger::observers_reading_back`].
+    /// Returns the rows that `phase` read key by key, with observers of [`Ledger::observers_reading_back`].
     pub fn found(&self, phase: u16) -> ReadBack {
         let rows = if self.found.0 == phase { self.found.1.clone() } else { Vec::new() };
         ReadBack::of_rows(Arc::clone(&self.post.workload), rows)
     }
 
-    /// What came of all answers: one verdict for each phase and kind that had any, in that order.
+    /// Returns the verdicts on all answers: one for each phase and operation type that had any, in that order.
     pub fn answers(&self) -> Vec<AnswerVerdict> {
         let has_gap = self.gap().is_some();
         let verdict = |(&(phase, kind), (verdict, examples)): (&(u16, u16), &(AnswerVerdict, Examples))| {
             let kind_name = self.post.workload.kinds()[usize::from(kind)].name.clone();
             let unanswered = verdict.unanswered + self.judge.waiting(phase, kind);
             if has_gap {
-                // Nobody knows what a right answer is.
+                // The right answer is unknown.
                 let unanswered = verdict.answers + unanswered;
                 return AnswerVerdict { phase, kind, kind_name, unanswered, ..AnswerVerdict::default() };
             }

@@ -1,4 +1,4 @@
-//! What a ledger says in the end.
+//! Tests of a ledger's final verdict.
 
 use plimsoll_core::{Answer, Op, Outcome, ParamType, ParamValue, Params, Stream, StreamSpec, Ticket, ValueBuf};
 

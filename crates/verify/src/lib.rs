@@ -1,5 +1,5 @@
-//! Whether a store told the truth: the ledger of what it acknowledged, which holds its answers and its records
-//! against that.
+//! Checks that a store told the truth: the ledger of its acknowledgements, with which its answers and its records are
+//! compared.
 //!
 //! Pure over what was acknowledged and what is found: no I/O, no clock, no store. It does not decide what is
 //! asked (that is a workload) nor when (that is the drive loop); it is told of every operation through
@@ -42,7 +42,6 @@ pub mod verdict;
 mod audit;
 mod contents;
 mod digest;
-mod field;
 mod inbox;
 mod judge;
 mod log;

@@ -1,18 +1,18 @@
-//! What is noted of operations and answers: plain data of fixed size, and what each kind of operation means to the ledger.
+//! Notes of operations and answers: plain data of fixed size, and the meaning of each operation type for the ledger.
 
 use plimsoll_core::{Call, KvCall, OpKind, Outcome, RecordsCall, Version};
 
-/// In place of a record's number: no record of the workload.
+/// Value in place of a record's number: no record of the workload.
 pub(crate) const ALIEN: u32 = u32::MAX;
-/// In place of a stamp: the row shows none.
+/// Value in place of a stamp: the row shows none.
 pub(crate) const NO_STAMP: i64 = -1;
-/// In place of a stamp: the record is not there. Of a delete: this, with the stamp of its operation added.
+/// Value in place of a stamp: the record does not exist. A delete has this value plus the stamp of its operation.
 pub(crate) const ABSENT: i64 = i64::MIN;
-/// In place of a time: never.
+/// Value in place of a time: never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// How far the clocks of two workers may be apart: questions are taken to have begun so much earlier and
-/// ended so much later.
+/// Largest difference between the clocks of two workers: questions are taken to have begun so much earlier and ended
+/// so much later.
 pub(crate) const CLOCK_SKEW_NS: u64 = 1_000;
 
 /// True for the stamp of a state in which the record is not there.
@@ -29,19 +29,19 @@ pub(crate) struct LoggedOperation {
     /// [`NEVER`] when no outcome was seen.
     pub finished_ns: u64,
     pub row_count: u32,
-    /// How many records a range asks for.
+    /// Number of records that a range asks for.
     pub asked: u32,
     pub client: u32,
     /// The record asked for or written, of calls that name one; of a range, the first.
     pub id: u32,
-    /// Of one value: the stamp of what was read; [`NO_STAMP`] where it is none.
+    /// Stamp of the value that was read; [`NO_STAMP`] if there is none.
     pub stamp: i64,
     pub kind: u16,
     pub phase: u16,
     pub outcome: Outcome,
 }
 
-/// One record in an answer.
+/// A record in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     /// Number of the record, or [`ALIEN`].
@@ -68,18 +68,18 @@ impl Interval {
         }
     }
 
-    /// After everything.
+    /// Interval after all others.
     pub const END: Interval = Interval { from_ns: NEVER, to_ns: NEVER };
 }
 
-/// One write to one record that was not refused.
+/// A write to a record that was not refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effect {
-    /// Not before this.
+    /// Earliest time of the effect.
     pub sent_ns: u64,
-    /// By this time it has happened, and was acknowledged if it was; [`NEVER`] when that is not known.
+    /// Time by which it has happened, and was acknowledged if it was; [`NEVER`] if unknown.
     pub done_ns: u64,
-    /// Its version's stamp; that of a delete [`is_absent`], [`ABSENT`] itself is the empty store before the trial.
+    /// Stamp of the version; that of a delete [`is_absent`], [`ABSENT`] itself is the empty store before the trial.
     pub stamp: i64,
     pub is_acknowledged: bool,
     /// An answer has shown it.
@@ -100,7 +100,7 @@ impl Effect {
     }
 }
 
-/// What a kind means to the ledger.
+/// Meaning of an operation type for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// Neither writes records nor is its answer kept.
@@ -125,7 +125,7 @@ pub(crate) enum Watch {
 }
 
 impl Watch {
-    /// How to watch `kind`, of records of `columns` fields.
+    /// Returns the meaning of `kind`, for records of `columns` fields.
     pub fn of(kind: &OpKind, columns: usize) -> Self {
         let call = match &kind.call {
             Call::Records { call, .. } => call,

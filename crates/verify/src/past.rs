@@ -15,17 +15,17 @@ const SEEN_LATE_MAX: usize = 1 << 16;
 /// Clients and phases that stamps have room for.
 const CLIENTS_MAX: usize = 1 << 23;
 
-/// What is remembered of writes that have ended.
+/// Memory of writes that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     /// Records, and the writes of them whose states have ended.
     retired: Vec<(u32, Effect)>,
-    /// Where the oldest is, once the memory is full.
+    /// Position of the oldest, once the memory is full.
     oldest: usize,
     seen_late: HashSet<(u32, i64)>,
     /// Records that were absent when their last delete had been retired, and when they were asked for.
     absent_late: Vec<(u32, u64)>,
-    /// Of each phase and client, one more than its last write's cycle within the phase.
+    /// Cycle of the last write within the phase plus one, by phase and client.
     sent: Vec<Vec<u32>>,
 }
 
@@ -57,7 +57,8 @@ impl Past {
         }
     }
 
-    /// Whether the client of this stamp has written anything that late: if it is of no write, it is of one between.
+    /// Returns true if the client of this stamp has written anything that late: a stamp of no known write is then of
+    /// one between.
     pub fn was_sent(&self, stamp: i64) -> bool {
         match Version::from_stamp(stamp) {
             Some(Version::Written { client, cycle }) => {
@@ -94,7 +95,7 @@ impl Past {
         all.find(|(of, effect)| *of == id && effect.stamp == stamp).map(|(_, effect)| *effect)
     }
 
-    /// All that is remembered, in no order.
+    /// Iterates over all stored writes, in no order.
     pub fn effects(&self) -> impl Iterator<Item = (u32, Effect)> + '_ {
         self.retired.iter().map(|(id, effect)| {
             let is_seen = effect.is_seen || self.seen_late.contains(&(*id, effect.stamp));

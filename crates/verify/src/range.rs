@@ -57,7 +57,7 @@ impl Judge {
         Ok(findings)
     }
 
-    /// Goes through the rows: each record once, none before the first, each behind the one before. Returns the last key.
+    /// Checks the rows: each record once, none before the first, each after the previous one. Returns the last key.
     fn in_order(
         &mut self,
         first: &[u8],

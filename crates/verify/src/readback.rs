@@ -1,4 +1,4 @@
-//! What the store holds when everything is over: all its records, and the answer of its index.
+//! Contents of the store at the end: all its records, and the answer of its index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct ReadBack {
     pub(crate) gap: Option<String>,
 }
 
-/// What the index says, beside what the records themselves say.
+/// Answer of the index, beside the records themselves.
 pub(crate) struct IndexAnswer {
     field: usize,
     bounds: ValueBuf,
@@ -39,7 +39,7 @@ impl ReadBack {
         Self::of_rows(workload, Vec::new())
     }
 
-    /// Nothing, because the store could not be read: why, in a few words.
+    /// Makes the result for a store that could not be read; `why` is the reason, in a few words.
     pub fn unreadable(workload: Arc<dyn Workload>, why: &str) -> Self {
         Self { gap: Some(format!("what the store holds could not be read: {why}")), ..Self::new(workload) }
     }

@@ -1,4 +1,4 @@
-//! What each record can be from now on: the states that a question which is open, or comes yet, may find.
+//! Possible states of each record from now on: those that an open or later question may find.
 //!
 //! A write happens at one moment between its sending and its acknowledgement. A record's *state* is what the latest write
 //! that has happened made of it; a deleted record has one too, in which it is absent. From outside a state can be alive
@@ -23,11 +23,11 @@ use crate::log::{Effect, Interval, NEVER, Row, Watch, is_absent};
 use crate::past::Past;
 use crate::state::{Before, Look, State, WriteState, is_ended, later};
 
-/// It depends on what becomes of the open write with this number.
+/// The answer depends on the outcome of the open write with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Open(pub u32);
 
-/// In place of a state's number: there are no more.
+/// Value in place of a state's number: there are no more.
 const NO_MORE: u32 = u32::MAX;
 /// Refused writes that are remembered.
 const REFUSED_MAX: usize = 1 << 20;
@@ -37,12 +37,12 @@ const ROOM_MAX: u64 = 1 << 26;
 /// A record.
 #[derive(Debug, Clone, Copy)]
 struct Head {
-    /// Its state that was told last, or [`NO_MORE`].
+    /// Number of the state that was noted last, or [`NO_MORE`].
     first: u32,
     acknowledged: u32,
-    /// When its first write was sent; [`NEVER`] when nobody has tried to write it.
+    /// Time at which its first write was sent; [`NEVER`] without an attempt to write it.
     came_ns: u64,
-    /// By this time it was there; [`NEVER`] when that is not known.
+    /// Time by which it existed; [`NEVER`] if unknown.
     born_ns: u64,
 }
 
@@ -60,9 +60,9 @@ pub(crate) struct Records {
     refused: HashSet<(u32, i64)>,
     pub past: Past,
     pub contents: Contents,
-    /// Whether anybody has tried to delete a record.
+    /// True if a client has tried to delete a record.
     pub has_deletes: bool,
-    /// What was retired had ended before this time.
+    /// Time before which all retired states had ended.
     pub retired_before_ns: u64,
     /// Number of states from which on all records are gone through.
     sweep_at: usize,
@@ -112,18 +112,18 @@ impl Records {
         self.states.len() - self.free.len()
     }
 
-    /// Whether anybody had tried to write this record by `at_ns`.
+    /// Returns true if a client had tried to write this record by `at_ns`.
     pub fn has_come(&self, id: u32, at_ns: u64) -> bool {
         self.heads.get(id as usize).is_some_and(|head| head.came_ns <= at_ns)
     }
 
-    /// Whether a write of this record was acknowledged, or shown by an answer.
+    /// Returns true if a write of this record was acknowledged, or shown by an answer.
     fn has_happened(&self, id: u32) -> bool {
         self.heads.get(id as usize).is_some_and(|head| head.born_ns < NEVER)
     }
 
-    /// Whether a write of the record with this stamp, which is not known now, can have been: the load's, or one that its
-    /// client has certainly come to.
+    /// Returns true if a write of the record with this stamp, which is not known now, can have existed: the load's, or
+    /// one that its client has certainly reached.
     pub fn has_ended(&self, id: u32, stamp: i64, is_of_load: bool) -> bool {
         (stamp == Version::Loaded.stamp() && is_of_load && self.has_happened(id)) || self.past.was_sent(stamp)
     }
@@ -132,14 +132,14 @@ impl Records {
         self.refused.contains(&(id, stamp))
     }
 
-    /// Whether a row is not what the version is that it claims to be.
+    /// Returns true if a row differs from the version that it claims to be.
     #[inline]
     pub fn is_spoilt(&self, row: Row) -> bool {
         let number = || self.states_of(row.id).find(|(_, state)| state.stamp == row.stamp).map(|(number, _)| number);
         self.contents.has_digests && self.contents.is_spoilt(row, number())
     }
 
-    /// A write is sent; returns its state's number. Nobody asks any more for anything before `horizon_ns`.
+    /// Notes that a write is sent; returns its state's number. No question begins before `horizon_ns` any more.
     pub fn sent(&mut self, id: u32, stamp: i64, at_ns: u64, horizon_ns: u64) -> u32 {
         let place = id as usize;
         if place >= self.heads.len() {
@@ -178,7 +178,7 @@ impl Records {
         number
     }
 
-    /// What came of the write of record `id` whose state has this number.
+    /// Notes the outcome of the write of record `id` whose state has this number.
     pub fn ended(&mut self, id: u32, number: u32, outcome: Outcome, at_ns: u64) {
         let state = &mut self.states[number as usize];
         match outcome {
@@ -206,7 +206,7 @@ impl Records {
         head.born_ns = head.born_ns.min(done_ns);
     }
 
-    /// What a record is that an answer shows with this stamp; takes note that it was seen.
+    /// Returns the state of a record that an answer shows with this stamp; notes that it was seen.
     pub fn look(&mut self, id: u32, stamp: i64, asked: Interval, finished_ns: u64) -> Look {
         let (mut before, mut found, mut twins) = (Before::default(), None, 0);
         for (number, state) in self.states_of(id) {
@@ -229,7 +229,7 @@ impl Records {
         if state.has_twin && self.states_of(id).any(is_alive) { Look::Alive } else { look }
     }
 
-    /// What ends states of the record before `from_ns`.
+    /// Returns the write that ends states of the record before `from_ns`.
     fn before(&self, id: u32, from_ns: u64) -> Before {
         let mut before = Before::default();
         self.states_of(id).for_each(|(number, state)| before.add(number, state, from_ns));
@@ -265,7 +265,7 @@ impl Records {
         }
     }
 
-    /// Whether the record was there at each moment of `at`.
+    /// Returns true if the record existed at each moment of `at`.
     #[inline]
     pub fn presence(&self, id: u32, at: Interval) -> Result<bool, Open> {
         match self.heads.get(id as usize) {
@@ -274,8 +274,8 @@ impl Records {
         }
     }
 
-    /// Whether each state of the record that can have been alive at some moment of `at` is as asked for. The empty store
-    /// is not.
+    /// Returns true if `is_so` holds for each state of the record that can have been alive at some moment of `at`. It
+    /// does not hold for the empty store.
     pub fn always(&self, id: u32, at: Interval, is_so: impl Fn(u32, &State) -> bool) -> Result<bool, Open> {
         let Some(head) = self.heads.get(id as usize) else { return Ok(false) };
         let before = self.before(id, at.from_ns);
@@ -313,13 +313,13 @@ impl Records {
         alive.map(|(_, state)| state)
     }
 
-    /// Whether nobody can know which of several states the record is in, in the end.
+    /// Returns true if the record may be in one of several states at the end.
     pub fn is_unsure(&self, id: u32) -> bool {
         let (_, born_ns) = self.acknowledged_of(id);
         self.alive_in_the_end(id).count() + usize::from(born_ns == NEVER) > 1
     }
 
-    /// Whether the open write with this number and stamp is open still.
+    /// Returns true if the write with this number and stamp is still open.
     pub fn is_open(&self, number: u32, stamp: i64) -> bool {
         let state = &self.states[number as usize];
         state.stage == WriteState::Open && state.stamp == stamp
@@ -343,7 +343,7 @@ impl Records {
         })
     }
 
-    /// How many writes of the record were acknowledged, and by when it was there.
+    /// Returns the number of acknowledged writes of the record, and the time by which it existed.
     pub fn acknowledged_of(&self, id: u32) -> (u32, u64) {
         self.heads.get(id as usize).map_or((0, NEVER), |head| (head.acknowledged, head.born_ns))
     }
@@ -405,7 +405,7 @@ impl Records {
         self.sweep_at = 2 * self.state_count() + SWEEP_SLACK;
     }
 
-    /// The same, however many there are.
+    /// Sweeps all records, however many there are.
     pub fn sweep_all(&mut self, horizon_ns: u64) {
         for id in 0..self.heads.len() as u32 {
             self.retire(id, horizon_ns, None);
@@ -424,13 +424,13 @@ impl Records {
     }
 
     fn release(&mut self, id: u32, number: u32) {
-        // Nobody waits for a write that is gone.
+        // No answer waits for a write that is gone.
         self.states[number as usize].stage = WriteState::Unknown;
         self.free.push(number);
         self.contents.release(number, id);
     }
 
-    /// Goes on with nothing but what each record can be from now on, and counts only that.
+    /// Keeps only the possible states of each record from now on, and counts only those.
     pub fn fold(&mut self) {
         self.sweep_all(NEVER);
         (self.acknowledged, self.unknown, self.rejected) = (0, 0, 0);

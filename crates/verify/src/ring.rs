@@ -1,20 +1,18 @@
-//! A ring of words between one worker and the ledger: the worker writes notes, the ledger reads them, nobody waits.
+//! Ring of words between one worker and the ledger, without locks: the worker writes notes, the ledger reads them.
 //!
 //! A note is some words that begin with a [`Header`]. It is published as a whole, so the ledger never sees half of one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Outcome, Value};
-
-use crate::field::FieldValue;
+use plimsoll_core::{Outcome, OwnedValue, Value};
 
 /// A number that two threads look at often, with its cache line for itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
-/// What a worker and the ledger share.
+/// State shared by a worker and the ledger.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// A power of two.
@@ -23,11 +21,11 @@ pub(crate) struct Ring {
     head: Apart,
     /// Words taken so far.
     tail: Apart,
-    /// When the question with each ticket was sent, plus one; 0 when none is open.
+    /// Send time of the question with each ticket, plus one; 0 when none is open.
     open: Box<[AtomicU64]>,
     /// Answers that were not written down because the ledger was behind, by kind.
     skipped: Box<[AtomicU64]>,
-    /// What the worker had to say when it went, and the ring had no room for.
+    /// Last notes of a worker that has ended, if the ring had no room for them.
     rest: Mutex<Vec<u64>>,
     closed: AtomicBool,
 }
@@ -46,7 +44,7 @@ impl Ring {
         })
     }
 
-    /// When the oldest question that is open was sent.
+    /// Returns the send time of the oldest open question.
     pub fn oldest_open_ns(&self) -> Option<u64> {
         self.open.iter().filter_map(|sent| sent.load(Ordering::Acquire).checked_sub(1)).min()
     }
@@ -85,7 +83,7 @@ impl Pen {
         Self { ring, at: 0, tail: 0 }
     }
 
-    /// Whether a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
+    /// Returns true if a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
     #[inline]
     pub fn has_room(&mut self, words: usize, leaves: usize) -> bool {
         let len = self.ring.words.len();
@@ -150,7 +148,7 @@ impl Pen {
         self.ring.skipped[usize::from(kind)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says the last words, which may be more than the ring has room for, and goes.
+    /// Writes the last notes, which may need more room than the ring has, and closes it.
     pub fn close(&mut self, rest: &[u64]) {
         self.ring.rest.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rest);
         self.ring.closed.store(true, Ordering::Release);
@@ -177,30 +175,30 @@ pub(crate) fn value_words(value: Value<'_>) -> usize {
 }
 
 /// The value that these words begin with, and those that follow it.
-pub(crate) fn take_value(words: &[u64]) -> (FieldValue, &[u64]) {
-    let Some((first, rest)) = words.split_first() else { return (FieldValue::Null, &[]) };
+pub(crate) fn take_value(words: &[u64]) -> (OwnedValue, &[u64]) {
+    let Some((first, rest)) = words.split_first() else { return (OwnedValue::Null, &[]) };
     let len = (first >> 8) as usize;
     let bytes = || -> Vec<u8> { rest.iter().flat_map(|word| word.to_le_bytes()).take(len).collect() };
     let plain = rest.first().copied().unwrap_or(0);
     let field = match first & 0xff {
-        BOOL => FieldValue::Bool(plain != 0),
-        INT => FieldValue::Int(plain as i64),
-        FLOAT => FieldValue::Float(f64::from_bits(plain)),
-        TIMESTAMP => FieldValue::Timestamp(plain as i64),
-        TEXT => FieldValue::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
-        BYTES => FieldValue::Bytes(bytes().into()),
-        _ => FieldValue::Null,
+        BOOL => OwnedValue::Bool(plain != 0),
+        INT => OwnedValue::Int(plain as i64),
+        FLOAT => OwnedValue::Float(f64::from_bits(plain)),
+        TIMESTAMP => OwnedValue::Timestamp(plain as i64),
+        TEXT => OwnedValue::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
+        BYTES => OwnedValue::Bytes(bytes().into()),
+        _ => OwnedValue::Null,
     };
     let taken = value_words(field.value()) - 1;
     (field, rest.get(taken..).unwrap_or_default())
 }
 
-/// What a note is.
+/// Type of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
     /// A record is about to be written. Words: time, record and client, stamp.
     Sent,
-    /// What came of all that was sent with this ticket. Words: time.
+    /// Outcome of everything that was sent with this ticket. Words: time.
     Ended,
     /// An answer of one value, or none. Words: sent, finished, record and client, cycle, rows, stamp.
     Value,
@@ -234,7 +232,7 @@ impl Header {
     }
 }
 
-/// Two numbers in one word.
+/// Packs two numbers into one word.
 #[inline]
 pub(crate) fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32

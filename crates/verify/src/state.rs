@@ -2,10 +2,10 @@
 
 use crate::log::{Effect, NEVER};
 
-/// What has become of a write so far.
+/// State of a write so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteState {
-    /// Its answer may come yet.
+    /// The answer may still come.
     Open,
     Acknowledged,
     Unknown,
@@ -15,41 +15,42 @@ pub(crate) enum WriteState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct State {
     pub sent_ns: u64,
-    /// By this time it has happened; [`NEVER`] when that is not known.
+    /// Time by which it has happened; [`NEVER`] if unknown.
     pub done_ns: u64,
-    /// When the first answer that shows it arrived.
+    /// Time at which the first answer that shows it arrived.
     pub seen_ns: u64,
     pub stamp: i64,
     /// The state of the same record before.
     pub next: u32,
     pub stage: WriteState,
-    /// Another write with the same stamp is known, or it is a delete: nobody can tell which of them is seen.
+    /// Another write with the same stamp is known, or it is a delete: an answer cannot distinguish them.
     pub has_twin: bool,
     /// Answers have shown it while it was open.
     pub is_shown: bool,
 }
 
-/// What a record that an answer has is.
+/// State of a record in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// A state that could be alive.
     Alive,
-    /// The same, unless the write with this number is refused yet.
+    /// Alive, unless the write with this number is refused later.
     AliveUnlessRefused(u32),
-    /// That depends on what becomes of the open write with this number, and on more than whether it is refused.
+    /// Undetermined: it depends on the outcome of the open write with this number, beyond its refusal.
     Open(u32),
-    /// It had ended before the question was asked.
+    /// The state had ended before the question was asked.
     Stale(u32),
     /// No state that is known now.
     Gone,
 }
 
-/// What ends the states of a record before some time: when it was sent, and its state's number.
+/// Write that ends the states of a record before some time: when it was sent, and its state's number.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Before {
-    /// Of the writes that had happened by then, the one sent last.
+    /// Write that was sent last among those that had happened by then.
     pub last: Option<(u64, u32)>,
-    /// Of those that are open and had been seen by then, which have happened unless they are acknowledged later.
+    /// Write that was sent last among the open ones that had been seen by then, which have happened unless they are
+    /// acknowledged later.
     pub maybe: Option<(u64, u32)>,
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn later(last: Option<(u64, u32)>, sent_ns: u64, number: u32) -> Opti
     last.filter(|(other_ns, _)| *other_ns >= sent_ns).or(Some((sent_ns, number)))
 }
 
-/// Whether the state with this number, which had happened by `done_ns`, was ended by that write.
+/// Returns true if the state with this number, which had happened by `done_ns`, was ended by that write.
 #[inline]
 pub(crate) fn is_ended(number: u32, done_ns: u64, by: Option<(u64, u32)>) -> bool {
     done_ns < NEVER && by.is_some_and(|(sent_ns, by)| sent_ns >= done_ns && by != number)
@@ -89,12 +90,12 @@ impl State {
         }
     }
 
-    /// It has been seen by `at_ns`, and so has happened by then unless it is acknowledged later.
+    /// Returns true if it was seen by `at_ns`: it has happened by then unless it is acknowledged later.
     fn may_have_happened(&self, at_ns: u64) -> bool {
         self.stage == WriteState::Open && !self.has_twin && self.seen_ns < at_ns
     }
 
-    /// What the state with this number is, by what ends its record's.
+    /// Judges the state with this number by the write that ends its record's states.
     #[inline]
     pub fn look(&self, number: u32, before: &Before) -> Look {
         let ended = |done_ns, by| is_ended(number, done_ns, by);

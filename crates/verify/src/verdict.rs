@@ -1,4 +1,4 @@
-//! What is said of a trial: how its answers compare with the truth, and what became of what was acknowledged.
+//! Verdicts on a trial: the comparison of its answers with the truth, and the fate of acknowledged writes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use plimsoll_core::shown::count;
 
 use crate::words::seconds;
 
-/// How the answers to one kind of operation in one phase compare with the truth.
+/// Comparison of the answers to one operation type in one phase with the truth.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnswerVerdict {
     /// Position of the phase in its trial.
@@ -17,8 +17,8 @@ pub struct AnswerVerdict {
     pub kind_name: String,
     /// Answers that were held against the truth.
     pub answers: u64,
-    /// Operations without an answer to hold against anything: refused, or unknown; all of them when the
-    /// history has a gap, because nobody knows then what a right answer is.
+    /// Operations without an answer that could be compared: refused, or unknown; all of them when the history has a
+    /// gap, because the right answer is unknown then.
     pub unanswered: u64,
     /// Records that had to be in the answers.
     pub expected: u64,
@@ -30,11 +30,11 @@ pub struct AnswerVerdict {
     pub not_matching: u64,
     /// Records as they had been before they were overwritten or deleted, and that before the question was asked.
     pub stale: u64,
-    /// Records that nobody wrote like that.
+    /// Records with contents that were never written.
     pub wrong_content: u64,
     /// Records as a write would have made them that the store had refused.
     pub refused: u64,
-    /// Records under keys that nobody wrote.
+    /// Records under keys that were never written.
     pub alien: u64,
     /// Records that were in one answer more than once.
     pub duplicated: u64,
@@ -62,14 +62,14 @@ impl AnswerVerdict {
     }
 }
 
-/// What became of everything that was acknowledged. Writes are counted by record: a batch of 1,000 is 1,000.
+/// Fate of all acknowledged writes. Writes are counted by record: a batch of 1,000 is 1,000.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LedgerVerdict {
     /// Writes that the store acknowledged, the load's included.
     pub acknowledged: u64,
     /// Writes that the store refused, or found no record for.
     pub rejected: u64,
-    /// Writes whose outcome nobody saw.
+    /// Writes of unobserved outcome.
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
@@ -78,24 +78,24 @@ pub struct LedgerVerdict {
     /// Acknowledged writes that are not there: those after the one that a record shows. Earlier ones cannot be
     /// seen any more, so this is the least number.
     pub lost: u64,
-    /// When the lost ones were acknowledged, first and last, in nanoseconds on the run's clock.
+    /// Times of the first and the last acknowledgement of a lost write, in nanoseconds on the run's clock.
     pub lost_window_ns: Option<(u64, u64)>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen.
     pub resurrected: u64,
     /// Number of further copies of records that exist more than once.
     pub duplicated: u64,
-    /// Records under keys that nobody wrote.
+    /// Records under keys that were never written.
     pub alien: u64,
-    /// Records with values that nobody wrote.
+    /// Records with values that were never written.
     pub wrong_content: u64,
     /// Records as a write would have made them that the store had refused.
     pub refused: u64,
     /// Records that the index gives and that do not match, or match and are not given, or are given otherwise.
     pub index_disagrees: u64,
-    /// With nothing lost: the upper bound, with 95 % confidence, of the share of acknowledged writes that are
-    /// lost: 3 / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
+    /// Upper bound, with 95 % confidence, of the share of acknowledged writes that are lost, if none was found lost: 3
+    /// / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
     pub loss_upper_bound: Option<f64>,
-    /// Why the ledger cannot vouch for anything; `None` when it can.
+    /// Reason that the ledger cannot vouch for anything; `None` when it can.
     pub gap: Option<String>,
     /// A few disagreements, in plain words.
     pub examples: Vec<String>,
@@ -107,7 +107,7 @@ impl LedgerVerdict {
         self.disagreements().map(|(name, count, _)| (name.to_owned(), count)).collect()
     }
 
-    /// Those that occurred: name, count and how a sentence goes on about so many records.
+    /// Returns the disagreements that occurred: name, count and the end of a sentence about so many records.
     fn disagreements(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
         let all = [
             ("resurrected", self.resurrected, "show states that had been seen overwritten or deleted"),

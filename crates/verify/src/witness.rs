@@ -16,7 +16,7 @@ const ALIEN_KEY_WORDS: usize = 9;
 /// Answers leave one word in so many to writes: with an answer less, less is known; with a write less, nothing.
 const LEFT_TO_WRITES: usize = 4;
 
-/// What a witness and the ledger share.
+/// Counters shared by a witness and the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct WitnessCounters {
     /// Operations that could not be noted.
@@ -25,7 +25,7 @@ pub(crate) struct WitnessCounters {
     pub at_work: AtomicU64,
 }
 
-/// What all witnesses of a ledger know.
+/// State shared by all witnesses of a ledger.
 #[derive(Clone)]
 pub(crate) struct Post {
     pub workload: Arc<dyn Workload>,
@@ -51,7 +51,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether this write is of one record that has to be there: that it found none is an answer too.
+    /// Returns true if this write is of one record that must exist: an answer of none is an answer too.
     fn may_find_none(&self) -> bool {
         !matches!(self.watch, Watch::Insert { .. }) && self.id != ALIEN
     }
@@ -63,7 +63,7 @@ pub(crate) struct Witness {
     open: Vec<Option<Open>>,
     pen: Pen,
     aliens: usize,
-    /// What is read is what the store holds in the end: no part of it may be left out.
+    /// True if the rows read are the store's final contents: no part of them may be left out.
     reads_back: bool,
 }
 

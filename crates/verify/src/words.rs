@@ -1,4 +1,4 @@
-//! What was found, in plain words: which operation, which record, and what stood there instead.
+//! Findings in plain words: which operation, which record, and what was in its place.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Examples {
     }
 }
 
-/// What is wrong with a row, as [`Words::has`] goes on.
+/// Fault of a row, as the end of the sentence of [`Words::has`].
 pub(crate) const AGAIN: &str = " more than once";
 pub(crate) const REFUSED: &str = " as a write made it that the store had refused";
 
@@ -61,7 +61,7 @@ impl<'a> Words<'a> {
         )
     }
 
-    /// What an effect made of its record, and when.
+    /// Describes the state of a record after an effect, and the time.
     pub fn effect(&self, effect: &Effect) -> String {
         let what = match effect.author() {
             _ if effect.stamp == ABSENT => return "the empty store".into(),
@@ -125,7 +125,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Which write a row says that it is of.
+/// Describes the write that a row claims to be of.
 pub(crate) fn claimed(row: Row) -> String {
     match Version::from_stamp(row.stamp) {
         Some(Version::Written { client, cycle }) => format!("write {} of client {client}", within_phase(cycle)),
@@ -133,7 +133,7 @@ pub(crate) fn claimed(row: Row) -> String {
     }
 }
 
-/// What a row of wrong content claims to be.
+/// Describes the version that a row of wrong content claims to be.
 pub(crate) fn claim(row: Row) -> String {
     match Version::from_stamp(row.stamp) {
         None => "bytes that no write put there".into(),

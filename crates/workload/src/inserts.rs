@@ -139,7 +139,7 @@ impl Stream for InsertStream {
             Asks::Load { rows, batch, clients } => {
                 let first = (cycle * clients + u64::from(client)) * batch;
                 let count = rows.saturating_sub(first).min(*batch);
-                // All of a load's are the same client's, whoever sends them.
+                // All records of a load are the same client's, regardless of the sender.
                 (0, first, count, if *batch == 1 { INSERT } else { TRANSACTION })
             }
             Asks::Drive { lot, statements } => {
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::tests::defaults;
 
-    /// Everything that a load of 25 rows sends, each operation by itself: the texts of its statements, and its rows.
+    /// Returns all operations of a load of 25 rows: the texts of their statements, and their rows.
     fn loaded(batch: u32, clients: u32) -> (Vec<Vec<KindId>>, Vec<Vec<String>>) {
         let mut params = defaults(PARAMS);
         params.0.insert("rows".to_owned(), plimsoll_core::ParamValue::Int(25));

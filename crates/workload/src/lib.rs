@@ -1,4 +1,4 @@
-//! What is asked of a store: the workloads that a plan may name.
+//! Workloads that a plan may name, as operations on a store.
 //!
 //! A workload is pure. Its operations are a function of (seed, client, cycle), its records a function
 //! of (seed, record number, version), so that the right answer to everything it asks can be computed

@@ -2,7 +2,7 @@
 
 use plimsoll_core::Dialect;
 
-/// What to select from for the numbers 1 to `count` as the column `n`.
+/// Returns a FROM item with the numbers 1 to `count` as the column `n`.
 pub(crate) fn from_1_to(dialect: Dialect, count: u64) -> String {
     match dialect {
         Dialect::Postgres => format!("generate_series(1, {count}) AS numbers(n)"),

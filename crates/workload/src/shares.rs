@@ -1,4 +1,4 @@
-//! Which of a workload's kinds a phase asks for, in which shares, and which of them is next.
+//! Operation types that a phase draws from a workload, with their shares and order.
 
 use plimsoll_core::{KindId, StreamSpec};
 
@@ -54,7 +54,7 @@ impl Lot {
         Self { seed, ends: ends.collect() }
     }
 
-    /// Whether `kind` is among those that are drawn.
+    /// Returns true if `kind` is among those that are drawn.
     pub fn has(&self, kind: KindId) -> bool {
         self.ends.iter().any(|(_, one)| *one == kind)
     }

@@ -166,7 +166,7 @@ fn layout(scale: u64, fillfactor: i64) -> Layout {
     Layout { statements, after_load, ..Layout::default() }
 }
 
-/// Which group of `size` the number `n` is in, from 1.
+/// Returns the expression for the group of `size` that the number `n` is in, from 1.
 fn group(dialect: Dialect, size: u64) -> String {
     let divide = if dialect == Dialect::Mysql { "DIV" } else { "/" };
     format!("(n - 1) {divide} {size} + 1")

@@ -15,7 +15,7 @@ pub(crate) fn store_error(dir: &Path, error: &Error) -> StoreError {
     }
 }
 
-/// That there is no database any more.
+/// Returns the error of a database that was closed.
 pub(crate) fn is_closed() -> StoreError {
     StoreError::broken("the fjall database is closed because opening it again failed")
 }

@@ -18,9 +18,9 @@ use crate::kv::Keyspaces;
 pub(crate) struct Flushes {
     /// The database, while it is open.
     keyspaces: Option<Keyspaces>,
-    /// Of databases that have been closed.
+    /// Count of databases that have been closed.
     before: u64,
-    /// When sessions were opened, and where each keyspace was then.
+    /// Time at which sessions were opened, with the position of each keyspace.
     begun: Option<(Instant, [Written; 2])>,
 }
 

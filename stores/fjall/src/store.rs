@@ -32,7 +32,7 @@ pub struct FjallStore {
     keyspaces: Option<Keyspaces>,
     flushes: Arc<Mutex<Flushes>>,
     group: Arc<GroupCommit>,
-    /// Of no collections before [`Store::create`].
+    /// Records, without a collection before [`Store::create`].
     records: Records,
     index: IndexMode,
     /// Limits of the wait for fjall's background work.

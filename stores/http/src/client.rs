@@ -1,4 +1,4 @@
-//! One client of a server: what it asks, what it was given, and what answers mean, whatever version of HTTP carries them.
+//! Client of a server: its requests, its cookies, and the meaning of answers, in every version of HTTP.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::cookies::Cookies;
 use crate::endpoint::{Login, Version};
 use crate::request::Request;
 
-/// What a server said when it was asked first.
+/// First answer of a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Greeting {
-    /// What it calls itself; empty when it does not say.
+    /// Name that the server reports; empty without one.
     pub server: String,
-    /// Its answer, where that was an error: `404 Not Found`.
+    /// Status of the answer, if it was an error: `404 Not Found`.
     pub error: Option<String>,
     /// Operations that it takes at a time on one connection.
     pub depth_max: u32,
@@ -25,34 +25,34 @@ pub(crate) struct Greeting {
 /// An answer that is complete.
 pub(crate) struct Arrived<'a> {
     pub status: u16,
-    /// It says when to come back.
+    /// True if the answer says when to retry.
     pub retry_after: bool,
     /// All of its head, where something of that is wanted.
     pub head: &'a [u8],
     pub body: &'a [u8],
 }
 
-/// What outlives a connection, and what every answer is judged by.
+/// State that outlives a connection, and the rules for judging answers.
 #[derive(Default)]
 pub(crate) struct Client {
     pub login: Arc<Login>,
     /// The durability that writes are promised, where that is one: they are refused.
     promised: Option<Durability>,
-    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     pub requests: Vec<Request>,
     /// The server was asked who it is, and answered.
     pub is_greeted: bool,
     pub greeting: Greeting,
     answer: Answer,
-    /// What the client was given.
+    /// Cookies of the client.
     pub cookies: Cookies,
     /// Most bytes that are kept of a body.
     pub answer_max: usize,
 }
 
 impl Client {
-    /// One that asks as `login`. Writes are refused unless `durability` promises nothing.
+    /// Makes a client with the credentials of `login`. Writes are refused unless `durability` promises nothing.
     pub(crate) fn new(login: Arc<Login>, durability: Durability) -> Self {
         let promised = Some(durability).filter(|one| !matches!(one, Durability::AtEnd | Durability::AsConfigured));
         Self { login, promised, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
@@ -102,7 +102,7 @@ impl Client {
         StoreError::broken(format!("{} {what}", self.login.place))
     }
 
-    /// What the server answered where it is none of the version that was asked for.
+    /// Returns the error for a server that answers in another version than the requested one.
     #[cold]
     pub(crate) fn other_version(&self) -> StoreError {
         let place = &self.login.place;
@@ -119,7 +119,7 @@ impl Client {
         StoreError::answer_too_large(&self.login.place, bytes, self.answer_max)
     }
 
-    /// Whether the body is kept of an answer with `status` to `kind`; `None` is the opening.
+    /// Returns true if the body of an answer with `status` to `kind` is kept; `None` is the opening.
     #[inline]
     pub(crate) fn keeps(&self, kind: Option<u16>, status: u16) -> bool {
         self.asked(kind).is_some_and(|request| request.needs_body() && request.expects(status))
@@ -167,10 +167,10 @@ impl Client {
         Ok(())
     }
 
-    /// What becomes of a write that was answered by an error. One of the server's own, a 5xx, may have come upon it
-    /// in the middle; but a method or version it does not know it has not begun with (501, 505: RFC 9110, 15.6), nor
-    /// what it asks to be sent again later (503 with Retry-After). What was answered otherwise than expected has been
-    /// done perhaps.
+    /// Returns the outcome of a write that was answered by an error. The server may have failed in the middle of a
+    /// write if it answers 5xx. It has not begun with an unknown method or version (501, 505: RFC 9110, 15.6), nor
+    /// with a request to be sent again later (503 with Retry-After). A write with another unexpected answer may have
+    /// happened.
     fn refused_write(arrived: &Arrived<'_>) -> Outcome {
         match arrived.status {
             501 | 505 => Outcome::Rejected,
@@ -206,7 +206,7 @@ impl Client {
         self.answer.clear();
     }
 
-    /// What was asked first has been answered.
+    /// Handles the answer to the opening request.
     #[cold]
     pub(crate) fn opened(&mut self, arrived: &Arrived<'_>) -> Result<(), StoreError> {
         use StoreErrorKind as K;

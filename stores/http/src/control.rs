@@ -1,4 +1,4 @@
-//! One look at a server, for everything that is not measured: whether it is there, and what it calls itself.
+//! Requests to a server that are not measured: its availability, and its name.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::wire::HttpSession;
 /// single wait is bounded by `waits`.
 ///
 /// # Errors
-/// `Unreachable` when nobody listens or answers; `Authentication`, `Usage` and `Broken` as a session says.
+/// `Unreachable` when the server does not listen or answer; `Authentication`, `Usage` and `Broken` as for a session.
 pub fn look(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<String, StoreError> {
     greet(endpoint, waits).map(|greeting| greeting.server)
 }
 
-/// The same, and what else it says.
+/// Returns the whole first answer of the server at `endpoint`.
 pub(crate) fn greet(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, StoreError> {
     let advised = |error: StoreError| match error.kind {
         StoreErrorKind::Authentication if error.what.contains("certificate") => {

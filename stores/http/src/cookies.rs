@@ -5,7 +5,7 @@
 const COOKIES_MAX: usize = 50;
 const COOKIE_BYTES_MAX: usize = 4 << 10;
 
-/// One client's cookies: names and values.
+/// Cookies of a client: names and values.
 #[derive(Debug, Default)]
 pub(crate) struct Cookies(Vec<(Vec<u8>, Vec<u8>)>);
 

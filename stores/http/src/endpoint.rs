@@ -1,4 +1,4 @@
-//! Where to ask and as whom: a URL.
+//! Address and credentials in a URL.
 //!
 //! | URL | |
 //! |---|---|
@@ -27,7 +27,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Its name.
+    /// Returns the name of the version.
     pub fn name(self) -> &'static str {
         match self {
             Version::Http11 => "HTTP/1.1",
@@ -36,10 +36,10 @@ impl Version {
     }
 }
 
-/// What every request says besides its target.
+/// Parts that all requests share besides their target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
-    /// The user of Basic authentication; nobody says who they are without.
+    /// User of Basic authentication; without one no credentials are sent.
     pub user: Option<String>,
     /// The user's password, if one is known.
     pub password: Option<Password>,
@@ -51,11 +51,11 @@ pub struct Login {
     pub ends_with_slash: bool,
     /// The URL's query, for requests without a path of their own.
     pub query: String,
-    /// Where the server is, for messages; without credentials.
+    /// Address of the server, for messages; without credentials.
     pub place: String,
     /// The version of HTTP that is spoken.
     pub version: Version,
-    /// It is spoken through TLS.
+    /// True if the connection uses TLS.
     pub is_tls: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One connection to an HTTP/2 server as a protocol without I/O (RFC 9113).
+//! Connection to an HTTP/2 server as a protocol without I/O (RFC 9113).
 //!
 //! Operations in flight are streams of one connection, as many as the server takes. Requests are built from what was
 //! put together when the session was opened, and answers are read in place: once warm, nothing is allocated for an operation.
@@ -33,7 +33,7 @@ use crate::response::Malformed;
 
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 256;
-/// What the server has told, or what holds until it does.
+/// Settings of the server, or their defaults until they arrive.
 struct Peer {
     streams_max: u32,
     window_first: i64,
@@ -85,14 +85,14 @@ impl Http2Session {
         Self { client: Client::new(login, durability), ..Self::default() }
     }
 
-    /// The same for a server that has greeted, and said how much it takes at a time.
+    /// Makes a session for a server that has greeted, and announced its number of streams.
     pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
         let mut session = Self::new(login, durability);
         session.client.greeting.depth_max = greeting.depth_max;
         session
     }
 
-    /// What the server said to the first question.
+    /// Returns the server's first answer.
     pub(crate) fn greeting(&self) -> Greeting {
         self.client.greeting.clone()
     }
@@ -189,7 +189,7 @@ impl Http2Session {
     #[inline]
     fn find(&self, id: u32) -> Result<Option<usize>, Malformed> {
         if id.is_multiple_of(2) || id >= self.next_id {
-            return Err(Malformed("a frame of a stream that nobody began"));
+            return Err(Malformed("a frame of a stream that was never opened"));
         }
         Ok(self.ids.iter().position(|known| *known == id))
     }
@@ -220,10 +220,10 @@ impl Http2Session {
 
     #[cold]
     fn no_http(&self, Malformed(what): Malformed) -> StoreError {
-        self.client.broken("answered what is no HTTP/2").detail(what).next("Check scheme, host and port.")
+        self.client.broken("did not answer with HTTP/2").detail(what).next("Check scheme, host and port.")
     }
 
-    /// What a server begins with that does not speak HTTP/2.
+    /// Returns the error for a server whose first bytes are not HTTP/2.
     #[cold]
     fn stranger(&self, bytes: &[u8]) -> StoreError {
         if bytes.starts_with(b"HTTP/") {
@@ -236,7 +236,7 @@ impl Http2Session {
         matches!(self.state, WireState::Failed(_) | WireState::Ended)
     }
 
-    /// Nothing is left of a connection that takes no more.
+    /// Clears a connection that takes no more requests.
     #[cold]
     fn end(&mut self, done: &mut dyn CompletionSink) {
         while let Some(at) = self.waiting.pop_front() {

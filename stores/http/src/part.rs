@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Sized(Vec<Part>),
 }
 
-/// What `parts` are, where that is always the same.
+/// Returns the bytes of `parts`, if they are constant.
 pub(crate) fn fixed(parts: &[Part]) -> Option<&[u8]> {
     match parts {
         [] => Some(&[]),
@@ -91,7 +91,7 @@ static PLAIN: [bool; 256] = {
     plain
 };
 
-/// Those that stand for themselves in a whole one.
+/// Characters that stand for themselves in a complete target.
 static GRAPHIC: [bool; 256] = {
     let mut graphic = [false; 256];
     let mut byte = 0;

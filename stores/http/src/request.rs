@@ -1,4 +1,4 @@
-//! What is sent: a request put together from what was made when the session was opened.
+//! Requests, assembled from parts that were made when the session was opened.
 
 use base64::Engine as _;
 use plimsoll_core::{Call, HttpCall, OpKind, StoreError, Template, TemplatePiece, Values};
@@ -26,9 +26,9 @@ pub struct Request {
     pub(crate) is_head: bool,
     /// Status and body are wanted.
     pub(crate) keep: bool,
-    /// It changes what the server holds.
+    /// True if the request changes data of the server.
     pub(crate) writes: bool,
-    /// It says who asks, by a field of its own.
+    /// True if the request has credentials of its own, in a field.
     pub(crate) has_login: bool,
     /// Cookies are kept and sent.
     pub(crate) cookies: bool,
@@ -38,11 +38,11 @@ pub struct Request {
     pub(crate) take: Takes,
 }
 
-/// What a request says, in whatever version of HTTP.
+/// Contents of a request, in any version of HTTP.
 pub(crate) struct Said<'a> {
     pub(crate) method: &'a str,
     pub(crate) target: Vec<Part>,
-    /// Without the one of the host.
+    /// Fields except for the host.
     pub(crate) fields: Vec<(String, Vec<Part>)>,
     pub(crate) host: Vec<Part>,
     pub(crate) cookies: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Said<'a> {
 }
 
 impl Request {
-    /// What `kind` asks, of the server of `login`.
+    /// Compiles the request of `kind`, for the server of `login`.
     ///
     /// # Errors
     /// `Usage` when it is no request, or one that HTTP cannot say.
@@ -113,7 +113,7 @@ impl Request {
         })
     }
 
-    /// What is asked before anything else: whether this is a server that speaks HTTP and takes us.
+    /// Makes the first request of a session, which tests that the server speaks HTTP and accepts the user.
     pub(crate) fn opening(login: &Login) -> Request {
         let target = vec![Part::Bytes(login.own_target().into_bytes())];
         let (host, fields) = fields(login, Vec::new());
@@ -132,7 +132,7 @@ impl Request {
         }
     }
 
-    /// Whether `status` is one that it should be answered with.
+    /// Returns true if `status` is expected.
     #[inline]
     pub(crate) fn expects(&self, status: u16) -> bool {
         match &self.expect[..] {
@@ -148,7 +148,7 @@ impl Request {
         self.expect.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether the body of an answer is looked at.
+    /// Returns true if the body of an answer is needed.
     #[inline]
     pub(crate) fn needs_body(&self) -> bool {
         self.keep || self.contains.is_some() || self.take.need_body()

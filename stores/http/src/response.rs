@@ -10,18 +10,18 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// The most bytes of the line that begins a chunk, extensions included.
 const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
 
-/// What arrived is no HTTP/1: why, in a few words.
+/// Reason that the input is not HTTP/1, in a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// How an answer's body ends, as its fields say.
+/// End of an answer's body, as its fields say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After this many bytes.
+    /// Length in bytes.
     Length(u64),
-    /// With a chunk of no bytes.
+    /// Chunks, ended by one of no bytes.
     Chunked,
-    /// Nothing was said: with the connection.
+    /// Not specified: the body ends with the connection.
     Unsaid,
 }
 
@@ -30,15 +30,15 @@ pub enum Framing {
 pub struct Head<'a> {
     /// 100 to 999.
     pub status: u16,
-    /// How its body ends, where it has one.
+    /// End of the body, if there is one.
     pub framing: Framing,
     /// The server closes the connection after this answer.
     pub close: bool,
-    /// It says when to come back: the field `Retry-After`.
+    /// True if the answer says when to retry: the field `Retry-After`.
     pub retry_after: bool,
     /// The field `Server`; empty when there is none.
     pub server: &'a [u8],
-    /// It gives a cookie, or takes one back.
+    /// True if the answer sets or removes a cookie.
     pub set_cookie: bool,
 }
 
@@ -99,7 +99,7 @@ fn status_line(line: &[u8]) -> Result<(u8, u16), Malformed> {
     if !(b.is_ascii_digit() && c.is_ascii_digit()) {
         return Err(no_status);
     }
-    // A server's own words may be what it was sent, and are nobody's business.
+    // A server's own words may repeat the request, which must not be shown.
     if !matches!(reason, [] | [b' ', ..]) {
         return Err(no_status);
     }
@@ -139,7 +139,7 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
         }
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
             if !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                return Err(Malformed("a transfer encoding that nobody asked for"));
+                return Err(Malformed("a transfer encoding that was not requested"));
             }
             match head.framing {
                 Framing::Length(_) => return Err(Malformed("two lengths for one body")),

@@ -1,4 +1,4 @@
-//! How a private nginx is made.
+//! Recipe of a private nginx.
 //!
 //! It listens on a Unix socket only, in a directory that only its user and root can enter, and serves files that are
 //! made for it: `/`, of 612 bytes as the page that nginx comes with, and `/bytes/N` for the sizes of [`SIZES_BYTES`].
@@ -21,7 +21,7 @@ pub const NGINX: Program = Program { name: "nginx", directories: &["/usr/local/n
 /// A private nginx.
 #[derive(Debug, Clone, Copy)]
 pub struct NginxRecipe {
-    /// It writes a line for each request.
+    /// True if the server logs each request.
     pub access_log: bool,
     /// Most connections that it takes.
     pub connections: i64,
@@ -29,7 +29,7 @@ pub struct NginxRecipe {
     pub version: Version,
 }
 
-/// Where a private one listens.
+/// Returns the address of a private server.
 pub fn endpoint(node: &Node, version: Version) -> Endpoint {
     let (host, place) = ("localhost".to_owned(), "the private nginx".to_owned());
     let login = Login { host, place, version, ..Login::default() };
@@ -66,8 +66,8 @@ impl Recipe for NginxRecipe {
     }
 }
 
-/// One worker, nothing on the network, and connections that live as long as their clients want: with nginx' own
-/// default each would end after 1,000 requests.
+/// Returns a configuration with one worker, no network, and connections as long as clients want: with the default each
+/// would end after 1,000 requests.
 fn configuration(socket: &Path, nginx: &NginxRecipe) -> String {
     let connections = nginx.connections;
     let http2 = if nginx.version == Version::Http2 { " http2" } else { "" };
@@ -101,7 +101,7 @@ fn configuration(socket: &Path, nginx: &NginxRecipe) -> String {
     )
 }
 
-/// What a file of `count` bytes holds: printable, and no two neighbours alike.
+/// Returns the contents of a file of `count` bytes: printable, and no two neighbours alike.
 pub fn content(count: usize) -> Vec<u8> {
     (0..count).map(|at| b'0' + (at % 75) as u8).collect()
 }

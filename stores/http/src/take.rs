@@ -1,4 +1,4 @@
-//! What is taken out of an answer: fields of JSON, of the head, and what a regular expression finds.
+//! Values taken from an answer: fields of JSON, of the head, and matches of a regular expression.
 
 use plimsoll_core::{HttpTake, Value, ValueBuf};
 use regex::bytes::Regex;
@@ -8,7 +8,7 @@ use crate::response;
 /// Deepest way into JSON.
 const DEPTH_MAX: usize = 64;
 
-/// What is wanted of the answers of one kind.
+/// Values taken from the answers of an operation type.
 #[derive(Debug, Default)]
 pub(crate) struct Takes(Vec<Take>);
 
@@ -49,7 +49,7 @@ impl Takes {
         self.0.len()
     }
 
-    /// Whether the body is looked at.
+    /// Returns true if the body is needed.
     pub(crate) fn need_body(&self) -> bool {
         self.0.iter().any(|take| matches!(take, Take::Json(_) | Take::Regex(_) | Take::Body))
     }

@@ -1,10 +1,10 @@
-//! One connection to an HTTP/1.1 server as a protocol without I/O.
+//! Connection to an HTTP/1.1 server as a protocol without I/O.
 //!
 //! Requests are built from what was put together when the session was opened, and answers are read in place: nothing is
 //! allocated for an operation. Answers come in the order of the requests, so several may be in flight.
 //!
-//! HTTP greets nobody. A session asks for the head of what stands at the URL once, to find out whether the server
-//! speaks HTTP and takes us, before it takes operations; connections that follow the first begin with operations.
+//! HTTP has no greeting. A session sends one HEAD request for the URL's path before it takes operations, to find out
+//! if the server speaks HTTP and accepts the user. Connections that follow the first begin with operations.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::response::{self, Framing, Head, Malformed};
 /// Operations in flight on one connection at most.
 const DEPTH_MAX: u32 = 64;
 
-/// What arrives next.
+/// Next part of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Awaited {
     #[default]
     Head,
-    /// So many bytes: of the body, or of the chunk.
+    /// Bytes that remain: of the body, or of the chunk.
     Body(u64),
     ChunkLine,
     Chunk(u64),
@@ -43,7 +43,7 @@ pub struct HttpSession {
     state: WireState,
     queue: VecDeque<(Ticket, u16)>,
     awaited: Awaited,
-    /// Of the answer whose body is arriving.
+    /// Status of the answer whose body is arriving.
     status: u16,
     /// All of its head, where something of that is wanted.
     head: Vec<u8>,
@@ -62,18 +62,18 @@ impl HttpSession {
         Self { client: Client::new(login, durability), ..Self::default() }
     }
 
-    /// What the server calls itself, once the session is ready; empty when it does not say.
+    /// Returns the name that the server reports, once the session is ready; empty without one.
     pub fn server(&self) -> &str {
         &self.client.greeting.server
     }
 
-    /// What the server said to the first question.
+    /// Returns the server's first answer.
     pub(crate) fn greeting(&self) -> Greeting {
         self.client.greeting.clone()
     }
 
-    /// The server closes the connection in good order. It does nothing that was asked behind the answer that says so
-    /// (RFC 9112, 9.6), but nobody saw that.
+    /// Handles a connection that the server closes gracefully. By RFC 9112, 9.6 it processes no request after the
+    /// answer that announces this, but that cannot be observed.
     #[cold]
     fn end(&mut self, done: &mut dyn CompletionSink) {
         if !self.queue.is_empty() {

@@ -45,7 +45,7 @@ pub enum Identity {
     External,
 }
 
-/// As whom a connection binds, and where its operations are.
+/// Login of a connection, and the place of its operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// Identity of the bind.

@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub keep: bool,
     /// True for an operation that changes the directory.
     pub writes: bool,
-    /// Of a search that is kept: what is wanted of each entry.
+    /// Attributes of each entry that a kept search needs.
     pub attributes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn entries(base: String, scope: LdapScope) -> LdapCall {
     LdapCall::Search { base, scope, filter: "(objectClass=*)".to_owned(), attributes: vec!["1.1".to_owned()] }
 }
 
-/// Why an operation cannot be said, and what to do.
+/// Mistake in an operation, and its remedy.
 struct Mistake {
     what: String,
     next: &'static str,

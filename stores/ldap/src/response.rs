@@ -7,7 +7,7 @@ use crate::ber::{self, ENUMERATED, INTEGER, Malformed, OCTETS, Reader, SEQUENCE,
 pub struct Message {
     /// Number of the request that it answers; 0 for an unsolicited message.
     pub id: i32,
-    /// Which operation it is.
+    /// Tag of the operation.
     pub tag: u8,
     /// Position and length in bytes of the operation's contents.
     pub from: usize,

@@ -53,7 +53,7 @@ pub(crate) struct LdapStore {
     base: String,
     /// Relative to it, what is made in an attached server.
     unit: String,
-    /// That has been made.
+    /// True after the entry was made.
     is_made: bool,
     /// A private server is loaded while it is stopped.
     loads_offline: bool,

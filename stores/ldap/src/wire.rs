@@ -29,7 +29,7 @@ struct Slot {
     asked: Option<(Ticket, u16)>,
     /// Entries so far.
     rows: u64,
-    /// Their values, where they are wanted.
+    /// Values of the answer, if they are wanted.
     kept: Answer,
     kept_bytes: usize,
 }
@@ -43,10 +43,10 @@ pub struct LdapSession {
     /// Writes are as durable as was asked for.
     may_write: bool,
     state: WireState,
-    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     requests: Vec<Request>,
-    /// By number, less one.
+    /// Slots by number, less one.
     slots: Vec<Slot>,
     /// Numbers that nothing is in flight under.
     free: Vec<u8>,
@@ -311,7 +311,7 @@ pub(crate) fn words(result: LdapResult<'_>) -> String {
     }
 }
 
-/// Why the server does not let us in.
+/// Converts the server's refusal of the login to an error.
 #[cold]
 fn refusal(login: &Login, result: LdapResult<'_>) -> StoreError {
     use StoreErrorKind as K;

@@ -128,7 +128,8 @@ pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     Ok(arguments)
 }
 
-/// Of the provider's own settings, `name = value; …`, those that nodes are started with: ours, and what `given` has.
+/// Returns the provider's settings, `name = value; …`, that nodes are started with: the built-in ones, and those of
+/// `given`.
 pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
     let given = given.iter().filter(|(name, _)| name.replace('_', "-") == "wsrep-provider-options");
     let given: Vec<&str> = given.map(|(_, options)| options.as_str()).chain([GROUP]).collect();

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use plimsoll_core::production::{LogReceiver, log_line};
 
-/// Tells each statement of `log`; values stand in them.
+/// Passes each statement of `log` to `tell`; values are part of the text.
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     // `None` between statements.
     let mut statement: Option<String> = None;
@@ -35,7 +35,7 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io
     Ok(())
 }
 
-/// Tells the statement that has ended here.
+/// Passes the statement that has ended here to `tell`.
 fn end(statement: &mut Option<String>, tell: &mut LogReceiver<'_>) {
     if let Some(text) = statement.take().filter(|text| !text.trim().is_empty()) {
         tell(&text, &[]);

@@ -13,7 +13,7 @@ use crate::server::Topology;
 /// Statements that report their progress: stages, and the share of the stage they are in.
 const STATEMENTS: &str = "SELECT id, state, stage, max_stage, progress, floor(time_ms / 1000) \
      FROM information_schema.processlist WHERE max_stage > 0";
-/// Of `SHOW SLAVE STATUS`, in every version: what the replica does, and how far it is behind.
+/// Columns of `SHOW SLAVE STATUS`, in every version: the state of the replica, and its delay.
 const SLAVE_STATE: usize = 0;
 const SECONDS_BEHIND: usize = 32;
 /// File that each node makes for itself at once, and receives from no other node.

@@ -42,7 +42,7 @@ pub fn find_server() -> Result<PathBuf, StoreError> {
 /// Topology of several servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Topology {
-    /// Nothing: there is one.
+    /// Single server.
     #[default]
     Alone,
     /// A Galera cluster: each takes writes, and a commit is certified by all.
@@ -100,8 +100,8 @@ impl MariadbRecipe {
         }
     }
 
-    /// As whom one logs in there: as root, who has no password and comes by the socket, or as one who may do as much and
-    /// comes over the network.
+    /// Returns the login at a node: root, without a password, over the socket, or a user with equal rights over the
+    /// network.
     pub(crate) fn login(&self, node: &Node) -> Login {
         let place = "the private MariaDB".to_owned();
         let login = Login { program_name: "plimsoll".to_owned(), private_way: true, place, ..Login::default() };

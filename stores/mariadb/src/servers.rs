@@ -127,8 +127,8 @@ impl SessionServers {
     }
 }
 
-/// Which of a URL's servers takes writes, and which follow it: what is read-only takes none. Those that are not there are
-/// told of and left out.
+/// Divides the servers of a URL into the one that takes writes and those that follow it: a read-only server takes
+/// none. Servers that cannot be reached are reported and left out.
 ///
 /// # Errors
 /// None takes writes, or none follows.

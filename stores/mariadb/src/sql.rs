@@ -19,7 +19,7 @@ const PARAMETERS_MAX: usize = 65_535;
 /// parameters. Each is four round trips' worth of work or more for the server.
 const RECORDS_AT_ONCE: [usize; 3] = [1, 16, 256];
 
-/// Which of them it is. They differ in collations and in what they can be asked about themselves.
+/// Product that the server is. The products differ in collations and in the facts that they report about themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flavor {
     /// MariaDB.
@@ -32,7 +32,7 @@ pub enum Flavor {
 }
 
 impl Flavor {
-    /// Of a server's version: MariaDB's has its name in it.
+    /// Returns the flavor of a server's version: MariaDB's has its name in it.
     pub fn of_version(version: &str) -> Flavor {
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         match major {
@@ -97,7 +97,7 @@ impl Tables for Flavor {
         }
     }
 
-    /// Of texts and bytes as much of the beginning as an entry can hold.
+    /// Returns the indexed column, for texts and bytes with the longest prefix that an entry can hold.
     fn indexed(column: String, value_type: ValueType, is_key: bool, parts: usize) -> String {
         let bytes = INDEX_BYTES_MAX / parts.max(1);
         match value_type {
@@ -130,7 +130,7 @@ pub fn create(layout: &Layout, flavor: Flavor) -> Result<Vec<String>, StoreError
 pub struct Text {
     /// The statement.
     pub sql: String,
-    /// Which parameter stands at each `?`.
+    /// Index of the parameter for each `?`.
     pub parameters: Vec<u16>,
 }
 

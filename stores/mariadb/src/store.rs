@@ -211,7 +211,7 @@ impl MariadbStore {
         Ok(store)
     }
 
-    /// As whom sessions log in: into the run's database, or before anything was made into the one of the URL.
+    /// Returns the login of sessions: to the run's database, or before it was made to that of the URL.
     fn session_login(&self) -> Arc<Login> {
         if !self.has_database {
             return Arc::clone(&self.login);

@@ -63,7 +63,7 @@ pub(crate) struct Found<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
-    /// Not written: the revision it was to follow is not the last any more.
+    /// Not written: the expected revision is not the latest any more.
     Late,
 }
 

@@ -12,7 +12,7 @@ use crate::wire::{PgSession, Secured, around};
 /// A connection whose calls return when they are done.
 pub type Connection = plimsoll_endpoint::Connection<Secured>;
 
-/// Why there is no connection.
+/// Reason that a connection was refused.
 #[derive(Debug, Clone)]
 pub(crate) struct Refused {
     pub(crate) error: StoreError,

@@ -102,7 +102,7 @@ type Column = (u32, u32, &'static str, &'static str, &'static str);
 
 /// No version.
 const NONE: u32 = u32::MAX;
-/// Of all columns the only one that does not just grow.
+/// Name of the only column that does not only grow.
 const CONNECTIONS: &str = "connections";
 
 /// Counters of servers.

@@ -4,7 +4,7 @@ use std::io::{BufRead, Error, Read};
 
 use plimsoll_core::production::{LogReceiver, log_line};
 
-/// Tells each statement of `log` with the values of its parameters.
+/// Passes each statement of `log` to `tell`, with the values of its parameters.
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let mut first = Vec::new();
     log_line(log, &mut first)?;
@@ -64,7 +64,7 @@ fn read_lines(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Res
     Ok(())
 }
 
-/// Tells the statement of a message, if it has one.
+/// Passes the statement of a message to `tell`, if it has one.
 fn message(message: &str, detail: &str, tell: &mut LogReceiver<'_>) {
     let timed = message.strip_prefix("duration: ").and_then(|rest| rest.split_once(" ms  "));
     let message = timed.map_or(message, |(_, message)| message);

@@ -1,4 +1,4 @@
-//! From where a URL leads to a server that answers: which host, and encrypted or not.
+//! Search for a server of a URL that answers: the host, encrypted or not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_millis(250);
 pub struct Endpoint {
     /// Address where the server listens.
     pub address: Address,
-    /// As whom, and to which database.
+    /// Login, with its database.
     pub login: Arc<Login>,
     /// Encryption of connections, if any.
     pub tls: Option<TlsEnd>,
@@ -95,7 +95,7 @@ pub(crate) fn reach_all(
     (found, misses)
 }
 
-/// Why a host is not taken.
+/// Reason that a host is skipped.
 struct Miss {
     error: StoreError,
     /// The server has refused: no other host is asked.

@@ -244,7 +244,7 @@ fn private(
     Ok(store)
 }
 
-/// Which of the URL's hosts is asked for what: the one for the control plane, with its connection, and those of sessions.
+/// Assigns the URL's hosts: the one for the control plane, with its connection, and those of sessions.
 fn attached(
     info: &ConnInfo,
     reads: Reads,

@@ -44,7 +44,8 @@ pub(crate) fn control_settings(run_id: &str) -> String {
     format!("SET statement_timeout = 0; {}", search_path(&schema_name(run_id)))
 }
 
-/// Nothing but our own schema is looked into, so that nothing else can be written to by its bare name.
+/// Returns the statement that limits the search path to the run's own schema, so that no other object can be written
+/// to by its bare name.
 fn search_path(schema: &str) -> String {
     format!("SET search_path = {}", quoted(schema))
 }
@@ -78,7 +79,7 @@ pub(crate) struct PostgresStore {
     /// Sessions read that one.
     copy: Option<SessionServers>,
     layout: Arc<Layout>,
-    /// With [`IndexMode::Keyindex`].
+    /// Records, if [`IndexMode::Keyindex`] is used.
     records: Option<Records>,
 }
 

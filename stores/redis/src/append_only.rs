@@ -63,7 +63,7 @@ pub(crate) fn switch_on(control: &mut Control) -> Result<(), StoreError> {
     }
 }
 
-/// Says no where an attached server's writes are less durable than asked.
+/// Fails if an attached server's writes are less durable than requested.
 pub(crate) fn demand(control: &mut Control, durability: Durability, place: &str) -> Result<(), StoreError> {
     if matches!(durability, Durability::AtEnd | Durability::AsConfigured) {
         return Ok(());

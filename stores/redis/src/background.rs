@@ -10,7 +10,7 @@ use plimsoll_core::{Cycle, Reading, StoreError, StoreErrorKind};
 use crate::control::Control;
 use crate::facts::{Info, config};
 
-/// When a server does something in the background, by its settings.
+/// Conditions of a server's background work, by its settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Rules {
     /// `auto-aof-rewrite-percentage`: how much the append-only file grows until it is rewritten; `None` is never.
@@ -59,7 +59,7 @@ impl Rules {
         counted.map(|(name, _)| Reading::cycle(node, name, "", info.number(name) as f64)).collect()
     }
 
-    /// Until the append-only file is written anew.
+    /// Returns the cycle of rewriting the append-only file.
     fn rewrite(&self, before: &Info, now: &Info, elapsed_s: f64) -> Option<Cycle> {
         let percent = self.growth_percent.filter(|_| now.number("aof_enabled") > 0)?;
         let of = |info: &Info, name: &str| info.text(name).parse::<f64>().unwrap_or(0.0);
@@ -85,7 +85,7 @@ impl Rules {
         })
     }
 
-    /// Until a snapshot is saved.
+    /// Returns the cycle of saving a snapshot.
     fn save(&self, before: &Info, now: &Info, elapsed_s: f64) -> Option<Cycle> {
         let of = |info: &Info, name: &str| info.text(name).parse::<f64>().unwrap_or(0.0);
         let changes = |info: &Info| of(info, "rdb_changes_since_last_save");

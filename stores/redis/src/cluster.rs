@@ -33,20 +33,20 @@ const MAP_AGE_OPS: u32 = 1_000;
 /// Number of redirections by nodes, over all sessions of a store.
 #[derive(Debug, Default)]
 pub struct Redirections {
-    /// For good: MOVED.
+    /// Permanent redirections: MOVED.
     pub moved: AtomicU64,
-    /// For one operation: ASK.
+    /// Redirections of one operation: ASK.
     pub asked: AtomicU64,
 }
 
 /// Common parts of the sessions over a cluster.
 #[derive(Default)]
 pub struct Members {
-    /// As whom, at each node.
+    /// Login at each node.
     pub login: Arc<Login>,
     /// Our side of TLS, where it is spoken.
     pub tls: Option<TlsClient>,
-    /// Which version is spoken.
+    /// Version of the protocol.
     pub protocol: Protocol,
     /// Begins every key.
     pub prefix: String,
@@ -66,7 +66,7 @@ pub struct ClusterSession {
     nodes_max: usize,
     /// Most bytes that are kept of one answer.
     answer_max: usize,
-    /// By slot, its master's place among `nodes`.
+    /// Position of each slot's master in `nodes`.
     owners: Box<[u16]>,
     /// Bytes of a key, put together to find its slot.
     key: Vec<u8>,
@@ -94,7 +94,7 @@ struct Node {
     is_named: bool,
     /// A connection is wished.
     is_wished: bool,
-    /// That `out` is sent is wished.
+    /// True if `out` is to be sent.
     sends: bool,
     /// Operations that wait for it.
     waiting: Vec<u32>,

@@ -67,7 +67,7 @@ impl Control {
         all.iter().map(|_| self.reply()).collect()
     }
 
-    /// Which node has which slots.
+    /// Returns the slots of each node.
     ///
     /// # Errors
     /// As [`Control::command`]; `Broken` for a reply of another form.

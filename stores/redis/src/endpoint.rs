@@ -29,7 +29,7 @@ const MASTER: &str = "mymaster";
 /// Variables that hold a password, the first that is set wins.
 const PASSWORD_VARIABLES: [&str; 2] = ["REDISCLI_AUTH", "VALKEYCLI_AUTH"];
 
-/// As whom a connection logs in, and to which database.
+/// Login of a connection, with its database.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// The user of an access list; none is the default user.
@@ -52,7 +52,7 @@ pub struct Found {
     pub endpoint: Endpoint,
     /// All of these, where there are several.
     pub addresses: Vec<Address>,
-    /// They are Sentinels, and this is their name of the master.
+    /// Name of the master, if the servers are Sentinels.
     pub master: Option<String>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Wai
     })
 }
 
-/// Which of `nodes` is the master now, as the first Sentinel says that answers; `None` where none does.
+/// Returns the present master among `nodes`, according to the first Sentinel that answers; `None` if none does.
 pub(crate) fn watched_master(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Option<Arc<Node>> {
     let looks = waits.with_answer(ASK_BOUND);
     let sentinels = nodes.iter().filter(|node| node.number >= recipe.shape.servers());

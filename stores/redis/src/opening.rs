@@ -14,7 +14,7 @@ const CLIENT_NAME: &[u8] = b"plimsoll";
 /// Necessity of the questions before operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Without it there is no session.
+    /// Required: without its answer there is no session.
     Needed,
     /// A name or a ping, which may be forbidden to a user that may do everything that is needed.
     Liked,
@@ -52,7 +52,7 @@ pub(crate) fn greeted(asked: Opening, words: &[u8], login: &Login) -> Result<(),
     if asked != Opening::Needed && words.starts_with(b"NOPERM") { Ok(()) } else { Err(refusal(words, login)) }
 }
 
-/// Why the server does not let us in.
+/// Converts the server's refusal of the login to an error.
 pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
     use StoreErrorKind as K;
     let Login { place, user, database, .. } = login;

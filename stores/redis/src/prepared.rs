@@ -15,13 +15,13 @@ pub(crate) enum What {
     Get,
     Put,
     Delete,
-    /// Says before a key that its slot is being brought here: the answer counts for nothing.
+    /// Request before a key whose slot is being moved here: the answer counts for nothing.
     Asking,
     /// A command of the user's own, whose answer may be any.
     Command,
     /// EXEC, whose null reply means that a watched key has changed.
     Exec,
-    /// Which nodes have which keys: the answer is a value as it arrived.
+    /// Request for the nodes of keys: the answer is a value as it arrived.
     Slots,
     /// Request that Redis does not support. Refused only when it is asked, as a workload has more types than a plan may use.
     Refused,

@@ -49,7 +49,7 @@ pub(crate) fn until_follow(master: &mut Control, replicas: &[Endpoint], waits: &
     })
 }
 
-/// Says no where replicas would be a cluster's.
+/// Returns the error for replicas of a cluster.
 ///
 /// # Errors
 /// `Usage`.

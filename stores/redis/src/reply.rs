@@ -9,7 +9,7 @@ pub enum Node {
     Text(Vec<u8>),
     /// An integer.
     Int(i64),
-    /// Nothing.
+    /// Null value.
     Null,
     /// An array, a set, or a map's keys and values in turn.
     List(Vec<Node>),
@@ -18,7 +18,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// As text; empty when it is none.
+    /// Returns the text; empty if the node is none.
     pub fn text(&self) -> String {
         match self {
             Node::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),

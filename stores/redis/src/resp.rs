@@ -15,7 +15,7 @@ const ELEMENTS_MAX: i64 = 1 << 30;
 pub enum Reply<'a> {
     /// A string of any bytes, also a verbatim one with its format.
     Bulk(&'a [u8]),
-    /// Nothing: RESP2's null string and null array, RESP3's null.
+    /// Null value: RESP2's null string and null array, RESP3's null.
     Null,
     /// A status; RESP3's doubles, booleans and big numbers as they are written.
     Simple(&'a [u8]),

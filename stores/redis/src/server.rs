@@ -69,9 +69,9 @@ const SENTINEL: &str = "sentinel";
 pub struct Shape {
     /// Masters, each with an equal part of the keys; more than one form a cluster.
     pub masters: usize,
-    /// Of each of them.
+    /// Number of replicas of each master.
     pub replicas: usize,
-    /// That watch a master alone and its replicas.
+    /// Number of Sentinels, which watch a single master and its replicas.
     pub sentinels: usize,
 }
 
@@ -84,7 +84,7 @@ impl Shape {
         self.masters * (1 + self.replicas)
     }
 
-    /// They are on hosts of their own, where one without the others has a meaning.
+    /// Returns true if the servers have hosts of their own, so that the loss of one has a meaning.
     fn has_hosts(self) -> bool {
         self.replicas > 0 || self.sentinels > 0
     }
@@ -104,7 +104,7 @@ pub struct RedisRecipe {
 }
 
 impl RedisRecipe {
-    /// So many servers, with these settings by the server's own names.
+    /// Makes the recipe of a number of servers, with these settings by the server's own names.
     ///
     /// # Errors
     /// `Missing` when `make`, or any, is not installed; `Usage` where Sentinels are to watch a cluster, which needs none.
@@ -122,7 +122,7 @@ impl RedisRecipe {
         self.shape.masters > 1
     }
 
-    /// Which master a replica follows.
+    /// Returns the master that a replica follows.
     pub(crate) fn master_of(&self, number: usize) -> usize {
         number % self.shape.masters
     }

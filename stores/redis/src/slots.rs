@@ -1,4 +1,4 @@
-//! Which node of a cluster has which keys: hash slots (Redis documentation, "Redis cluster specification").
+//! Assignment of keys to the nodes of a cluster: hash slots (Redis documentation, "Redis cluster specification").
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 
@@ -119,7 +119,7 @@ pub fn address((host, port): &(String, u16), asked: &Address) -> Address {
     Address::Tcp(host, *port)
 }
 
-/// Says what is wrong with ranges that leave slots out.
+/// Fails if the ranges leave slots out.
 ///
 /// # Errors
 /// `Store`, with the number of slots that no node has.

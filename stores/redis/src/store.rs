@@ -38,7 +38,7 @@ pub(crate) fn prefix_of(run_id: &str) -> String {
     format!("plimsoll:{}:", plain(run_id))
 }
 
-/// Nothing that a pattern of SCAN would take for more than itself.
+/// Removes the characters that a pattern of SCAN would take for more than themselves.
 fn plain(run_id: &str) -> String {
     run_id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
@@ -54,7 +54,7 @@ pub(crate) struct RedisStore {
     /// Servers that answer reads, and the private servers, if any.
     reads: Reads,
     ours: Option<readers::Ours>,
-    /// Of a cluster: what its sessions count.
+    /// Counters of a cluster's sessions.
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
     protocol: Protocol,
@@ -367,7 +367,7 @@ impl RedisStore {
         noted.map(|_| ())
     }
 
-    /// So that what the servers hold is in their files when they are stopped.
+    /// Completes the files, so that they hold the servers' data when they are stopped.
     fn complete_file(&mut self) -> Result<(), StoreError> {
         if self.file_is_off {
             for member in self.current() {

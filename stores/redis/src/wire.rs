@@ -21,7 +21,7 @@ use crate::watched::Whereabouts;
 
 /// Operations in flight on one connection at most. More would only wait in buffers.
 const DEPTH_MAX: u32 = 1 << 14;
-/// Which version of the protocol is spoken.
+/// Version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// RESP2, which every server supports.
@@ -45,7 +45,7 @@ pub struct RedisSession {
     pub(crate) in_cluster: bool,
     state: WireState,
     opening: VecDeque<Opening>,
-    /// Why the kinds cannot be asked; told with the first answer, before which an executor does not look.
+    /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
     refused: Option<StoreError>,
     kinds: Vec<Prepared>,
     queue: VecDeque<(Ticket, u16)>,

@@ -33,7 +33,8 @@ fn is_at_limit(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(refused) && getrlimit(Resource::Fsize).current.is_some()
 }
 
-/// Why the statement `sql` of `kind` could not be prepared: SQLite's plain error means that the statement is wrong.
+/// Converts the error of preparing the statement `sql` of `kind`: SQLite's plain error means that the statement is
+/// wrong.
 pub(crate) fn not_prepared(kind: &OpKind, sql: &str, error: &rusqlite::Error) -> StoreError {
     if error.sqlite_error_code() != Some(ErrorCode::Unknown) {
         return store_error(&format!("cannot prepare `{}`", kind.name), error);

@@ -23,7 +23,7 @@ pub(crate) struct SqlSession {
 struct Prepared {
     /// Statements of the operation. An insert of several records runs its only statement for each.
     sql: SqlOperation,
-    /// Of a collection's fields. Of other answers SQLite says what a value is.
+    /// Types of a collection's fields. SQLite reports the types of other answers.
     types: Vec<ValueType>,
     keep: bool,
 }

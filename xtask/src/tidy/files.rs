@@ -10,7 +10,7 @@ const LINES_MAX: usize = 800;
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
-/// Says every Rust file that is too long, and every file, folder or module whose name says nothing.
+/// Reports every Rust file that is too long, and every file, folder or module whose name says nothing.
 pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result {
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let place = file.display();

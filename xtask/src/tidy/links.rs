@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::read;
 use crate::Result;
 
-/// Says every relative link in a Markdown file whose target is not there.
+/// Reports every relative link in a Markdown file without a target.
 pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result {
     for page in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "md")) {
         let text = read(root, page)?;

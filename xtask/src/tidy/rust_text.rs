@@ -5,7 +5,7 @@
 pub enum Piece<'t> {
     /// A name or a keyword.
     Name(&'t str),
-    /// What stands between the quotes of a literal.
+    /// Text between the quotes of a literal.
     Text(&'t str),
 }
 
@@ -34,7 +34,7 @@ fn production(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// How many bytes the first thing of `rest` has, and what it is if that is of interest.
+/// Returns the length of the first token of `rest` in bytes, and the piece if it is one of interest.
 fn next(rest: &str) -> (usize, Option<Piece<'_>>) {
     let to = |end: &str, from: usize| rest[from..].find(end).map_or(rest.len(), |found| from + found + end.len());
     let is_name = |c: char| c.is_alphanumeric() || c == '_';

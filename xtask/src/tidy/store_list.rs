@@ -6,7 +6,7 @@ use std::path::Path;
 use super::read;
 use crate::Result;
 
-/// Says every folder of `stores` that `stores/all` does not list.
+/// Reports every folder of `stores` that `stores/all` does not list.
 pub fn check(root: &Path, wrong: &mut Vec<String>) -> Result {
     let (manifest, list) = (read(root, "stores/all/Cargo.toml")?, read(root, "stores/all/src/lib.rs")?);
     let entries = fs::read_dir(root.join("stores")).map_err(|error| format!("stores: {error}"))?;

@@ -1,4 +1,4 @@
-//! What belongs to a store stands in its folder: no crate outside of `stores` names one in its code.
+//! Checks that store-specific code is in the store's folder: no crate outside of `stores` names a store in its code.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use crate::Result;
 /// Names of stores and their schemes that are words of their own, which anybody says: interfaces, and nothing.
 const ALSO_WORDS: [&str; 5] = ["http", "https", "ldap", "null", "all"];
 
-/// Where a store's name is something else. Each has to be needed.
-const SOMETHING_ELSE: [(&str, &[&str], &str); 8] = [
+/// Occurrences of a store's name with another meaning. Each must be needed.
+const SOMETHING_ELSE: [(&str, &[&str], &str); 9] = [
     ("crates/core/src/store.rs", &["postgres", "mysql", "sqlite"], "SQL's dialects have names of their own"),
     ("crates/core/src/parameters.rs", &["postgres", "mysql"], "a statement is read as one of SQL's dialects"),
+    ("crates/capture/src/pieces.rs", &["mysql"], "a statement is read as one of SQL's dialects"),
     ("crates/record/src/", &["sqlite"], "a recording is a file of that library"),
     ("crates/cli/src/habits.rs", &[], "other tools and their options are called after the servers that they drive"),
     ("crates/lab/src/proxy.rs", &["haproxy"], "a proxy stands in front of any store's servers"),
@@ -22,7 +23,7 @@ const SOMETHING_ELSE: [(&str, &[&str], &str); 8] = [
     ("crates/cli/src/args/", &[], "the same of verbs whose options have files of their own"),
 ];
 
-/// Says every place where code of `crates` names a store, or asks the catalogue for one by a name of its own.
+/// Reports every place where code of `crates` names a store, or asks the catalogue for one by a name of its own.
 pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result {
     let names = names(root, files)?;
     let mut needed = BTreeSet::new();
@@ -64,7 +65,7 @@ fn is_production(file: &Path) -> bool {
         && !name.ends_with("tests.rs")
 }
 
-/// What stores are called: their folders', and in their specs their schemes and packages.
+/// Returns the names of stores: their folders', and in their specs their schemes and packages.
 pub fn names(root: &Path, files: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for file in files.iter().filter(|file| file.starts_with("stores") && file.iter().any(|folder| folder == "src")) {
@@ -120,7 +121,7 @@ mod tests {
     const SPEC: &str = "static SPEC: StoreSpec = StoreSpec {\n    name: \"one\",\n    schemes: &[\"ones\", \"one+unix\"],\n    \
         packages: &[\"one-server\"],\n    summary: \"a store\",\n};\n";
 
-    /// What is wrong with a repository that has the store `one`, `http`, and this file.
+    /// Returns the errors for a repository that has the store `one`, `http`, and this file.
     fn wrong(path: &str, text: &str) -> Vec<String> {
         let files = [("stores/http/src/lib.rs", ""), ("stores/one/src/kind.rs", SPEC), (path, text)];
         let root = repository(&files);

@@ -1,5 +1,4 @@
-//! What a series of differences, each with a sign drawn by lot, says of their centre: a test that may be looked at after
-//! every one of them.
+//! Tests the centre of a series of differences with random signs; the test is valid after every one of them.
 //!
 //! Which side of a pair is driven first is drawn by lot. Where both sides are the same, the difference of a pair has
 //! therefore either sign with the same probability, whatever the size of the difference comes from: a drift, a pause of
@@ -22,7 +21,7 @@ const BETS: [f64; 3] = [0.25, 0.7, 2.0];
 /// A difference counts for no more than this many medians: a bet on an outlier would lose all that it has.
 const SIZE_MAX: f64 = 2.0;
 
-/// What is known of the centre of a series.
+/// Estimate of the centre of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The centre: the median of the means of all pairs of values (Hodges & Lehmann, Ann. Math. Statist. 34, 1963).
@@ -65,7 +64,8 @@ pub fn against(values: &[f64], centre: f64) -> f64 {
     most + (all.iter().map(|one| (one - most).exp()).sum::<f64>() / all.len() as f64).ln()
 }
 
-/// Whether `centre` is rejected as the values' centre, at a rate of false alarms of `alpha` over all looks together.
+/// Returns true if `centre` is rejected as the values' centre, at a rate of false alarms of `alpha` over all looks
+/// together.
 pub fn rejects(values: &[f64], centre: f64, alpha: f64) -> bool {
     against(values, centre) >= -alpha.ln()
 }
@@ -83,7 +83,7 @@ pub fn estimate(values: &[f64], alpha: f64) -> Option<Estimate> {
     Some(Estimate { value, interval })
 }
 
-/// How often the distance from the centre is doubled before an interval is taken to have no end.
+/// Doublings of the distance from the centre before an interval is taken to be unbounded.
 const DOUBLINGS: u32 = 60;
 
 /// Halvings of the distance in which the end lies.
@@ -123,11 +123,11 @@ pub fn centre(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::interval::Dice;
+    use plimsoll_core::random::SplitMix;
 
     const ALPHA: f64 = 0.05;
 
-    fn unit(dice: &mut Dice) -> f64 {
+    fn unit(dice: &mut SplitMix) -> f64 {
         (dice.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30)
     }
 
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_interval_holds_the_centre_at_all_times_as_often_as_it_says() {
         // Heavy tails and a drift, with the sign by lot; looked at after each of 60 pairs.
-        let mut dice = Dice::new(5);
+        let mut dice = SplitMix::new(5);
         let missed = (0..300)
             .filter(|_| {
                 let values: Vec<f64> = (0..60)
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn one_outlier_moves_no_end_by_much() {
-        let mut dice = Dice::new(6);
+        let mut dice = SplitMix::new(6);
         let mut values: Vec<f64> = (0..30).map(|_| 0.1 + 0.02 * (unit(&mut dice) - 0.5)).collect();
         let before = estimate(&values, ALPHA).unwrap().interval.unwrap();
         values[7] = -3.0;

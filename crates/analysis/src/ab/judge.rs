@@ -1,4 +1,4 @@
-//! What pairs decide, and when it is enough.
+//! Decisions from pairs, and the stopping rule.
 
 use plimsoll_record::data::{Run, Trial};
 
@@ -19,20 +19,20 @@ const PAIRS_MAX: usize = 10_000;
 /// Pairs without any usable number after which nothing more is expected.
 const USELESS_MAX: usize = 8;
 
-/// What the pairs of one number say.
+/// Pairs of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
     pub metric: AbMetric,
-    /// Of a percentile: without what pauses of the machine disturbed.
+    /// True for a percentile of operations that no pause of the machine disturbed.
     pub undisturbed: bool,
     /// Number of the pair and the logarithm of B's value over A's.
     pub logs: Vec<(u32, f64)>,
-    /// Why pairs have none.
+    /// Reason that pairs have no value.
     pub missing: Option<String>,
 }
 
 impl Series {
-    /// What is decided on: percentiles undisturbed, where pauses were watched for in all turns.
+    /// Extracts the metric from pairs: percentiles undisturbed, if pauses were observed in all turns.
     fn of(metric: AbMetric, pairs: &[Pair]) -> Series {
         let watched = pairs.iter().flat_map(|pair| &pair.turns).all(|turn| turn.is_watched);
         Series::with(metric, metric.is_percentile() && watched, pairs)
@@ -60,8 +60,8 @@ fn percent_of(log: f64) -> f64 {
     if log.abs() < 1e-9 { 0.0 } else { log.exp_m1() * 100.0 }
 }
 
-/// What the logs of ratios decide: a difference, when no difference is rejected and the estimate is one that matters; none,
-/// when all differences that matter are rejected.
+/// Decides by the logs of ratios: a difference, when no difference is rejected and the estimate is one that matters;
+/// none, when all differences that matter are rejected.
 fn decision(logs: &[f64], difference: f64, alpha: f64) -> Decision {
     let matters = difference.ln_1p();
     let Some(value) = centre(logs) else { return Decision::Open };
@@ -84,14 +84,14 @@ pub fn decided(logs: &[f64], difference: f64, alpha: f64) -> (Decision, Option<u
     found.next().unwrap_or((Decision::Open, None))
 }
 
-/// Whether a condition is met, and after how many pairs that was known; `None` where it cannot be told.
+/// Returns true if a condition is met, and the number of pairs after which that was known; `None` if it is undecided.
 fn met(rule: &AbRule, logs: &[f64], alpha: f64) -> Option<(bool, usize)> {
     let limit = (rule.percent / 100.0).max(-1.0 + 1e-9).ln_1p();
     let n = (evidence::fewest(alpha)..=logs.len()).find(|n| rejects(&logs[..*n], limit, alpha))?;
     Some(((centre(&logs[..n])? > limit) == rule.above, n))
 }
 
-/// Whether all that was to be decided is: the conditions where there are any, else the numbers.
+/// Returns true if everything is decided that was to be: the conditions, or without conditions the numbers.
 fn is_decided(spec: &AbSpec, all: &[Series]) -> bool {
     let of = |metric: AbMetric| all.iter().find(|one| one.metric == metric).map(Series::values).unwrap_or_default();
     if spec.fail_if.is_empty() {
@@ -110,7 +110,7 @@ fn spent_s(pairs: &[Pair]) -> f64 {
 }
 
 impl AbFold {
-    /// What is driven next.
+    /// Returns the next action.
     pub fn next(&self, spec: &AbSpec) -> Next {
         let pairs = &self.pairs;
         let another = Next::Pair(pairs.iter().map(|pair| pair.number).max().unwrap_or(0) + 1);

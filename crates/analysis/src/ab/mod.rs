@@ -1,4 +1,4 @@
-//! Two sides in turn: what the pairs of a comparison say, whether that decides it, and what is driven next.
+//! Comparison of two sides in turn: the pairs' evidence, the decision, and the next drive.
 //!
 //! A *pair* is one turn of either side, directly one after the other, the first by lot; a turn is a trial of its own in
 //! the recording. Of each number the logarithm of the ratio of B to A is taken pair by pair, so that what drifts from
@@ -19,7 +19,8 @@ mod sentence;
 
 pub use plimsoll_record::data::{AbMetric, AbRule, AbSpec};
 
-use crate::stat::interval::Dice;
+use plimsoll_core::random::SplitMix;
+
 use crate::view::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
 
 pub use judge::{decided, view};
@@ -45,16 +46,16 @@ pub fn fewest_pairs(spec: &AbSpec) -> usize {
     evidence::fewest(alpha(spec))
 }
 
-/// Which side of `pair` is driven first, by lot: 0 for A, 1 for B.
+/// Returns the side of `pair` that is driven first, by lot: 0 for A, 1 for B.
 pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
-    Dice::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
+    SplitMix::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
 }
 
-/// What is to be done.
+/// Next action of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This pair, from 1.
+    /// Drives this pair, numbered from 1.
     Pair(u32),
-    /// Nothing: it is decided, or the budget is spent.
+    /// Ends: the difference is decided, or the budget is spent.
     Done,
 }

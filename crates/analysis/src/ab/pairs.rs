@@ -12,30 +12,30 @@ use super::{AbMetric, PAIR};
 /// The numbers of one turn: of the driven phase of its trial.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// By number, and whether without what pauses of the machine disturbed; or why there is none.
+    /// Values by metric, and by true for undisturbed operations; or the reason that a value is missing.
     values: BTreeMap<(AbMetric, bool), Result<f64, String>>,
     /// Numbers that a late generator may have moved.
     moved: Vec<AbMetric>,
-    /// How late the generator was, where that matters.
+    /// Delay of the generator, if it matters.
     pub late: Option<String>,
-    /// Somebody watched for pauses of the machine all the time.
+    /// True if pauses of the machine were observed all the time.
     pub is_watched: bool,
     /// Operations that ended.
     pub ops: u64,
-    /// What the load generator used, in per cent of one processor.
+    /// Use of the load generator, in per cent of one processor.
     pub generator_percent: Option<f64>,
-    /// When it was driven.
+    /// Start and end of the drive.
     pub span_ns: (u64, u64),
 }
 
 /// Both turns of a pair; the first that was driven says which is `first`.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// From 1.
+    /// Number of the pair, from 1.
     pub number: u32,
     /// 0 for A, 1 for B.
     pub first: usize,
-    /// Of A, of B.
+    /// Turns of A and of B.
     pub turns: [Turn; 2],
 }
 
@@ -43,7 +43,7 @@ pub struct Pair {
 #[derive(Debug, Default)]
 pub struct AbFold {
     pub(super) pairs: Vec<Pair>,
-    /// Of each pair that is not whole: its number, the side that was first, and its turn.
+    /// Incomplete pairs: the number, the side that was first, and its turn.
     open: Vec<(u32, usize, Turn)>,
 }
 
@@ -143,7 +143,7 @@ impl Turn {
         known.cloned().unwrap_or_else(|| Err("not measured".to_string()))
     }
 
-    /// Whether a late generator may have moved the number.
+    /// Returns true if a late generator may have changed the metric.
     pub fn is_moved(&self, metric: AbMetric) -> bool {
         self.moved.contains(&metric)
     }

@@ -5,7 +5,7 @@ use crate::number;
 
 use super::{AbMetricView, AbSpec, AbView, Decision};
 
-/// One sentence for each number that was to be decided, and one for each condition that is not told yet.
+/// Writes a sentence for each metric that was to be decided, and one for each undecided condition.
 pub(super) fn sentence(spec: &AbSpec, view: &AbView) -> String {
     let asked: Vec<&AbMetricView> = view.metrics.iter().filter(|metric| metric.asked).collect();
     let mut said: Vec<String> = Vec::new();
@@ -49,7 +49,7 @@ fn of_metric(spec: &AbSpec, view: &AbView, metric: &AbMetricView, [b, a]: &[Stri
     }
 }
 
-/// What is known although it does not decide.
+/// Describes results that do not decide.
 fn open(spec: &AbSpec, view: &AbView, metric: &AbMetricView, b: &str, a: &str, interval: &str) -> String {
     let name = &metric.name;
     let spent = format!("{} in {}", number::plural(metric.pairs, "pair", "pairs"), number::seconds(view.seconds));

@@ -1,4 +1,4 @@
-//! What was not the same before anything was measured.
+//! Differences between runs that existed before the measurement.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::name;
 
 use super::ConfigDifference;
 
-/// What a recording keeps of the machine's state when the run began, or found by measuring: it is never twice the same, and
-/// nobody configured it.
+/// Environment entries of the machine's state at the start of the run, or measured ones: they vary without any
+/// configuration.
 const OF_THE_MOMENT: [&str; 7] = [
     "load at the start",
     "memory available",

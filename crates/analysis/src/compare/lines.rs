@@ -108,8 +108,8 @@ fn interval_percent([a, a_low, a_high]: [f64; 3], [b, b_low, b_high]: [f64; 3]) 
     (percent(b / a * (-down).exp()), percent(b / a * up.exp()))
 }
 
-/// What the server's processors worked for an operation: where this differs on one machine, with one server and one plan, it is the
-/// processors that did more or less in their time.
+/// Compares the servers' processor time per operation: if it differs on one machine, with one server and one plan, the
+/// processors were faster or slower.
 fn cpu_sentence(a: &LineView, b: &LineView) -> Option<String> {
     let (a_s, b_s) = (a.result.server_cpu_per_op_s?, b.result.server_cpu_per_op_s?);
     let change = number::with_unit(percent(b_s / a_s), "%");

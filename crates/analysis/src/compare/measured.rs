@@ -87,7 +87,7 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
     groups
 }
 
-/// What one of two trials was asked and the other was not.
+/// Lists the operations that only one of two trials has.
 fn unlike(name: &str, a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
     let (Some((of_a, in_a)), Some((of_b, in_b))) = (a.trials.first(), b.trials.first()) else { return Vec::new() };
     let mut unlike = Vec::new();
@@ -119,7 +119,7 @@ fn quantities(all: &[&PhaseFacts<'_>], name: &str, op: Option<&str>, within: Wit
     observed(seen.collect(), within)
 }
 
-/// What was seen in each repeat, and whether a late generator may have moved it.
+/// Returns the observation of each repeat, and true if a late generator may have changed it.
 fn observed(repeats: Vec<(Seen, bool)>, within: Within) -> Observed {
     let mut all = Observed { within, ..Observed::default() };
     for (one, late) in repeats {

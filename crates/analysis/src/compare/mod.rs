@@ -1,5 +1,5 @@
-//! Two runs side by side: what was configured differently, then every number with its change, its interval and
-//! whether it is more than noise.
+//! Comparison of two runs: differences of configuration, then every number with its change, its interval and true if
+//! the change is more than noise.
 //!
 //! | module | what |
 //! |---|---|
@@ -28,12 +28,12 @@ use crate::view::{Comparison, ConfigDifference, EndState, Group, Metric, MetricV
 pub const FORMAT: u32 = 1;
 
 impl NoiseFloor {
-    /// The same for everything.
+    /// Makes a noise floor that is the same for all numbers.
     pub fn flat(percent: f64) -> Self {
         NoiseFloor { throughput_percent: percent, p50_percent: percent, p99_percent: percent }
     }
 
-    /// What a recording's environment says of its machine: `throughput 1.8 %, p50 2.1 %, p99 9.0 %: …`.
+    /// Reads the noise floor from a recording's environment: `throughput 1.8 %, p50 2.1 %, p99 9.0 %: …`.
     fn of(run: &Run) -> Self {
         let entry = run.header.environment.iter().find(|(name, _)| name == "noise floor");
         let after = |name: &str| {
@@ -55,7 +55,7 @@ impl NoiseFloor {
         }
     }
 
-    /// For the number `name`.
+    /// Returns the noise floor of the number `name`.
     fn percent(&self, name: &str) -> f64 {
         match name.strip_prefix(UNDISTURBED).unwrap_or(name) {
             "mean" | "p50" | "p90" | "p95" => self.p50_percent,
@@ -67,15 +67,15 @@ impl NoiseFloor {
     }
 }
 
-/// What there is to say of two runs, by what both have.
+/// Comparison of the parts that two runs share.
 #[derive(Default)]
 struct Matched<'a> {
     groups: Vec<Group>,
-    /// What only one of them has.
+    /// Parts of only one of them.
     unmatched: Vec<String>,
     /// Trials that belong together, first repeats.
     pairs: Vec<(&'a Trial, &'a Trial)>,
-    /// Of two searches: whether the line of B is higher, lower, or whether that cannot be told: one sentence a store.
+    /// Sentences on two searches, one for each store: the line of B is higher, lower, or neither is known.
     sentences: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
     comparison
 }
 
-/// What differs between two trials of one run, and between the plans that they are of.
+/// Returns the differences between two trials of one run, and between their plans.
 pub(crate) fn side_differences(run: &Run, a: &Trial, b: &Trial, plans: &[String; 2]) -> Vec<ConfigDifference> {
     let lines = config::plan_lines(&plans[0], &plans[1]);
     // A line may stand in several phases.
@@ -109,7 +109,7 @@ pub(crate) fn side_differences(run: &Run, a: &Trial, b: &Trial, plans: &[String;
     all.into_iter().collect()
 }
 
-/// A run that did not come to its end meets every condition: nobody has seen what it would have measured.
+/// Returns a violated condition for a run that was not completed: its measurements are unknown.
 fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
     (side.state != EndState::Complete).then(|| RuleResult {
         rule: format!("{name} is complete"),

@@ -6,7 +6,7 @@
 //!
 //! With a sign it is about the change; it is met when the change passes it and is significant (or was seen only once,
 //! so that nothing tells). Without a sign it is about the value in B. `name` is that of a number, or of a figure in
-//! double quotes. What one of the runs did not measure meets it too: nobody can say that it held.
+//! double quotes. A number that one of the runs did not measure meets it too: it may have changed.
 //!
 //! Whether it is met cannot be told of a change whose 95 % interval reaches beyond the condition on both sides, nor of one
 //! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference.
@@ -31,16 +31,16 @@ pub struct Rule {
 enum Limit {
     /// Per cent of change.
     Change(f64),
-    /// In a number's unit, which may be none.
+    /// Value in a number's unit, which may be none.
     Value(f64, &'static str),
 }
 
-/// Why a text is no condition.
+/// Error of a text that is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Description of the mistake.
     pub what: String,
     /// Byte at which.
     pub at: usize,
@@ -98,7 +98,7 @@ impl Rule {
         }
     }
 
-    /// What comes of it, where equal runs differ by `floor`.
+    /// Evaluates the condition, if equal runs differ by `floor`.
     pub fn check(&self, groups: &[Group], floor: NoiseFloor) -> RuleResult {
         let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));
         let about: Vec<_> = all.filter(|(group, metric)| self.is_about(group, metric)).collect();
@@ -118,7 +118,7 @@ impl Rule {
         result
     }
 
-    /// Why it cannot be told whether `metric`, which seems to meet it or not (`met`), does.
+    /// Returns the reason that the result of the condition for `metric` is undecided; `met` is its apparent result.
     fn undecided(&self, group: &Group, metric: &Metric, met: bool, floor: NoiseFloor) -> Option<String> {
         let to = metric.b.value?;
         let change = matches!(self.limit, Limit::Change(_));
@@ -181,7 +181,7 @@ impl Rule {
         metric.name == self.name && op && self.phase.as_ref().is_none_or(|phase| group.phase == *phase)
     }
 
-    /// Why the condition's value says nothing about a number that it names: the two have other units.
+    /// Returns a message if the condition's value has another unit than a number that it names.
     pub fn misfit(&self, groups: &[Group]) -> Option<String> {
         let Limit::Value(limit, given) = self.limit else { return None };
         let mut about =

@@ -5,14 +5,14 @@
 
 use super::{LineSpec, Rung, RungSummary};
 
-/// More time than a cycle seems to take, so that one that comes late still ends in the rung.
+/// Factor on the apparent length of a cycle, so that a late one still ends in the rung.
 const MARGIN: f64 = 1.15;
 const MARGIN_S: f64 = 1.0;
 
 /// Rungs at this share of a rate and above tell how often cycles come at it: many are brought on by work.
 const LIKE: f64 = 0.7;
 
-/// How many times as much of a limit is used with a cycle as without where that is no chance.
+/// Ratio of the use of a limit with a cycle to the use without one from which the difference is no coincidence.
 const APART: f64 = 1.25;
 
 /// Time, warm-up included, in which a cycle ends at `rate`; `None` where nothing tells.
@@ -39,7 +39,7 @@ fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64, by_work: bool) -> Option<f64
     (n > 0.0).then(|| time_s / n)
 }
 
-/// Whether a rung at `rate` lasted through a cycle, or was to and saw none all the same.
+/// Returns true if a rung at `rate` lasted through a cycle, or was long enough and saw none.
 pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> bool {
     rungs.iter().any(|(rung, seen)| {
         rung.rate_per_s == Some(rate)

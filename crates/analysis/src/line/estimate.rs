@@ -25,7 +25,7 @@ struct AtRate {
     failed_s: f64,
 }
 
-/// What was seen at each rate, in ascending order, and where it changes sides.
+/// Results at each rate, in ascending order, and the position of the change.
 pub(super) struct Rates {
     rates: Vec<AtRate>,
     /// Number of rates below the line.
@@ -61,7 +61,8 @@ impl Rates {
         Rates { rates, below }
     }
 
-    /// Whether the goals held at `rate`: longer than they did not. `None` for a rate that was not tried.
+    /// Returns true if the goals held at `rate`: longer than they did not. Returns `None` for a rate that was not
+    /// tried.
     pub fn held(&self, rate: f64) -> Option<bool> {
         self.rates.iter().find(|known| known.rate == rate).map(|known| known.held_s > known.failed_s)
     }
@@ -77,7 +78,7 @@ impl Rates {
     }
 }
 
-/// Everything there is to say.
+/// Returns the result of a search.
 pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
     let rates = Rates::of(rungs);
     let (held, failed) = (rates.highest_held(), rates.lowest_failed());
@@ -137,8 +138,8 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     result
 }
 
-/// Whether that is an answer. A search that ends early has one if the line is known well enough, in its own time and for one that
-/// is looked for again.
+/// Returns the state of the search: decided or not. A search that ends early has one if the line is known well enough,
+/// in its own time and for one that is looked for again.
 fn state(
     spec: &LineSpec,
     rungs: &[(Rung, RungSummary)],
@@ -169,7 +170,8 @@ fn state(
     }
 }
 
-/// That goals broke at a rate below one at which they held, where they did by more than the interval may be wide.
+/// Describes goals that broke at a rate below one at which they held, if they did by more than the interval may be
+/// wide.
 fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
     let seen = observed(rungs);
     let broke = seen.iter().filter(|one| one.excess > 0.0).map(|one| one.ln_rate.exp()).fold(f64::INFINITY, f64::min);
@@ -213,7 +215,7 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
     worst.map(|(_, broken)| broken).or_else(|| (unsent > 1.0).then_some(carried))
 }
 
-/// What the store does past the line, by the highest rate that was tried.
+/// Returns the behaviour of the store past the line, by the highest rate that was tried.
 fn beyond(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> (Beyond, Option<f64>) {
     let seen = rungs.iter().filter(|(rung, seen)| rung.purpose == Purpose::Beyond && seen.void.is_none());
     let last = seen.max_by(|a, b| a.0.rate_per_s.unwrap_or(0.0).total_cmp(&b.0.rate_per_s.unwrap_or(0.0)));

@@ -1,4 +1,4 @@
-//! What the store ran into at the line: resources that are used up there, or that go with the slow seconds.
+//! Explanations of the line: resources that are exhausted there, or that correlate with the slow seconds.
 //!
 //! Nothing here proves a cause. A resource is named when it is close to its capacity where goals break and was not
 //! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
@@ -32,11 +32,11 @@ const SERVER_CPU: &str = "the server's CPU";
 /// Width around one core within which a server counts as working on one thread.
 const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 
-/// How far from the line, as a share, rungs are whose operations cost what they cost at it.
+/// Distance from the line, as a share, within which rungs' operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
 
-/// Everything that was sampled while a phase drove, warm-up left out. The generator's own use explains nothing about
-/// the store.
+/// Returns all series sampled during a phase's drive, without the warm-up. The generator's own use explains nothing
+/// about the store.
 pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<Resource> {
     let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
     let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };
@@ -67,7 +67,7 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     resources
 }
 
-/// How many processors were sampled; 1 where none was.
+/// Returns the number of processors that were sampled; 1 without any.
 pub(super) fn processors(series: &[Series]) -> f64 {
     let each = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");
     each.count().max(1) as f64
@@ -104,8 +104,8 @@ fn named(series: &Series, cores: f64) -> Option<(String, Option<f64>, bool)> {
     }
 }
 
-/// What of a series stands in a sentence about a store that waits: the hypervisor's share and the generator's wait besides
-/// what explains a line.
+/// Returns the name of a series for a sentence about a store that waits: the hypervisor's share and the generator's
+/// wait besides the series that explain a line.
 pub fn waits_for(series: &Series) -> Option<String> {
     match (series.source.as_str(), series.name.as_str()) {
         ("cpu", "steal") if series.subject.is_empty() => Some("what the hypervisor took".to_string()),
@@ -116,7 +116,8 @@ pub fn waits_for(series: &Series) -> Option<String> {
     }
 }
 
-/// How long the slowest per cent of the slice that ended at or after `at_ns` waited; the slowest where it had too few.
+/// Returns the waiting time of the slowest per cent of the slice that ended at or after `at_ns`; of its slowest
+/// operation if it had too few.
 fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
     let mut times = Times::default();
@@ -142,7 +143,7 @@ pub(super) fn server_cpu_per_op_s(rungs: &[(Rung, RungSummary)], line: f64) -> O
     stat::median(&each)
 }
 
-/// What explains that goals held at `held` and not at `failed`, likeliest first.
+/// Returns the explanations of goals that held at `held` and not at `failed`, likeliest first.
 pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64) -> Vec<Cause> {
     let mut known = BTreeSet::new();
     let all = rungs.iter().flat_map(|(_, seen)| &seen.resources);

@@ -1,5 +1,5 @@
-//! Whether a goal is finer than the machine: it stands still for longer than the limit, for more of the time than the goal
-//! allows operations above it.
+//! Checks if a goal is finer than the machine: it stands still for longer than the limit, for more of the time than
+//! the goal allows operations above it.
 
 use plimsoll_core::study;
 use plimsoll_record::data::{Goal, GoalKind};
@@ -13,8 +13,8 @@ const LIMITS_MS: [u64; 10] = [1, 2, 5, 10, 20, 40, 60, 100, 200, 500];
 /// Share of what a goal allows that pauses may take: more of them, and they decide.
 const LEFT: f64 = 0.5;
 
-/// What is to be said before a search for what holds `goals`; `None` where the machine is in the way of none. `share_above`
-/// is the share of time, 0 to 1, in which it stood still for longer than so many nanoseconds at once.
+/// Returns the warning before a search for the line of `goals`; `None` if the machine permits all of them.
+/// `share_above` is the share of time, 0 to 1, in which it stood still for longer than so many nanoseconds at once.
 ///
 /// An operation that is due in such a pause takes as long as what is left of it, at least; so this is about goals as
 /// they would be seen. Where pauses are known, rungs are judged without what they disturbed.

@@ -12,7 +12,7 @@ use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 use super::sentence;
 use super::{Ending, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
 
-/// What response times a search goes by, where pauses of the machine were watched.
+/// Note on the response times that a search judges by, if pauses of the machine were observed.
 const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
 
@@ -78,7 +78,7 @@ impl LineFold {
         }
     }
 
-    /// Which rung is next, or what the line is.
+    /// Returns the next rung, or the line.
     pub fn next(&self) -> &Next {
         &self.next
     }
@@ -93,7 +93,7 @@ impl LineFold {
         &self.search
     }
 
-    /// What reports show of it, of a run that is as `state` says; `None` without any rung.
+    /// Returns the view of the search for reports, of a run in state `state`; `None` without any rung.
     fn view(self, state: &RunState) -> Option<LineView> {
         if self.rungs.is_empty() {
             return None;
@@ -116,13 +116,13 @@ impl LineFold {
     }
 }
 
-/// Every search of a run.
+/// Returns every search of a run.
 pub fn lines(run: &Run) -> Vec<LineView> {
     let Some(spec) = &run.header.outline.line else { return Vec::new() };
     run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view(&run.state)).collect()
 }
 
-/// What was done at each rate, and how long it took: medians of the rungs that say something.
+/// Draws the rate done and the response times at each rate: medians of the rungs that count.
 fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
     let mut asked_per_s: Vec<f64> = rungs.iter().filter_map(|one| one.rung.rate_per_s).collect();
     asked_per_s.sort_by(f64::total_cmp);
@@ -178,7 +178,7 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
     }
 }
 
-/// For how long others had the processors, where rungs are not judged on that time.
+/// Describes the time that other programs had the processors, if rungs are not judged on that time.
 fn taken(search: &LineSearch) -> Option<String> {
     let sum = |of: fn(&RungSummary) -> f64| search.rungs().iter().map(|(_, seen)| of(seen)).sum::<f64>();
     let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
@@ -192,7 +192,7 @@ fn taken(search: &LineSearch) -> Option<String> {
     })
 }
 
-/// That rungs are judged on time that others had too.
+/// Notes that rungs are judged on time that other programs used, too.
 fn beside(search: &LineSearch) -> Option<String> {
     let rungs = search.rungs().iter().filter(|(_, seen)| seen.beside_others);
     let numbers: Vec<String> = rungs.map(|(rung, _)| (rung.ordinal + 1).to_string()).collect();
@@ -217,7 +217,7 @@ fn in_processors(result: &LineResult) -> Option<String> {
     ))
 }
 
-/// Each sort of reason once: with the rungs that have it, and the first one's words.
+/// Lists each sort of reason once: with the rungs that have it, and the first one's words.
 fn notes(rungs: &[RungView]) -> Vec<String> {
     let of = |state: RungState, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
         let those: Vec<(u32, String)> = rungs
@@ -243,7 +243,8 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
     [undecided, held, behind, failed].into_iter().flatten().collect()
 }
 
-/// Of a rung that held although its generator was late: how late, and what of the rate was not offered.
+/// Describes a rung that held although its generator was late: the delay, and the share of the rate that was not
+/// offered.
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
     let how = how.split_once(": ").map_or(how, |(_, how)| how);

@@ -20,14 +20,14 @@
 //! | module | what |
 //! |---|---|
 //! | `search` | which rung is next, and how long |
-//! | `rung` | what a rung came to, from slices and samples |
-//! | `taken` | when somebody else had the machine's processors |
-//! | `observed` | what a rung says about the line, and how sure that is |
-//! | `posterior` | where the line is by all of them, as a distribution |
-//! | `cycle` | how long the store's own maintenance cycle is, and which rungs lasted through one |
-//! | `estimate` | which rates held and which did not; everything there is to say of a search |
-//! | `explain` | what the store ran into |
-//! | `finer` | whether a goal is finer than the machine |
+//! | `rung` | the result of a rung, from slices and samples |
+//! | `taken` | times in which other programs had the machine's processors |
+//! | `observed` | evidence of a rung about the line, and its uncertainty |
+//! | `posterior` | the position of the line by all of them, as a distribution |
+//! | `cycle` | the length of the store's own maintenance cycle, and the rungs that lasted through one |
+//! | `estimate` | rates that held and rates that did not; the result of a search |
+//! | `explain` | causes of the line |
+//! | `finer` | detects a goal that is finer than the machine |
 //! | `fold` | a search that takes one rung after the other, while it goes on or from a recording; its view |
 //! | `sentence` | the result in words |
 
@@ -55,11 +55,11 @@ pub use rung::{Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
 
-/// What the search wants.
+/// Next action of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// This rung.
+    /// Drives this rung.
     Rung(Rung),
-    /// Nothing more.
+    /// Ends the search.
     Done(Box<LineResult>),
 }

@@ -1,5 +1,5 @@
-//! What a rung says about the line: by how much the operations above a goal's limit were more, or fewer, than the goal
-//! allows, and how sure that is.
+//! Evidence of a rung about the line: the excess or shortage of operations above a goal's limit, compared with the
+//! number allowed, and its uncertainty.
 //!
 //! *p99 ≤ 5 ms* means that at most one operation of a hundred takes longer than 5 ms. So a rung is a count, and its *excess*
 //! the logarithm of the odds of being above, over the odds that the goal allows: 0 at the limit.
@@ -23,14 +23,14 @@ pub(super) const FAR: f64 = 2.0;
 const TOGETHER: f64 = 10.0;
 const TOGETHER_N: f64 = 10.0;
 
-/// How many times what is due in a stall waits for it: at 80 % of what a store can do the queue behind it lasts four times as
-/// long (as that behind a pause of the machine).
+/// Operations that wait for each one that is due in a stall: at 80 % of a store's capacity the queue behind it lasts
+/// four times as long (as that behind a pause of the machine).
 const QUEUED: f64 = 4.0;
 
 /// An excess up to which rungs tell it: above, the queue grows.
 const NEAR: f64 = 1.2;
 
-/// What of the excess is known.
+/// Knowledge of the excess.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Says {
     Exactly,
@@ -40,19 +40,19 @@ pub(super) enum Says {
     AtLeast,
 }
 
-/// What a rung says.
+/// Evidence of a rung.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Observed {
-    /// Of its rate.
+    /// Logarithm of the rate.
     pub ln_rate: f64,
     /// Log-odds above what the worst goal allows.
     pub excess: f64,
-    /// Events that the goal allows in such a rung; `None` of what is no count.
+    /// Events that the goal allows in such a rung; `None` for a quantity that is not a count.
     pub events: Option<f64>,
     pub says: Says,
 }
 
-/// What all rungs say that say something.
+/// Returns the evidence of all rungs that have any.
 pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
     let only_whole = cycle::matters(rungs);
     let goals = rungs.iter().map(|(_, seen)| seen.goals.len()).max().unwrap_or(0);
@@ -71,7 +71,7 @@ pub(super) fn observed(rungs: &[(Rung, RungSummary)]) -> Vec<Observed> {
     rungs.iter().filter_map(one).collect()
 }
 
-/// Of the worst goal, that the store keeps up being one of them.
+/// Returns the excess of the worst goal, with keeping up as one of the goals.
 fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
     let of_goals = seen.goals.iter().zip(together).filter_map(|(goal, together)| {
         let count = Count::of(goal)?;
@@ -88,7 +88,7 @@ fn excess(seen: &RungSummary, together: &[f64]) -> (f64, Option<f64>) {
     }
 }
 
-/// Whether most operations were above the limit in most slices: no stall does that, the queue only grows.
+/// Returns true if most operations were above the limit in most slices: no stall does that, the queue only grows.
 fn is_behind(goal: &GoalSeen) -> bool {
     let behind = goal.slices.iter().filter(|(n, above)| 2 * above > *n).count();
     2 * behind > goal.slices.len()
@@ -139,9 +139,10 @@ impl Count {
     }
 }
 
-/// How many of one goal come together, in rungs that are not far from the limit: by how their slices differ, and by how
-/// rungs differ that saw more above the limit at a lower rate. Where little was seen it is what a stall as long as the limit
-/// makes wait, with those behind it until the queue is gone: there is none shorter that counts.
+/// Returns the number of one goal's events that occur together, in rungs that are not far from the limit: by the
+/// differences between their slices, and between rungs that saw more above the limit at a lower rate. With few events
+/// it is the number that a stall as long as the limit delays, with those behind it until the queue is gone: no shorter
+/// stall counts.
 fn together(rungs: &[(Rung, RungSummary)], goal: usize) -> f64 {
     let near = rungs.iter().filter(|(_, seen)| seen.void.is_none());
     let count = |(rung, seen): &(Rung, RungSummary)| {

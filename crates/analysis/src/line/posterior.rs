@@ -1,4 +1,4 @@
-//! Where the line is, as a distribution: what all rungs together say about the rate at which a goal reaches its limit.
+//! Distribution of the line's position: the evidence of all rungs about the rate at which a goal reaches its limit.
 //!
 //! Each rung says by how much operations above the limit were more or fewer than the goal allows ([`Observed`]). Over the
 //! logarithm of the rate x this *excess* is taken to rise in a straight line through 0 at the line x*, from a floor on:
@@ -6,11 +6,11 @@
 //! a limit is a straight line in the rate), below it a store hardly cares about its rate. Far above and far below only the
 //! side counts: an excess beyond [`FAR`] is known as *at least* or *at most* that (Tobin, Econometrica 26, 1958).
 //!
-//! The line is not the same in each rung: its logarithm *wanders* with a spread that is one of the unknowns, so that rungs
-//! that contradict each other widen the interval. What makes it wander may also last longer than a search, and no rung shows
-//! that: what a search tells somebody who repeats it ([`Posterior::both`]) is a line that has moved by as much once more. And a
-//! rung may be *spoiled*, when something else on the machine was in the way: then it says nothing, and rather that the
-//! store is slow than that it is fast.
+//! The line is not the same in each rung: its logarithm *wanders* with a spread that is one of the unknowns, so that
+//! rungs that contradict each other widen the interval. The cause of the wandering may also last longer than a search,
+//! which no rung shows: the result for a repeated search ([`Posterior::both`]) is a line that has moved by as much
+//! once more. And a rung may be *spoiled*, when another load on the machine was in the way: then it carries no
+//! evidence, or rather evidence that the store is slow than that it is fast.
 //!
 //! All unknowns stand on a grid and are summed over with flat or mild priors, which is exact, and the same on any machine.
 
@@ -50,7 +50,7 @@ const POINTS: usize = 80;
 const DRAWN: usize = 4;
 const POINTS_INSIDE: f64 = 20.0;
 
-/// How far beyond the lowest and the highest rate that was tried the line may be.
+/// Largest distance of the line beyond the lowest and the highest rate that was tried, as a factor.
 const BEYOND: f64 = 1.5;
 
 /// Probabilities over the line's logarithm.
@@ -58,13 +58,13 @@ const BEYOND: f64 = 1.5;
 pub(super) struct Posterior {
     first: f64,
     step: f64,
-    /// Up to each point, and 1 at the last.
+    /// Cumulative probability at each point, 1 at the last.
     up_to: Vec<f64>,
 }
 
 impl Posterior {
-    /// Where the line is while these rungs are driven, and where it is when it is looked for again; `None` while all of them are
-    /// on one side.
+    /// Returns the position of the line during these rungs, and in a repeated search; `None` while all of them are on
+    /// one side.
     pub fn both(rungs: &[(Rung, RungSummary)]) -> Option<(Posterior, Posterior)> {
         let told = told(rungs)?;
         Some((Posterior::from(&told, false), Posterior::from(&told, true)))
@@ -145,7 +145,7 @@ impl Posterior {
         self.at(share).exp()
     }
 
-    /// Its 95 % interval, in operations a second.
+    /// Returns the 95 % interval, in operations a second.
     pub fn interval(&self) -> (f64, f64) {
         (self.rate(0.025), self.rate(0.975))
     }
@@ -157,7 +157,7 @@ impl Posterior {
     }
 }
 
-/// All that rungs say, and between which logarithms of rates the line may be.
+/// Evidence of all rungs, and the logarithms of the rates between which the line may be.
 struct Told {
     tables: Vec<Table>,
     first: f64,
@@ -173,7 +173,7 @@ fn told(rungs: &[(Rung, RungSummary)]) -> Option<Told> {
     told_by(&observed(rungs), (SLOPE_DUE * due).min(SLOPE_LEAST))
 }
 
-/// The same of what they say, where slopes are `least` at least.
+/// Returns the posterior of this evidence, where slopes are `least` at least.
 fn told_by(observed: &[Observed], least: f64) -> Option<Told> {
     let below = observed.iter().any(|one| one.excess <= 0.0);
     let above = observed.iter().any(|one| one.excess > 0.0);
@@ -185,12 +185,12 @@ fn told_by(observed: &[Observed], least: f64) -> Option<Told> {
     })
 }
 
-/// What the rungs say where slope, wander and floor are given: for each its likelihood over the excess that is expected of
-/// it if the line does not wander.
+/// Evidence of the rungs for a given slope, wander and floor: for each its likelihood over the excess that is expected
+/// of it if the line does not wander.
 struct Table {
     slope: f64,
     wander: f64,
-    /// How far points are apart.
+    /// Distance between points.
     step: f64,
     likely: f64,
     /// Logarithm of the rate, and logarithms of likelihoods at [`EXCESSES`] points.
@@ -207,7 +207,7 @@ fn steps(point: usize) -> f64 {
     point as f64 - (EXCESSES / 2) as f64
 }
 
-/// Of values at points that are so many steps from the middle, the one at `steps`.
+/// Returns the value at `steps` from the middle, of values at points that are one step apart.
 fn value(values: &[f64], steps: f64) -> f64 {
     let at = (steps + (EXCESSES / 2) as f64).clamp(0.0, (EXCESSES - 1) as f64);
     let (before, part) = (at as usize, at.fract());
@@ -244,8 +244,8 @@ impl Table {
     }
 }
 
-/// How much of each number of steps up or down a logistic distribution with this standard deviation, in steps, makes: its
-/// tails are heavier than the normal one's.
+/// Returns the weights of numbers of steps up or down in a logistic distribution with this standard deviation, in
+/// steps: its tails are heavier than the normal one's.
 fn weights(deviation: f64) -> Vec<f64> {
     let scale = deviation.max(1e-6) * 3f64.sqrt() / std::f64::consts::PI;
     let up_to = |x: f64| 1.0 / (1.0 + (-x / scale).exp());
@@ -279,7 +279,7 @@ fn moved(still: &[f64], step: f64, weights: &[f64], floor: f64) -> Vec<f64> {
     (0..EXCESSES).map(one).collect()
 }
 
-/// How likely it is to see what a rung saw where `expected` is right, or where it is spoiled.
+/// Returns the likelihood of a rung's observation if `expected` is right, or if it is spoiled.
 fn likelihood(one: &Observed, expected: f64) -> f64 {
     let excess = one.excess.clamp(-FAR, FAR);
     let says = match one.says {
@@ -309,9 +309,9 @@ fn likelihood(one: &Observed, expected: f64) -> f64 {
     SPOILED * spoiled + (1.0 - SPOILED) * likely
 }
 
-/// How likely an excess is where so many events are `allowed`, and so much is `expected`: events come as Poisson's do, and
-/// may be any number (quasi-likelihood: Wedderburn, Biometrika 61, 1974). Where few are expected, a rung without one says
-/// little, and one with some says much; in the mean of many rungs that is right.
+/// Returns the likelihood of an excess if so many events are `allowed`, and so much is `expected`: events are Poisson
+/// distributed, and may be any number (quasi-likelihood: Wedderburn, Biometrika 61, 1974). Where few are expected, a
+/// rung without one says little, and one with some says much; in the mean of many rungs that is right.
 fn of_events(says: Says, allowed: f64, excess: f64, expected: f64) -> f64 {
     let (seen, mean) = (allowed * excess.exp(), allowed * expected.exp());
     match says {

@@ -1,4 +1,4 @@
-//! What a rung came to, from what is recorded of it.
+//! Result of a rung, from the recording.
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
@@ -18,26 +18,26 @@ const UNSENT_MAX_S: f64 = 0.1;
 /// A sampled resource during a rung.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// As it stands in a sentence: `the server's CPU`.
+    /// Name in a sentence: `the server's CPU`.
     pub name: String,
     /// Unit of the values.
     pub unit: String,
     /// The most there is of it, in `unit`; `None` where that is not known.
     pub capacity: Option<f64>,
-    /// True for the share of time in which somebody had to wait for it.
+    /// True for the share of time in which a task had to wait for it.
     pub waiting: bool,
-    /// One value for each sample.
+    /// Values, one for each sample.
     pub values: Vec<f64>,
-    /// How long the slowest 1 % (or the slowest) of the same second waited, where it is known: one for each value.
+    /// Waiting times of the slowest 1 % (or the slowest) of the same second, if known: one for each value.
     pub waits_s: Vec<Option<f64>>,
 }
 
-/// What a rung came to.
+/// Result of a rung.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RungSummary {
     /// Counted time.
     pub seconds: f64,
-    /// Everything that it took, settling before it included.
+    /// Total duration, including settling before it.
     pub took_s: f64,
     /// Operations that did not fail, a second.
     pub rate_per_s: f64,
@@ -50,29 +50,30 @@ pub struct RungSummary {
     pub rejected_per_s: f64,
     /// The goals of the spec that one rung can measure, in their order.
     pub goals: Vec<GoalSeen>,
-    /// Why a goal that it missed says nothing of the store: the generator was late, or others had the processors for most of it.
+    /// Reason that a missed goal is no evidence about the store: the generator was late, or other programs had the
+    /// processors for most of it.
     pub void: Option<String>,
-    /// Of the counted time, that which goals are not judged on because others had the processors.
+    /// Part of the counted time that goals are not judged on because other programs had the processors.
     pub taken_s: f64,
     /// Others had the processors nearly all the time, so that it is judged as it was seen, beside them.
     pub beside_others: bool,
-    /// Why it failed altogether.
+    /// Reason that the phase failed.
     pub failed: Option<String>,
-    /// What was sampled.
+    /// Resources that were sampled.
     pub resources: Vec<Resource>,
     /// Maintenance cycles that ended in it, by counter.
     pub cycles: Vec<(String, f64)>,
-    /// How long the store works at most, by its settings, until a cycle has ended, where it knows.
+    /// Longest time that the store works, by its settings, until a cycle has ended, if it is known.
     pub cycle_s: Option<f64>,
-    /// How many operations it takes at most, where work brings a cycle on.
+    /// Most operations until a cycle has ended, if cycles depend on work.
     pub cycle_ops: Option<f64>,
-    /// That in words, with what to set.
+    /// Length of a cycle in words, with the setting to change.
     pub cycle_words: Option<String>,
 }
 
 impl RungSummary {
-    /// What a phase came to as a rung. `samples` are those of the whole run, or those taken since shortly before its trial;
-    /// `started_ns` is when the rung's preparations began.
+    /// Converts a phase to the result of a rung. `samples` are those of the whole run, or those taken since shortly
+    /// before its trial; `started_ns` is when the rung's preparations began.
     pub(super) fn of(
         spec: &LineSpec,
         facts: &PhaseFacts<'_>,
@@ -126,8 +127,8 @@ impl RungSummary {
         }
     }
 
-    /// How much of its limit the worst goal used, that a store keeps up with what is asked being one of them; over 1 is
-    /// broken. `None` where `rung`, which came to this, says nothing.
+    /// Returns the largest share of its limit that a goal used, with keeping up as one of the goals; over 1 is broken.
+    /// Returns `None` if `rung`, which had this result, has no evidence.
     ///
     /// Of a rung that is void by a late generator only a broken goal says nothing: response time starts when an operation
     /// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
@@ -142,7 +143,7 @@ impl RungSummary {
         (self.failed.is_none() && is_told && (self.void.is_none() || ratio <= 1.0)).then_some(ratio)
     }
 
-    /// How much of what may be left unsent was: over 1 the store did not keep up.
+    /// Returns the unsent operations as a share of the permitted ones: over 1 the store did not keep up.
     pub(super) fn unsent_ratio(&self) -> f64 {
         self.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / self.seconds.max(UNSENT_MAX_S))
     }
@@ -179,13 +180,13 @@ struct Part {
     taken: bool,
 }
 
-/// What a rung is judged by.
+/// Data that a rung is judged by.
 struct Judged {
-    /// Its slices without those that others took, unless that is most of them.
+    /// Slices of the rung without those taken by other programs, unless those are the majority.
     parts: Vec<Part>,
-    /// How many there were.
+    /// Number of slices.
     slices: usize,
-    /// How many others took.
+    /// Number of them that other programs took.
     taken: usize,
     /// Operations that were due and never sent.
     unsent: u64,
@@ -203,7 +204,7 @@ impl Judged {
         Judged { parts, slices, taken, unsent }
     }
 
-    /// That most of it was taken.
+    /// Notes that most of the rung was taken by other programs.
     fn void(&self) -> Option<String> {
         let (taken, slices) = (self.taken, self.slices);
         (taken * 2 > slices).then(|| {

@@ -1,4 +1,4 @@
-//! Which rung is next, and how long it is to last.
+//! Choice of the next rung, and of its duration.
 
 use plimsoll_record::data::GoalKind;
 
@@ -28,20 +28,20 @@ const VOID_MAX: usize = 3;
 /// Short rungs for which there is to be time beside those through a cycle.
 const KEPT_RUNGS: f64 = 10.0;
 
-/// Where the ladder begins, as a share of what a closed loop reaches.
+/// Beginning of the ladder, as a share of the rate that a closed loop reaches.
 const FIRST_STEP: f64 = 0.5;
 
-/// Factor of the ladder when it begins at a measured maximum, and at a rate that somebody gave.
+/// Factor of the ladder when it begins at a measured maximum, and at a given rate.
 const STEP_MEASURED: f64 = 1.3;
 const STEP_GIVEN: f64 = 1.6;
 
-/// How far past the first failure the two rungs beyond are.
+/// Positions of the two rungs beyond the first failure, as factors.
 const BEYOND: [f64; 2] = [1.25, 1.5];
 
 /// Shortest and longest time that counts of one rung. Deciding rungs may last a maintenance cycle.
 const RUNG_S: (f64, f64) = (3.0, 60.0);
 
-/// How many times as long as asked a rung may last until it had as much undisturbed time.
+/// Longest extension of a rung until it had enough undisturbed time, as a factor of its planned duration.
 const PUT_OFF: f64 = 2.0;
 
 /// Longest time of a deciding rung of a thorough search whose store has cycles of which nothing tells the length.
@@ -58,7 +58,7 @@ const RUNGS_MAX: usize = 200;
 
 /// Rungs near the line, on one side of it.
 struct Side {
-    /// How many more it takes.
+    /// Number of further rungs that it takes.
     left: usize,
     /// Time of those that were.
     seconds: f64,
@@ -82,7 +82,7 @@ impl LineSearch {
         &self.rungs
     }
 
-    /// What is searched for.
+    /// Returns the specification of the search.
     pub fn spec(&self) -> &LineSpec {
         &self.spec
     }
@@ -92,7 +92,7 @@ impl LineSearch {
         self.rungs.push((rung, summary));
     }
 
-    /// Says what is next.
+    /// Returns the next action.
     pub fn next(&self) -> Next {
         match self.decide() {
             Ok((rate_per_s, purpose)) => {
@@ -111,14 +111,14 @@ impl LineSearch {
         }
     }
 
-    /// How long `rung`, which was asked for last, may go on where pauses of the machine take from its time, in seconds that count:
-    /// up to twice as long as asked, and not past the budget.
+    /// Returns the time that `rung`, the last one requested, may take if pauses of the machine shorten it, in seconds
+    /// that count: up to twice as long as requested, and not past the budget.
     pub fn may_last_s(&self, rung: &Rung) -> f64 {
         (PUT_OFF * rung.seconds).min(self.left_s() - self.overhead_s()).max(rung.seconds)
     }
 
-    /// How the search ends for which `rung` is too long. What was found until then stands; where nothing was, a goal
-    /// that wants more samples than there was time for at all is the reason.
+    /// Returns the ending of a search for which `rung` is too long. Results until then stand; without results, a goal
+    /// that needs more samples than there was time for is the reason.
     fn time_up(&self, rung: &Rung) -> Ending {
         let found = self.result(Ending::TimeUp);
         let all_s = self.left_s() + self.spent_s();
@@ -138,7 +138,7 @@ impl LineSearch {
         }
     }
 
-    /// What is known so far, as the result of a search that ends so.
+    /// Returns the result of a search that ends so.
     pub fn result(&self, ending: Ending) -> LineResult {
         estimate::result(&self.spec, &self.rungs, ending)
     }
@@ -247,7 +247,7 @@ impl LineSearch {
         next_to.unwrap_or_else(|| self.bounded(rate))
     }
 
-    /// What there is below and above `line`, near it.
+    /// Returns the rungs below and above `line`, near it.
     fn sides(&self, line: f64) -> [Side; 2] {
         let side = |wanted: &dyn Fn(f64) -> bool| {
             let said = self
@@ -270,14 +270,15 @@ impl LineSearch {
         [side(&|rate| rate <= line && rate >= line / NEAR), side(&|rate| rate > line && rate <= line * NEAR)]
     }
 
-    /// Whether `rate` still wants a rung through a whole cycle, and there is time for one.
+    /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
     fn lacks_cycle(&self, rate: f64) -> bool {
         self.whole_s(rate).is_some_and(|whole_s| {
             !cycle::covers(&self.rungs, rate, whole_s) && whole_s + self.beside_s() <= self.left_s()
         })
     }
 
-    /// Whether a rung at `rate` was there to last through a whole cycle, and as long as deciding takes otherwise.
+    /// Returns true if a rung at `rate` was planned to last through a whole cycle, and as long as a decision takes
+    /// otherwise.
     fn has_whole(&self, rate: f64) -> bool {
         self.whole_s(rate).is_some_and(|whole_s| {
             whole_s > 2.0 * DECIDING as f64 * RUNG_S.0
@@ -328,12 +329,12 @@ impl LineSearch {
         self.rungs.iter().map(|(_, summary)| summary.took_s).sum()
     }
 
-    /// What a rung takes besides warm-up and what counts.
+    /// Returns the time of a rung besides warm-up and the time that counts, seconds.
     fn beside_s(&self) -> f64 {
         (self.overhead_s() - self.spec.warmup_s).max(0.0)
     }
 
-    /// What a rung takes besides what counts: the mean of those that were, or the spec's guess.
+    /// Returns the time of a rung besides the time that counts: the mean of the rungs so far, or the spec's guess.
     fn overhead_s(&self) -> f64 {
         let seen: Vec<f64> = self.rungs.iter().map(|(_, seen)| (seen.took_s - seen.seconds).max(0.0)).collect();
         if seen.is_empty() { self.spec.overhead_s + self.spec.warmup_s } else { crate::stat::mean(&seen) }
@@ -397,7 +398,7 @@ impl LineSearch {
         kept_s
     }
 
-    /// Whether the store counts cycles of which nothing tells how long they are.
+    /// Returns true if the store counts cycles of unknown length.
     fn has_unknown_cycle(&self) -> bool {
         self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty() && self.whole_s(seen.rate_per_s).is_none())
     }
@@ -425,7 +426,7 @@ fn share(purpose: Purpose) -> f64 {
     }
 }
 
-/// Four significant digits: nobody wants to read 41,237.918273 op/s in a plan.
+/// Rounds to four significant digits: a plan should not read 41,237.918273 op/s.
 fn rounded(rate: f64) -> f64 {
     if rate <= 0.0 || !rate.is_finite() {
         return 0.0;

@@ -6,11 +6,12 @@ use crate::number;
 
 use super::{Beyond, Broken, Ending, LineResult, LineState, Rung, RungSummary};
 
-/// What sentences about searches begin with that found no line, and that failed.
+/// Beginning of sentences about searches that found no line, and that failed.
 pub(super) const NO_LINE: &str = "No line was found";
 pub(super) const ENDED: &str = "The search ended";
 
-/// One sentence: what it carries, what breaks above that and why, and what happens there.
+/// Writes a sentence: the rate that the store carries, the limit that breaks above it, the cause, and the behaviour
+/// there.
 pub(super) fn sentence(result: &LineResult) -> String {
     match (&result.ending, result.rate_per_s, result.uncertainty_per_s) {
         (Ending::Failed(why), ..) => match result.held_per_s {
@@ -56,7 +57,7 @@ pub(super) fn sentence(result: &LineResult) -> String {
     }
 }
 
-/// Why a search that saw goals hold knows of no rate at which they do not when its time is up. Goals may have broken in rungs
+/// Describes a search that found no rate at which a goal breaks before its time was up. Goals may have broken in rungs
 /// that others outweigh: the line lies where the least time is on its wrong side.
 pub(super) fn none_above(rungs: &[(Rung, RungSummary)]) -> String {
     let judged = rungs.iter().filter_map(|(rung, seen)| Some((rung.rate_per_s?, seen.worst_ratio(rung)?)));
@@ -111,7 +112,7 @@ fn found(result: &LineResult, rate: f64, uncertainty: f64) -> String {
     text
 }
 
-/// What the rungs that decided saw of the store's own cycle.
+/// Describes the cycles of the store that the deciding rungs saw.
 fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
     let seen: Vec<String> = cycles
         .iter()

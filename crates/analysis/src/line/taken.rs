@@ -1,6 +1,6 @@
-//! Time in which somebody else had the machine's processors: the hypervisor, or programs that are neither generator nor
-//! store. A store is slower then, by no fault of its own; the witness of pauses sees nothing of it where
-//! a processor was shared and did not stand still.
+//! Time in which other programs had the machine's processors: the hypervisor, or programs that are neither generator
+//! nor store. A store is slower then, by no fault of its own; the witness of pauses sees nothing of it where a
+//! processor was shared and did not stand still.
 //!
 //! It is read from samples, so its grain is that of the samplers, a second. Of programs something is known only where the
 //! store's processes are sampled too; elsewhere they may be the store.
@@ -13,26 +13,26 @@ use super::explain::processors;
 /// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
 const STOLEN: f64 = 3.0;
 
-/// The same of other programs, and of them and the hypervisor together.
+/// Limit for other programs, and for them and the hypervisor together.
 const OTHERS: f64 = 5.0;
 
-/// What the kernel does for store and generator in threads of its own, and clocks that are read one after the other: for each
-/// of theirs what it is in the lowest quarter of the last minute's readings, and no more than this.
+/// Work of the kernel for store and generator in threads of its own, and differences between clocks that are read in
+/// turn: as a share of their use, the lowest quarter of the last minute's readings, and no more than this.
 const KERNEL_MOST: f64 = 0.15;
 const KERNEL_NS: u64 = 60_000_000_000;
 
 /// Least use of the processors that tells how much the kernel does besides, in percent.
 const BUSY: f64 = 5.0;
 
-/// Who has had the processors in so much of the time belongs to the machine, and the store is measured beside them.
+/// Share of the time from which a program's use belongs to the machine, and the store is measured beside it.
 const ALWAYS: f64 = 0.9;
 
 /// The time before a rung's end that tells so, and the least of it.
 const ALWAYS_NS: u64 = 120_000_000_000;
 const ALWAYS_LEAST_NS: u64 = 60_000_000_000;
 
-/// How long before a rung's end the last reading is that counts: a search decides when a rung has ended, and has to decide the
-/// same in every report, where later readings are known too.
+/// Least time between the last reading that counts and a rung's end: a search decides when a rung has ended, and must
+/// decide the same in every report, where later readings are known too.
 const LATE_NS: u64 = 250_000_000;
 
 /// Longest time that one reading says something of.
@@ -41,7 +41,7 @@ const LONGEST_NS: u64 = 2_000_000_000;
 /// A span of time on the run's clock, in nanoseconds.
 type Span = (u64, u64);
 
-/// What was taken until a rung ended.
+/// Times taken by other programs until a rung ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum Taken {
     /// These spans, each with its aftermath: what was due in it and waits has to be worked off. In order, and apart.
@@ -51,7 +51,7 @@ pub(super) enum Taken {
 }
 
 impl Taken {
-    /// Whether the time from `start_ns` to `end_ns` is to be left out.
+    /// Returns true if the time from `start_ns` to `end_ns` is to be left out.
     pub fn is_in(&self, start_ns: u64, end_ns: u64) -> bool {
         match self {
             Taken::Spans(spans) => spans.iter().any(|(from, until)| *from < end_ns && start_ns < *until),
@@ -60,7 +60,7 @@ impl Taken {
     }
 }
 
-/// What was taken until a rung ended at `end_ns`.
+/// Returns the times taken until a rung ended at `end_ns`.
 pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken {
     let found = |source: &str, name: &str| {
         let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
@@ -111,12 +111,12 @@ pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken
 struct Reading {
     at_ns: u64,
     all: f64,
-    /// Of generator and store; `None` where the store's processes are not here.
+    /// Use of generator and store; `None` if the store's processes are not on this machine.
     ours: Option<f64>,
     stolen: f64,
 }
 
-/// What the kernel does besides for each bit of work of generator and store.
+/// Returns the kernel's additional use per unit of work of generator and store.
 fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
     let beside = |reading: &Reading| {
         let ours = reading.ours.filter(|ours| *ours >= BUSY)?;
@@ -173,11 +173,12 @@ mod tests {
         assert_eq!(of(quiet(3)), Taken::Spans(vec![]));
         assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), from_2_to_7);
         assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), from_2_to_7);
-        // Little of others is seen beside a kernel that does little, and much of its work is nobody else's.
+        // Beside a kernel that does little, little use by other programs is seen, and much of the kernel's work
+        // belongs to the store.
         assert_eq!(of(sample(3, 48.0, 0.0, 80.0)), from_2_to_7);
         let kernel: Vec<Sample> = (1..9).map(|at_s| sample(at_s, 46.0, 0.5, 80.0)).collect();
         assert_eq!(taken(&kernel, &series(), 9 * S_NS), Taken::Spans(vec![]));
-        // The store and the generator themselves are nobody else, however busy.
+        // The store and the generator themselves are not other programs, however busy.
         assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), Taken::Spans(vec![]));
         assert!(from_2_to_7.is_in(6 * S_NS, 8 * S_NS) && !from_2_to_7.is_in(7 * S_NS, 9 * S_NS));
     }

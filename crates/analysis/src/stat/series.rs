@@ -30,14 +30,15 @@ pub fn autocorrelation_time(values: &[f64]) -> f64 {
     (2.0 * sum / whole - 1.0).clamp(1.0, n as f64)
 }
 
-/// How many independent values the series is worth: its length over its [`autocorrelation_time`].
+/// Returns the number of independent values that the series is worth: its length over its [`autocorrelation_time`].
 pub fn effective_n(values: &[f64]) -> f64 {
     values.len() as f64 / autocorrelation_time(values)
 }
 
-/// Where a warm-up ends: values to leave out at the start, by MSER-5 (White, *Simulation* 69, 1997; Spratt, 1998): of
-/// all truncations the one whose rest has the smallest standard error of the mean, over batches of five. `None` with
-/// fewer than twenty values, and where the best truncation lies in the second half: the series has not settled.
+/// Returns the number of warm-up values to leave out at the start, by MSER-5 (White, *Simulation* 69, 1997; Spratt,
+/// 1998): of all truncations the one whose rest has the smallest standard error of the mean, over batches of five.
+/// `None` with fewer than twenty values, and where the best truncation lies in the second half: the series has not
+/// settled.
 pub fn warmup_end(values: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(BATCH).map(mean).collect();
     let n = batches.len();
@@ -56,17 +57,18 @@ pub fn warmup_end(values: &[f64]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::interval::Dice;
+    use plimsoll_core::random::SplitMix;
+
     use super::*;
 
-    fn noise(dice: &mut Dice) -> f64 {
+    fn noise(dice: &mut SplitMix) -> f64 {
         // The sum of twelve uniforms is close to normal.
         (0..12).map(|_| dice.below(1 << 24) as f64 / f64::from(1 << 24)).sum::<f64>() - 6.0
     }
 
     #[test]
     fn values_that_repeat_each_other_are_worth_fewer() {
-        let mut dice = Dice::new(3);
+        let mut dice = SplitMix::new(3);
         let alone: Vec<f64> = (0..2_000).map(|_| noise(&mut dice)).collect();
         assert!(autocorrelation_time(&alone) < 1.25, "{}", autocorrelation_time(&alone));
         // AR(1) with 0.8: (1 + 0.8) / (1 − 0.8) = 9.
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_is_found_and_what_never_settles_is_said() {
-        let mut dice = Dice::new(5);
+        let mut dice = SplitMix::new(5);
         let rising: Vec<f64> =
             (0..100).map(|at| 1_000.0 * (1.0 - (-f64::from(at) / 6.0).exp()) + 5.0 * noise(&mut dice)).collect();
         let end = warmup_end(&rising).unwrap();

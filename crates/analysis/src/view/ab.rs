@@ -1,4 +1,4 @@
-//! Two sides in turn as reports show them.
+//! View of two sides in turn for reports.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use super::{Chart, ConfigDifference, MetricValue, VerdictState};
 pub struct AbView {
     /// The sides in words: A, B.
     pub sides: [String; 2],
-    /// What is configured differently.
+    /// Differences in configuration.
     pub differences: Vec<ConfigDifference>,
     /// The result in a sentence.
     pub sentence: String,
-    /// Whether all that was to be decided is.
+    /// True if everything is decided that was to be.
     pub decided: bool,
     /// Smallest difference that matters, in per cent.
     pub difference_percent: f64,
@@ -21,22 +21,22 @@ pub struct AbView {
     pub pairs: u64,
     /// Time they took, in seconds.
     pub seconds: f64,
-    /// All numbers of both sides.
+    /// Metrics of both sides.
     pub metrics: Vec<AbMetricView>,
     /// Processor time of the load generator, in per cent of one processor: A, B.
     pub generator_percent: [Option<f64>; 2],
-    /// What was asked not to happen.
+    /// Results of conditions.
     pub rules: Vec<AbRuleView>,
-    /// What else is to be known.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// Every pair's numbers.
+    /// Numbers of every pair.
     pub rows: Vec<AbPairView>,
     /// Ratio by pair with the interval as it was then, one for each number that is to be decided.
     pub charts: Vec<Chart>,
 }
 
 impl AbView {
-    /// What the conditions come to, or where there are none, whether what was to be decided is.
+    /// Returns the state by the conditions, or without conditions, by the metrics that were to be decided.
     pub(crate) fn state(&self) -> VerdictState {
         if self.rules.iter().any(|rule| rule.met == Some(true)) {
             VerdictState::Fail
@@ -51,13 +51,13 @@ impl AbView {
 /// A number of both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbMetricView {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
     /// Unit of its values.
     pub unit: String,
-    /// Whether it is one of those that are to be decided.
+    /// True if the metric is one of those that are to be decided.
     pub asked: bool,
-    /// Of a percentile: whether operations that a pause of the machine touched are left out of it.
+    /// True for a percentile without operations that a pause of the machine touched.
     pub undisturbed: bool,
     /// Median of A's turns.
     pub a: MetricValue,
@@ -69,13 +69,13 @@ pub struct AbMetricView {
     pub change_percent: Option<f64>,
     /// The interval that holds the change at all times, in per cent.
     pub interval_percent: Option<(f64, f64)>,
-    /// What is decided of it.
+    /// Decision on the metric.
     pub decision: Decision,
-    /// After how many pairs.
+    /// Number of pairs after which it was decided.
     pub decided_after: Option<u64>,
 }
 
-/// What is decided of a number.
+/// Decision on a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -85,30 +85,30 @@ pub enum Decision {
     Less,
     /// No difference that matters.
     Same,
-    /// Nothing yet.
+    /// Not decided yet.
     Open,
 }
 
-/// What came of a condition.
+/// Result of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbRuleView {
-    /// As it was given.
+    /// Condition as given.
     pub rule: String,
-    /// Whether it is met; `null` where that cannot be told.
+    /// True if it is met; `null` if undecided.
     pub met: Option<bool>,
-    /// After how many pairs that was known.
+    /// Number of pairs after which that was known.
     pub known_after: Option<u64>,
 }
 
 /// A pair.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbPairView {
-    /// Its number, from 1.
+    /// Number of the pair, from 1.
     pub pair: u32,
-    /// Which side was first: `A` or `B`.
+    /// Side that was driven first: `A` or `B`.
     pub first: &'static str,
     /// The numbers that are to be decided, in the order of `AbMetric::ALL`: A and B.
     pub values: Vec<[Option<f64>; 2]>,
-    /// Why it does not count, if it does not.
+    /// Reason that the pair does not count, if it does not.
     pub left_out: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! Two runs side by side as reports show them.
+//! View of a comparison of two runs for reports.
 
 use serde::Serialize;
 
 use super::EndState;
 use crate::{number, stat};
 
-/// Two runs side by side.
+/// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// [`crate::compare::FORMAT`].
@@ -16,15 +16,15 @@ pub struct Comparison {
     pub b: Side,
     /// Changes smaller than this are not called any.
     pub noise_floor: NoiseFloor,
-    /// What differs in configuration, environment and version.
+    /// Differences in configuration, environment and version.
     pub differences: Vec<ConfigDifference>,
     /// The numbers, by trial and phase.
     pub groups: Vec<Group>,
-    /// Of two searches: whether the load line of B is higher or lower, or that it cannot be told; a sentence for each store.
+    /// Sentences on two searches, one for each store: the load line of B is higher or lower, or that is undecided.
     pub lines: Vec<String>,
     /// Trials and phases of one run that the other does not have, and trials that were asked something else.
     pub unmatched: Vec<String>,
-    /// What was asked not to happen.
+    /// Results of conditions.
     pub rules: Vec<RuleResult>,
 }
 
@@ -56,29 +56,29 @@ impl Comparison {
     }
 }
 
-/// One of the runs.
+/// A run of the comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// The run's id.
     pub id: String,
-    /// Its title.
+    /// Title of the run.
     pub title: String,
-    /// Its start, as text.
+    /// Start of the run, as text.
     pub started: String,
-    /// How it ended.
+    /// State at the end of the run.
     pub state: EndState,
 }
 
-/// Something that was not the same.
+/// Difference between the configurations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct ConfigDifference {
     /// `plan`, `environment`, or the name of a trial.
     pub place: String,
-    /// What.
+    /// Name of the item.
     pub name: String,
-    /// In A; empty where it was not there.
+    /// Value in A; empty if it does not exist there.
     pub a: String,
-    /// In B.
+    /// Value in B.
     pub b: String,
 }
 
@@ -89,7 +89,7 @@ pub struct Group {
     pub trial: String,
     /// Name of the phase; `space` for the footprint, `figures` for named figures.
     pub phase: String,
-    /// Its numbers.
+    /// Metrics of the group.
     pub metrics: Vec<Metric>,
 }
 
@@ -102,18 +102,18 @@ pub struct Metric {
     pub op: String,
     /// Unit.
     pub unit: String,
-    /// In A.
+    /// Value in A.
     pub a: MetricValue,
-    /// In B.
+    /// Value in B.
     pub b: MetricValue,
     /// B against A in per cent; `None` where A is zero or one is missing.
     pub change_percent: Option<f64>,
     /// 95 % interval of the change; `None` where too little was observed for one.
     pub interval_percent: Option<(f64, f64)>,
-    /// How the interval was made.
+    /// Method of the interval.
     pub method: &'static str,
-    /// Whether the change is more than noise; `None` where nothing tells: of a number that was seen once, and where the
-    /// interval holds zero and differences that matter to anybody.
+    /// True if the change is more than noise; `None` if undecided: for a number that was seen once, and if the
+    /// interval holds zero and differences that matter.
     pub significant: Option<bool>,
     /// True where less is better.
     pub lower_is_better: bool,
@@ -122,9 +122,9 @@ pub struct Metric {
 /// A number of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricValue {
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: Option<f64>,
-    /// As text, or why there is none.
+    /// Value as text, or the reason that there is none.
     pub text: String,
     /// A late generator may have moved it.
     pub late: bool,
@@ -145,10 +145,10 @@ impl MetricValue {
     }
 }
 
-/// What came of a condition.
+/// Result of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleResult {
-    /// As it was given.
+    /// Condition as given.
     pub rule: String,
     /// Numbers that it is about.
     pub checked: u64,
@@ -159,7 +159,7 @@ pub struct RuleResult {
 }
 
 impl RuleResult {
-    /// What came of it, in a word: `ok`, `failed` or `undecided`.
+    /// Returns the result in a word: `ok`, `failed` or `undecided`.
     pub fn word(&self) -> &'static str {
         match (self.failures.is_empty(), self.undecided.is_empty()) {
             (false, _) => "failed",
@@ -169,7 +169,7 @@ impl RuleResult {
     }
 }
 
-/// By how much equal runs differ on this machine, in per cent.
+/// Difference between equal runs on this machine, in per cent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct NoiseFloor {
     /// Operations a second, and everything that is neither of the following.

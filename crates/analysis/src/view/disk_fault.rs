@@ -1,9 +1,9 @@
-//! What came of disks that did something wrong, and who noticed.
+//! Consequences of disk faults, and the layers that noticed them.
 
 use serde::Serialize;
 
 plimsoll_core::words! {
-    /// Who noticed that a disk had done something wrong.
+    /// Layer that noticed a disk fault.
     pub enum Noticed {
         /// The file system on it, by its own count of errors.
         FileSystem = "file system",
@@ -19,9 +19,9 @@ plimsoll_core::words! {
 pub struct DiskFaultView {
     /// The trial.
     pub name: String,
-    /// What the disk was told to do, in order: `eio write once`, `mended`.
+    /// Faults of the disk, in order: `eio write once`, `mended`.
     pub faults: Vec<String>,
-    /// Who noticed; nobody where it is empty.
+    /// Layers that noticed the fault; empty if none did.
     pub noticed: Vec<Noticed>,
     /// Operations that ended with an error in the phases from then on, with the whole of that in which it began; also of those that
     /// read everything back.
@@ -30,9 +30,9 @@ pub struct DiskFaultView {
     pub wrong_answers: u64,
     /// Acknowledged writes that were not there afterwards; `null` where what the store held could not be read.
     pub lost: Option<u64>,
-    /// Records that nobody wrote like that, when everything was read back.
+    /// Records with contents that were never written, when everything was read back.
     pub damaged: u64,
-    /// What the store said or did beside, and why it did not start again.
+    /// Messages and reactions of the store, and the reason that it did not start again.
     pub said: Vec<String>,
 }
 

@@ -11,9 +11,9 @@ use super::Chart;
 pub struct LineView {
     /// Label of the store.
     pub store: String,
-    /// What came of it.
+    /// Result of the search.
     pub result: LineResult,
-    /// What is to be known of rungs that are undecided, or that held all the same: each reason once, with its rungs.
+    /// Notes on rungs that are undecided, or that held all the same: each reason once, with its rungs.
     pub notes: Vec<String>,
     /// The rungs in the order they were driven.
     pub rungs: Vec<RungView>,
@@ -24,7 +24,7 @@ pub struct LineView {
 }
 
 plimsoll_core::words! {
-    /// What a rung came to.
+    /// State of a rung.
     pub enum RungState {
         /// Every goal held.
         Held = "held",
@@ -42,13 +42,13 @@ plimsoll_core::words! {
 /// A rung as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RungView {
-    /// What was asked for.
+    /// Rung that was requested.
     pub rung: Rung,
-    /// What it came to.
+    /// State of the rung.
     pub state: RungState,
-    /// Why it is undecided or failed altogether.
+    /// Reason that the rung is undecided or failed.
     pub reason: Option<String>,
-    /// What else is to be known of it: that it held although the generator was late.
+    /// Further note: that it held although the generator was late.
     pub note: Option<String>,
     /// Maintenance cycles that ended in it, of all counters.
     pub cycles: f64,
@@ -62,14 +62,14 @@ pub struct RungView {
     pub n: u64,
 }
 
-/// One rung: a rate to hold for a time.
+/// A rung: a rate to hold for a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// Position in the search, from 0.
     pub ordinal: u32,
     /// Operations a second; `None` is a closed loop.
     pub rate_per_s: Option<f64>,
-    /// What it is for.
+    /// Purpose of the rung.
     pub purpose: Purpose,
     /// Warm-up, which counts for nothing.
     pub warmup_s: f64,
@@ -77,7 +77,7 @@ pub struct Rung {
     pub seconds: f64,
 }
 
-/// How a search ended.
+/// Ending of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "how", content = "why")]
 pub enum Ending {
@@ -99,40 +99,40 @@ pub enum Ending {
     Stopped,
 }
 
-/// Whether a search came to what it was asked for.
+/// State of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
-    /// To a line, or to the knowledge that every goal holds up to the highest rate.
+    /// Found a line, or that every goal holds up to the highest rate.
     Decided,
-    /// What was seen does not tell it; why, and what would.
+    /// The observations do not decide; the reason, and a remedy.
     Undecided(String),
-    /// To the knowledge that no rate keeps the goals, to a failure, or to an end from outside.
+    /// Found that no rate keeps the goals, failed, or was ended from outside.
     NoLine,
 }
 
-/// What the store does with more than it carries.
+/// Behaviour of the store beyond the load that it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beyond {
-    /// It refuses what is too much and goes on with the rest.
+    /// Refuses the excess and continues with the rest.
     Sheds,
-    /// It keeps its rate, and clients wait.
+    /// Keeps its rate, and clients wait.
     Queues,
-    /// It does less than before.
+    /// Does less than before.
     Collapses,
     /// Not tried.
     NotSeen,
 }
 
-/// What is behind the line.
+/// Cause of the line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cause {
-    /// What it is, as a sentence goes on after "because".
+    /// Description of the cause, to continue a sentence after "because".
     pub text: String,
     /// Name of the resource.
     pub resource: String,
-    /// From 0 to 1: how sure. Only for order.
+    /// Certainty from 0 to 1. Only for order.
     pub score: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct Broken {
     pub what: String,
     /// The limit in `unit`.
     pub limit: f64,
-    /// Its median over the rungs at the lowest rate that failed, in `unit`; infinite when nothing was answered.
+    /// Median over the rungs at the lowest rate that failed, in `unit`; infinite when nothing was answered.
     pub got: f64,
     /// Unit.
     pub unit: String,
@@ -152,37 +152,37 @@ pub struct Broken {
 /// The load line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineResult {
-    /// How the search ended.
+    /// Ending of the search.
     pub ending: Ending,
-    /// Whether it decided.
+    /// State of the search.
     pub state: LineState,
     /// The line, operations a second; `None` when none was found.
     pub rate_per_s: Option<f64>,
     /// Half the width of its 95 % interval, to the side that is wider.
     pub uncertainty_per_s: Option<f64>,
-    /// Where its 95 % interval begins.
+    /// Lower end of the 95 % interval.
     pub low_per_s: Option<f64>,
-    /// Where it ends.
+    /// Upper end of the interval.
     pub high_per_s: Option<f64>,
     /// Highest rate at which every goal held.
     pub held_per_s: Option<f64>,
     /// Lowest rate above it at which one did not.
     pub failed_per_s: Option<f64>,
-    /// Which goal broke first, and by how much.
+    /// Goal that broke first, and its excess.
     pub broken: Option<Broken>,
-    /// What explains it, likeliest first; empty when nothing that is sampled does.
+    /// Causes of the line, likeliest first; empty when no sampled series explains it.
     pub causes: Vec<Cause>,
-    /// What happens past the line.
+    /// Behaviour past the line.
     pub beyond: Beyond,
-    /// What the store still does at the highest rate tried, as a share of the most it did.
+    /// Rate of the store at the highest rate tried, as a share of the most it did.
     pub beyond_share: Option<f64>,
     /// Maintenance cycles that ended inside the deciding rungs, by counter; `None` where none can be read.
     pub cycles: Option<Vec<(String, f64)>>,
-    /// Those of them that ended at the rate that held.
+    /// Number of them that ended at the rate that held.
     pub cycles_held: f64,
-    /// How long a cycle takes and what to set, where none was seen while the goals held and the store says so.
+    /// Duration of a cycle and the setting to change, if none was seen while the goals held and the store reports it.
     pub cycle_words: Option<String>,
-    /// What a closed loop reached.
+    /// Rate that a closed loop reached.
     pub closed_loop_per_s: Option<f64>,
     /// Time that the server's processors worked for an operation next to the line, in seconds; `None` where its processes were
     /// not sampled.
@@ -191,24 +191,24 @@ pub struct LineResult {
     pub took_s: f64,
     /// Number of rungs.
     pub n: u64,
-    /// One sentence.
+    /// Result in one sentence.
     pub sentence: String,
 }
 
 /// A goal as a rung saw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GoalSeen {
-    /// What is limited.
+    /// Quantity that is limited.
     pub what: GoalKind,
-    /// Of which operation type; all together where there is none.
+    /// Operation type; `None` for all together.
     pub of: Option<String>,
     /// The limit in `unit`.
     pub limit: f64,
     /// Unit.
     pub unit: String,
-    /// What was seen; `None` with too few samples.
+    /// Value that was seen; `None` with too few samples.
     pub value: Option<f64>,
-    /// Why there is no value.
+    /// Reason that the value is missing.
     pub missing: Option<String>,
     /// Observations behind it.
     pub n: u64,
@@ -218,12 +218,12 @@ pub struct GoalSeen {
 }
 
 impl GoalSeen {
-    /// How it is called: `p99.9`, `read.p99`.
+    /// Returns the name: `p99.9`, `read.p99`.
     pub fn name(&self) -> String {
         goal_name(self.what, self.of.as_deref())
     }
 
-    /// How much of the limit was used: over 1 it is broken. `None` where it was not measured.
+    /// Returns the used share of the limit: over 1 it is broken. Returns `None` if it was not measured.
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;
         Some(match self.limit {

@@ -1,9 +1,9 @@
-//! Everything on the time axis, percentile curves, and charts over a number that is not time.
+//! Plots on the time axis, percentile curves, and charts over a number that is not time.
 
 use plimsoll_record::data::PhaseKind;
 use serde::Serialize;
 
-/// Everything on the time axis, and the percentile curves. Times are seconds on the run's clock.
+/// Plots on the time axis, and the percentile curves. Times are seconds on the run's clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plots {
     /// End of the axis; it starts at 0.
@@ -16,21 +16,21 @@ pub struct Plots {
     pub throughput: Panel,
     /// Records a second, in phases that load; drawn apart, as a load may be ten times as fast as what follows.
     pub loading: Panel,
-    /// One panel for each of `ops`: p50, p90, p95, p99 and maximum of each slice, in seconds.
+    /// Panels, one for each of `ops`: p50, p90, p95, p99 and maximum of each slice, in seconds.
     pub latency: Vec<Panel>,
-    /// One heat map for each of `ops`.
+    /// Heat maps, one for each of `ops`.
     pub heat: Vec<HeatMap>,
     /// Percentile curves: one for each driven phase, and of it for each kind.
     pub curves: Vec<Curve>,
-    /// What stores count of their own work, but for their cycles.
+    /// Counters of stores, except for their cycles.
     pub store: Vec<Panel>,
-    /// When a store's own maintenance cycle ended: a checkpoint, a flush.
+    /// Ends of a store's own maintenance cycles: checkpoints, flushes.
     pub cycles: Vec<Mark>,
-    /// When the machine stood still, with the aftermath: from and to, in time order, without overlaps.
+    /// Pauses of the machine, with the aftermath: start and end, in time order, without overlaps.
     pub pauses: Vec<(f64, f64)>,
-    /// What the samplers read.
+    /// Series of samplers.
     pub host: Vec<Panel>,
-    /// What the samplers read that was zero all the time and so is not in `host`: all of a subject, or some series.
+    /// Series of samplers that were zero all the time and so are not in `host`: all of a subject, or some series.
     pub host_zero: Vec<String>,
 }
 
@@ -56,11 +56,11 @@ pub struct Band {
 /// Lines over one time axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Panel {
-    /// What it shows.
+    /// Title of the panel.
     pub name: String,
     /// Unit of all its lines.
     pub unit: String,
-    /// Where the lines came from: a sampler's name, or `drive`.
+    /// Source of the lines: a sampler's name, or `drive`.
     pub source: String,
     /// True when a line stands for a span (a slice): from its time to the next one's.
     pub steps: bool,
@@ -72,14 +72,14 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// One line of a panel.
+/// A line of a panel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
     /// Name.
     pub name: String,
     /// Values in the panel's unit; `None` where there is none, or too few samples.
     pub values: Vec<Option<f64>>,
-    /// Their median, which a legend shows while nothing is pointed at.
+    /// Median of the line, which a legend shows while the pointer is elsewhere.
     pub median: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ impl Line {
     }
 }
 
-/// How many operations ended in which slice after how long. Sparse.
+/// Number of operations by slice and response time. Sparse.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMap {
     /// Lower edges of the rows in seconds, ascending, and the upper edge of the last.
@@ -124,9 +124,9 @@ pub struct Curve {
 /// Lines or points over a number.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub name: String,
-    /// What the horizontal axis is.
+    /// Name of the horizontal axis.
     pub x_name: String,
     /// Unit of the horizontal axis; empty for counts.
     pub x_unit: String,
@@ -149,8 +149,8 @@ pub struct Chart {
 /// A place on a chart's horizontal axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Mark {
-    /// Where.
+    /// Position of the mark.
     pub x: f64,
-    /// What is there.
+    /// Name of the mark.
     pub name: String,
 }

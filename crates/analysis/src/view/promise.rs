@@ -1,23 +1,23 @@
-//! What stores kept of what they had promised when their disk lost power.
+//! Promises that stores kept or broke when their disk lost power.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 plimsoll_core::words! {
-    /// What became of a promise, best first.
+    /// Result of a promise, best first.
     pub enum PromiseState {
         /// All acknowledged writes were there.
         Kept = "kept",
-        /// They were, but nothing that was written was still to be flushed when the power went: that proves nothing.
+        /// Writes were acknowledged, but none was un-flushed at the power cut: that proves nothing.
         NothingAtRisk = "nothing at risk",
-        /// What the store holds could not be read, or the ledger has a gap.
+        /// The contents of the store could not be read, or the ledger has a gap.
         NotKnown = "not known",
         /// No power was cut: the run ended before.
         NotTried = "not tried",
-        /// Not all of them were.
+        /// Acknowledged writes were missing.
         Lost = "lost",
-        /// What was there was not what had been written.
+        /// Records differed from the written ones.
         Damaged = "damaged",
         /// The store did not come back.
         NotStarted = "did not start",
@@ -31,37 +31,39 @@ pub struct PromiseView {
     pub name: String,
     /// The row of a matrix in which it stands: the store, and what of it was swept; the name where there is none.
     pub store: String,
-    /// Its column: what became of the disk, `ext4 · torn`; empty where there is none.
+    /// Column of the promise: the fate of the disk, `ext4 · torn`; empty without one.
     pub fault: String,
-    /// What became of it, by the worst of its cuts.
+    /// Result, by the worst of its cuts.
     pub state: PromiseState,
-    /// How often the power went.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// How often it did not go any more, for what had been seen decided already.
+    /// Number of cuts that were not needed any more, because earlier ones had decided.
     pub cuts_not_needed: u64,
-    /// How often it was to go, and did not or was not followed by a look at what was kept: the run ended before, or the store failed.
+    /// Number of planned cuts that did not happen or were not followed by a check: the run ended before, or the store
+    /// failed.
     pub cuts_missing: u64,
     /// The command that tries the same again: at the moment that first broke the promise, or at all of them; empty where the
     /// run was none of cells.
     pub repeat: String,
-    /// How often that was with nothing at risk and nothing lost: what follows is of the others.
+    /// Number of cuts with nothing at risk and nothing lost: the following figures are of the others.
     pub vacuous_cuts: u64,
     /// Writes that were acknowledged between the load and the cut.
     pub acknowledged: u64,
-    /// Of them, those that were not there afterwards, and records that showed an earlier state than had been seen.
+    /// Number of acknowledged writes that were missing afterwards, and of records that showed an earlier state than
+    /// had been seen.
     pub lost: u64,
     /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
     pub lost_window_s: Option<f64>,
     /// Other disagreements by name.
     pub wrong: BTreeMap<String, u64>,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost.
     pub loss_upper_bound: Option<f64>,
     /// Writes to the disk that were not flushed when the power went, the median of the cuts.
     pub at_risk_writes: f64,
     /// Bytes of them.
     pub at_risk_bytes: f64,
-    /// How long file system and store took to come back, the median; `None` where the store never did.
+    /// Time that file system and store took to come back, the median; `None` if the store never did.
     pub recovery_s: Option<f64>,
-    /// One sentence.
+    /// Result in one sentence.
     pub sentence: String,
 }

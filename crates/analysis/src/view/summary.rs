@@ -1,24 +1,24 @@
-//! What came of a run, in the units of the job.
+//! Results of a run, in the units of the job.
 
 use serde::Serialize;
 
 use super::PercentileView;
 
-/// What one thing came to that was driven: a phase, the median of its repeats, the best point of a sweep, a load line, a
-/// side of a comparison.
+/// Result of a driven part: a phase, the median of its repeats, the best point of a sweep, a load line, a side of a
+/// comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct SummaryView {
-    /// What this is: trial and phase, as far as the run has several; else empty.
+    /// Name of the part: trial and phase, as far as the run has several; else empty.
     pub place: String,
     /// Operations that did not fail, a second; `None` where nothing was driven.
     pub rate_per_s: Option<f64>,
-    /// What `rate_per_s` counts: `tps`, `requests/s` or `ops/s`.
+    /// Unit of `rate_per_s`: `tps`, `requests/s` or `ops/s`.
     pub unit: String,
     /// p50, p95 and p99 of the response times, all operations together.
     pub percentiles: Vec<PercentileView>,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
-    /// The same as a share of all, in per cent.
+    /// Errors as a share of all operations, in per cent.
     pub error_percent: Option<f64>,
     /// Acknowledged writes that are not there; `None` where no ledger was held against the store.
     pub lost: Option<u64>,
@@ -26,35 +26,35 @@ pub struct SummaryView {
     pub wrong: Option<u64>,
     /// A late generator may have moved rate and times.
     pub late: bool,
-    /// All of it as it is shown, in this order.
+    /// Parts of the line as shown, in this order.
     pub parts: Vec<SummaryPart>,
-    /// The same in a line: `1,860 tps · p50 3.90 ms · p95 9.10 ms · p99 16.3 ms · 0 errors · nothing lost`.
+    /// Summary in a line: `1,860 tps · p50 3.90 ms · p95 9.10 ms · p99 16.3 ms · 0 errors · nothing lost`.
     pub text: String,
 }
 
 /// A number of a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SummaryPart {
-    /// What it is: `tps`, `p99`, `errors`.
+    /// Name of the value: `tps`, `p99`, `errors`.
     pub name: String,
     /// The number as text.
     pub value: String,
-    /// It is not as it must be.
+    /// True if the value violates a requirement.
     pub bad: bool,
-    /// Both as they stand in a line: `p99 16.3 ms`.
+    /// Name and value as in the line: `p99 16.3 ms`.
     pub text: String,
 }
 
 /// Operations whose times lie between two bounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BucketView {
-    /// From this time on; 0 where everything shorter is in it, too.
+    /// Lower bound; 0 if the bucket has everything shorter, too.
     pub from_ns: u64,
-    /// Up to it; `None` where everything longer is in it, too.
+    /// Upper bound; `None` if the bucket has everything longer, too.
     pub to_ns: Option<u64>,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// Their share, in per cent.
+    /// Share of the operations, in per cent.
     pub percent: f64,
     /// Share of those that took no longer, in per cent.
     pub cumulative_percent: f64,

@@ -12,7 +12,7 @@ pub struct SweepView {
     pub name: String,
     /// Name of the phase.
     pub phase: String,
-    /// What is shown: operations that did not fail.
+    /// Unit of the cells: operations that did not fail.
     pub unit: String,
     /// Label of the rows.
     pub row_label: String,
@@ -22,24 +22,24 @@ pub struct SweepView {
     pub column_label: String,
     /// Values of the columns; one that is empty when only one label was swept.
     pub columns: Vec<String>,
-    /// One list for each row, in it one cell for each column; `null` where there was no such trial.
+    /// Cells, a list for each row with one cell for each column; `null` for a missing trial.
     pub cells: Vec<Vec<Option<SweepCell>>>,
-    /// For each row, everything that was measured in it: all columns and repeats.
+    /// Distribution of each row's measurements, over all columns and repeats.
     pub boxes: Vec<BoxView>,
-    /// All rows over the columns, or the one column over the rows; `null` where the values are no numbers.
+    /// Chart of all rows over the columns, or of the only column over the rows; `null` if the values are not numbers.
     pub chart: Option<Chart>,
-    /// One chart for each row, over the columns, all to one scale.
+    /// Charts, one for each row, over the columns, all to one scale.
     pub multiples: Vec<Chart>,
     /// The scalability law, where clients were swept and nothing else.
     pub scale: Option<ScaleView>,
 }
 
-/// One point of a sweep.
+/// A point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepCell {
     /// Median of its repeats.
     pub value: f64,
-    /// The same as text.
+    /// Value as text.
     pub text: String,
     /// Repeats.
     pub n: u64,
@@ -67,7 +67,7 @@ pub struct BoxView {
 pub struct ScaleView {
     /// The fit; `null` when it was refused.
     pub fit: Option<Fit>,
-    /// What it says, or why there is none.
+    /// Conclusion, or the reason that there is none.
     pub sentence: String,
     /// Measured points and the curve.
     pub chart: Chart,
@@ -82,8 +82,8 @@ pub struct StallsView {
     pub spans_s: Vec<(f64, f64)>,
     /// The phase's mean throughput, stalls included.
     pub mean_per_s: f64,
-    /// Its median slice.
+    /// Rate of the median slice.
     pub usual_per_s: f64,
-    /// All of it in words.
+    /// Description in words.
     pub sentence: String,
 }

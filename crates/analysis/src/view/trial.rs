@@ -23,7 +23,7 @@ pub struct TrialView {
     pub store_kind: String,
     /// The store's own version.
     pub version: String,
-    /// Where it runs.
+    /// Address of the store.
     pub place: String,
     /// Settings that differ from its defaults.
     pub settings: Vec<Setting>,
@@ -31,9 +31,9 @@ pub struct TrialView {
     pub workload: String,
     /// Parameters of workload and store.
     pub params: BTreeMap<String, String>,
-    /// What makes it differ from the plan's other trials.
+    /// Labels that distinguish it from the plan's other trials.
     pub labels: BTreeMap<String, String>,
-    /// How it ended.
+    /// State at the end of the trial.
     pub state: EndState,
     /// Start on the run's clock.
     pub start_s: f64,
@@ -45,21 +45,21 @@ pub struct TrialView {
     pub record_bytes: u64,
     /// The last footprint that was taken before the first driven phase.
     pub footprint: Option<FootprintView>,
-    /// How large the data are beside what can hold them; `None` where nothing is known.
+    /// Size of the data in relation to the memory that can hold them; `None` if unknown.
     pub size: Option<SizeView>,
     /// Bytes that load and settle wrote to the device, per record. The recorder's own are not in it.
     pub device_bytes_per_record: Option<f64>,
-    /// The same over the record's own bytes.
+    /// Bytes written divided by the record's own bytes.
     pub write_amplification: Option<f64>,
-    /// What the store said of itself, by phase: its plan for the query, its integrity check …
+    /// Remarks of the store on itself, by phase: its plan for the query, its integrity check …
     pub remarks: Vec<RemarkView>,
     /// Answers against the truth.
     pub answers: Vec<AnswerView>,
-    /// All of them together; `None` when no answer was checked.
+    /// Sums over all of them; `None` when no answer was checked.
     pub answers_total: Option<AnswerCounts>,
-    /// What was acknowledged against what was read back.
+    /// Comparison of acknowledged writes with the data read back.
     pub ledgers: Vec<LedgerView>,
-    /// Its phases.
+    /// Phases of the trial.
     pub phases: Vec<PhaseView>,
 }
 
@@ -68,16 +68,16 @@ pub struct TrialView {
 pub struct FootprintView {
     /// The phase after which it was taken.
     pub phase: String,
-    /// What it came to.
+    /// Size of the data.
     #[serde(flatten)]
     pub bytes: Footprint,
 }
 
-/// How large the data are beside what can hold them.
+/// Size of the data in relation to the memory that can hold them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeView {
-    /// All of it in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it fits;
-    /// memory 24.0 GiB: all of it fits`.
+    /// Description in words: `data 1.20 GiB (scale 80: 8,000,000 records); cache 128 MiB (shared_buffers): 10 % of it
+    /// fits; memory 24.0 GiB: all of it fits`.
     pub sentence: String,
     /// Records and indexes, as the store says it.
     pub data_bytes: Option<u64>,
@@ -87,20 +87,20 @@ pub struct SizeView {
     pub cache_bytes: Option<u64>,
     /// Memory for the store on its machine; `None` of a host that is not this one.
     pub memory_bytes: Option<u64>,
-    /// All data fit the store's own cache.
+    /// True if all data fit the store's own cache.
     pub fits_cache: Option<bool>,
-    /// All data fit the memory.
+    /// True if all data fit the memory.
     pub fits_memory: Option<bool>,
 }
 
-/// Something the store said in a phase.
+/// Remark of the store in a phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RemarkView {
     /// Name of the phase.
     pub phase: String,
-    /// What it is about.
+    /// Subject of the remark.
     pub name: String,
-    /// Its words.
+    /// Text of the remark.
     pub text: String,
 }
 
@@ -111,7 +111,7 @@ pub struct AnswerView {
     pub phase: String,
     /// Name of the kind of operation.
     pub op: String,
-    /// How many, and what was in them.
+    /// Counts of answers, and of the errors in them.
     #[serde(flatten)]
     pub counts: AnswerCounts,
     /// A few of both, in words.
@@ -127,25 +127,25 @@ pub struct LedgerView {
     pub acknowledged: u64,
     /// Writes that the store refused.
     pub rejected: u64,
-    /// Writes whose outcome nobody saw.
+    /// Writes of unobserved outcome.
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
     /// Acknowledged writes that are not there.
     pub lost: u64,
-    /// When the lost ones were acknowledged: first and last, on the run's clock.
+    /// Times of the first and the last acknowledgement of a lost write, on the run's clock.
     pub lost_window_s: Option<(f64, f64)>,
     /// Other disagreements by name.
     pub wrong: BTreeMap<String, u64>,
     /// Sum of `wrong`.
     pub wrong_total: u64,
-    /// With nothing lost: the 95 % upper bound of the share of writes lost.
+    /// Upper bound (95 %) of the share of writes lost, if nothing was lost.
     pub loss_upper_bound: Option<f64>,
     /// False when the ledger cannot vouch for anything.
     pub complete: bool,
     /// A few disagreements, in words.
     pub examples: Vec<String>,
-    /// One sentence.
+    /// Conclusion in one sentence.
     pub sentence: String,
 }
 
@@ -156,9 +156,9 @@ pub struct PhaseView {
     pub ordinal: u32,
     /// Name in formulas.
     pub name: String,
-    /// What it does.
+    /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Of a rung of a search for the load line: what it is for.
+    /// Purpose of a rung of a search for the load line.
     pub rung: Option<Purpose>,
     /// Durability of its writes; `None` when it writes nothing.
     pub durability: Option<Durability>,
@@ -170,41 +170,44 @@ pub struct PhaseView {
     pub open_loop: bool,
     /// Start on the run's clock.
     pub start_s: f64,
-    /// From start to end; `None` when the program died in it.
+    /// Duration from start to end; `None` when the program died in it.
     pub seconds: Option<f64>,
-    /// How it ended.
+    /// State at the end of the phase.
     pub state: EndState,
-    /// Why it failed or is void.
+    /// Reason that the phase failed or is void.
     pub reason: Option<String>,
-    /// It ended because its rate was not carried.
+    /// True if the phase ended because its rate was not carried.
     #[serde(skip)]
     pub is_overloaded: bool,
-    /// How late the generator was and why, where that may have moved response times, rates and what was never sent.
+    /// Delay of the generator and its cause, if it may have changed response times, rates and the number of operations
+    /// never sent.
     pub late: Option<String>,
-    /// Its results as recorded.
+    /// Results of the phase as recorded.
     pub results: Vec<ResultView>,
     /// Records that a complete load inserted a second, its sync included.
     pub records_per_s: Option<f64>,
-    /// Its operations without warm-up; `None` when none were timed.
+    /// Operations of the phase without warm-up; `None` when none were timed.
     pub ops: Option<OpsView>,
-    /// For `ask`: each kind asked.
+    /// Operation types that were asked by `ask`.
     pub asked: Vec<AskedView>,
     /// Latency by kind and outcome; the first row is all kinds together where there are several.
     pub latencies: Vec<LatencyView>,
-    /// Where its load changes in stages: each one.
+    /// Stages of the load, if it changes in stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageView>,
-    /// How long operations of all kinds took, as a histogram of at most twelve buckets; empty where nothing was driven.
+    /// Histogram of the response times of all operation types, with at most twelve buckets; empty if nothing was
+    /// driven.
     pub histogram: Vec<BucketView>,
-    /// What each server answered, where operations go to several; otherwise empty.
+    /// Operations answered by each server, if they go to several; otherwise empty.
     pub nodes: Vec<NodeView>,
-    /// What samplers timed one by one, such as the server's fsyncs: as nodes, with the sampler's and series' name.
+    /// Times that samplers measured individually, such as the server's fsyncs: as nodes, with the sampler's and
+    /// series' name.
     pub sampled: Vec<NodeView>,
-    /// Which of the nodes is slower than all others, in one sentence; `None` where none is, or too little was answered to tell.
+    /// Sentence about a node that is slower than all others; `None` without one, or with too few answers.
     pub slowest_node: Option<String>,
     /// Steps within its operations (statements of a transaction), by operation and in their order.
     pub steps: Vec<StepView>,
-    /// How late the generator was. Open loop only.
+    /// Scheduling delay of the generator. Open loop only.
     pub lag: Option<LagView>,
     /// Time from the phase's start after which throughput had settled, as found in its slices (MSER-5), whatever the
     /// plan takes for warm-up; `None` in an open loop, with fewer than twenty slices, and where it never settled.
@@ -213,16 +216,16 @@ pub struct PhaseView {
     pub rate_with_warmup_per_s: Option<f64>,
     /// CPU time of the generator's workers over the counted time, in cores; `None` where it cannot be told.
     pub worker_cores: Option<f64>,
-    /// What was seen of the machine's own pauses in the counted time; `None` where nobody watched for them.
+    /// Pauses of the machine in the counted time; `None` if they were not observed.
     pub pauses: Option<PausesView>,
 }
 
 /// A stage of a load that changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageView {
-    /// What it asked for, in words: a rate or a number of clients, or from where to where.
+    /// Load of the stage, in words: a rate or a number of clients, or the ends of a ramp.
     pub load: String,
-    /// How long it was planned to last.
+    /// Planned duration, seconds.
     pub seconds: f64,
     /// Mean scheduled rate, operations a second; `None` in a closed loop.
     pub wanted_per_s: Option<f64>,
@@ -232,9 +235,9 @@ pub struct StageView {
     pub count: u64,
     /// Median of how long clients waited; `None` with too few operations.
     pub p50_ns: Option<u64>,
-    /// Its 95th percentile.
+    /// 95th percentile of the stage.
     pub p95_ns: Option<u64>,
-    /// Its 99th percentile.
+    /// 99th percentile of the stage.
     pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: Option<u64>,
@@ -242,16 +245,16 @@ pub struct StageView {
     pub error_percent: f64,
 }
 
-/// What one of several servers answered.
+/// Operations that one of several servers answered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeView {
-    /// Its store's label and its own name: `galera node 2`.
+    /// Label of the store and name of the node: `galera node 2`.
     pub name: String,
     /// Answers that were no errors.
     pub count: u64,
-    /// The same a second.
+    /// Operations a second.
     pub rate_per_s: f64,
-    /// How long clients waited, on average.
+    /// Mean waiting time of clients, nanoseconds.
     pub mean_ns: f64,
     /// Percentiles of that.
     pub percentiles: Vec<PercentileView>,
@@ -259,30 +262,30 @@ pub struct NodeView {
     pub max_ns: u64,
 }
 
-/// What was seen of the machine's own pauses, of 1 ms and more.
+/// Pauses of the machine, of 1 ms and more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PausesView {
     /// Share of the time in which a processor stood still, in per cent.
     pub paused_percent: f64,
-    /// The same, of pauses of some length or longer.
+    /// Pauses of some length or longer.
     pub above: Vec<PausesAbove>,
     /// The longest.
     pub longest_ns: u64,
-    /// How many.
+    /// Number of pauses.
     pub count: u64,
-    /// Whether shares and count are lower bounds because there were more pauses in a slice than are kept of one.
+    /// True if shares and count are lower bounds because a slice had more pauses than are kept.
     pub at_least: bool,
     /// Seconds of the counted time that were in no pause and no pause's aftermath.
     pub undisturbed_s: f64,
     /// Operations that were disturbed.
     pub disturbed_ops: u64,
-    /// How late the witness woke up.
+    /// Delay of the witness's wake-ups.
     pub lateness: Vec<PercentileView>,
-    /// How often it did, on all processors.
+    /// Number of the witness's wake-ups, on all processors.
     pub wake_ups: u64,
     /// CPU time of the witness, in per cent of one processor; `None` where it was not measured.
     pub witness_percent: Option<f64>,
-    /// All of it in words, without a full stop.
+    /// Description in words, without a full stop.
     pub sentence: String,
 }
 
@@ -295,10 +298,10 @@ pub struct PausesAbove {
     pub percent: f64,
 }
 
-/// One number that a phase came to.
+/// A result of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResultView {
-    /// What it is.
+    /// Name of the result.
     #[serde(skip)]
     pub what: ResultName,
     /// Name in formulas.
@@ -307,7 +310,7 @@ pub struct ResultView {
     pub unit: String,
     /// Value.
     pub value: f64,
-    /// The same as text.
+    /// Value as text.
     pub text: String,
     /// Observations behind it.
     pub n: u64,
@@ -320,9 +323,9 @@ pub struct OpsView {
     pub seconds: f64,
     /// Operations that ended.
     pub count: u64,
-    /// Of them, rejected.
+    /// Number of rejected ones among them.
     pub rejected: u64,
-    /// Of them, unknown.
+    /// Number of unknown ones among them.
     pub unknown: u64,
     /// Due and never sent when the phase ended; not in `count`.
     pub unfinished: u64,
@@ -337,9 +340,9 @@ pub struct OpsView {
 pub struct AskedView {
     /// Name of the kind.
     pub op: String,
-    /// How many.
+    /// Number of operations.
     pub n: u64,
-    /// Of them, rejected or unknown; not in the times.
+    /// Number of rejected or unknown ones among them; not in the times.
     pub errors: u64,
     /// Median time; `None` when none was answered.
     pub median_s: Option<f64>,
@@ -357,20 +360,20 @@ pub struct AskedView {
 pub enum RowOp {
     /// All kinds together.
     All,
-    /// One kind.
+    /// A single operation type.
     #[serde(untagged)]
     Kind(String),
 }
 
-/// What the operations of a row came to; in JSON a word.
+/// Outcome of the operations of a row; in JSON a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowOutcome {
     /// Anything but refused.
     All,
-    /// They were due and never sent.
+    /// Operations that were due and never sent.
     Unfinished,
-    /// This.
+    /// Operations of this outcome.
     #[serde(untagged)]
     Of(Outcome),
 }
@@ -378,11 +381,11 @@ pub enum RowOutcome {
 /// The latencies of one kind and outcome in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LatencyView {
-    /// Which operations.
+    /// Operations of the row.
     pub op: RowOp,
-    /// What they came to.
+    /// Outcome of the operations.
     pub outcome: RowOutcome,
-    /// Which time it is.
+    /// Measure of the times.
     pub measure: Measure,
     /// Samples.
     pub count: u64,
@@ -398,8 +401,8 @@ pub struct LatencyView {
     pub max_ns: u64,
     /// A late generator may have moved these times, and the rate.
     pub late: bool,
-    /// Without what pauses of the machine disturbed; `None` where nobody watched for them, and for a measure that is not
-    /// how long clients waited.
+    /// Times without operations disturbed by pauses of the machine; `None` if pauses were not observed, and for a
+    /// measure other than clients' waiting.
     pub undisturbed: Option<UndisturbedView>,
 }
 
@@ -424,11 +427,12 @@ pub struct UndisturbedView {
 pub struct StepView {
     /// Name of the kind of operation that it is part of.
     pub op: String,
-    /// Its own name.
+    /// Name of the step.
     pub name: String,
-    /// How often it was asked, of all operations of that kind, retried ones included.
+    /// Number of times that it was asked, of all operations of that type, retried ones included.
     pub count: u64,
-    /// Of them, rejected or unknown. Their times are in `mean_ns`, `stddev_ns` and the share, not in the percentiles.
+    /// Number of rejected or unknown ones among them. Their times are in `mean_ns`, `stddev_ns` and the share, not in
+    /// the percentiles.
     pub errors: u64,
     /// Mean.
     pub mean_ns: f64,
@@ -438,9 +442,9 @@ pub struct StepView {
     pub percentiles: Vec<PercentileView>,
     /// Longest, to three digits.
     pub max_ns: u64,
-    /// Its share of the operations' own time, in per cent; what is missing to 100 was spent between the steps.
-    /// `null` where the operation's steps overlapped, as those of a pipeline do: they have no share of their own.
-    /// `None` when no such operation ended.
+    /// Share of the operations' own time, in per cent; the rest to 100 was spent between the steps. `null` where the
+    /// operation's steps overlapped, as those of a pipeline do: they have no share of their own. `None` when no such
+    /// operation ended.
     pub share_percent: Option<f64>,
 }
 
@@ -455,7 +459,7 @@ pub struct PercentileView {
     pub missing: Option<String>,
 }
 
-/// How late the generator itself was: the worst of the counted slices.
+/// Scheduling delay of the generator itself: the worst of the counted slices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LagView {
     /// Median of the slices' medians.

@@ -225,8 +225,8 @@ impl Machine {
 /// Pairs that are driven at most: 5 minutes of turns of 5 s with 1 s of warm-up and a little between them.
 const PAIRS: u32 = 24;
 
-/// What `runs` comparisons on machines with this much noise come to where B is `factor` as fast as A: the decisions in
-/// rate and in p99, and after how many pairs.
+/// Returns the results of `runs` comparisons on machines with this much noise if B is `factor` as fast as A: the
+/// decisions in rate and in p99, and the numbers of pairs.
 fn simulate(noise: f64, factor: f64, runs: u64) -> [Vec<(Decision, Option<usize>)>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for seed in 0..runs {

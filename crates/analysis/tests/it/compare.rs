@@ -266,7 +266,7 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
             && cost.ends_with("in B (0 %); the line is 1.89 processors in A, and 1.89 in B."),
         "{cost}"
     );
-    // Whether it fell by a tenth of a per cent nobody can say; by half it did not.
+    // A fall by a tenth of a per cent is undecided; by half it did not fall.
     assert_eq!(same.rules.iter().map(|rule| rule.word()).collect::<Vec<_>>(), ["ok", "undecided"]);
 
     // A store that does half as much again, by its own search.

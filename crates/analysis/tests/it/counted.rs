@@ -1,4 +1,4 @@
-//! What counts in rates and in times: what was never sent, what came back late.
+//! Tests of operations that count in rates and in times: never sent, or returned late.
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{RowOp, RunView};
@@ -21,7 +21,7 @@ fn open_loop() -> Run {
     run
 }
 
-/// The same, of operations that all began when they were sent.
+/// Returns the same run, of operations that all began when they were sent.
 fn unscheduled() -> Run {
     let mut run = study::complete();
     let phase = &mut run.trials[1].phases[5];

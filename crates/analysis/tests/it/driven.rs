@@ -1,4 +1,4 @@
-//! One driven phase as it would have been recorded, second by second: for what is said of its course.
+//! A driven phase as it would have been recorded, second by second: for tests of its course.
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};

@@ -1,4 +1,4 @@
-//! What is known while a run goes on is what its recording says afterwards.
+//! Tests that the fold of a run in progress agrees with its recording.
 
 use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::line::{LineFold, LineSpec, Next, Purpose, lines};
@@ -10,8 +10,8 @@ use plimsoll_record::data::{Goal, GoalKind, Run, TrialHeader};
 use crate::driven::{driven, sampled};
 use crate::recorded;
 
-/// Tells `fold` of every rung of a search as a trial of its own, and the search of each when it has ended. Gives the rows of
-/// all slices.
+/// Passes every rung of a search to `fold` as a trial of its own, and the ended trial to the search. Returns the rows
+/// of all slices.
 fn told(run: &Run, fold: &mut Fold, search: &mut LineFold) -> Vec<SliceRow> {
     let mut rows = Vec::new();
     let mut before_ns = 0;
@@ -62,7 +62,7 @@ fn what_nobody_goes_by_is_not_kept() {
     assert!(trial.phases[0].slices.is_empty() && samples.is_empty());
 }
 
-/// One rung of 20 s at 1,000/s, and in its sixth second as many operations that were refused.
+/// Returns a rung of 20 s at 1,000/s, and in its sixth second as many operations that were refused.
 fn rung() -> Run {
     let mut run = driven(&[1_000; 20]);
     run.header.outline.line = Some(LineSpec {

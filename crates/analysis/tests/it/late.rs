@@ -28,7 +28,7 @@ fn goal(what: &str, limit: f64, unit: &str) -> Goal {
     Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: unit.into() }
 }
 
-/// Of every slice, the operations are taken for `outcome` where its position is below `slices`.
+/// Sets the outcome of all operations in the slices below position `slices`.
 fn fail(run: &mut Run, slices: usize, outcome: Outcome) {
     for slice in run.trials[0].phases[0].slices.iter_mut().take(slices) {
         slice.histograms.iter_mut().for_each(|one| one.outcome = outcome);

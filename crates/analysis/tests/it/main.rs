@@ -1,4 +1,4 @@
-//! What a recording means, on runs like those the coupon study records.
+//! Tests of the analysis, on runs like those that the coupon study records.
 
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

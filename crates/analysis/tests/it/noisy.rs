@@ -13,7 +13,7 @@ use crate::simulated::{Dice, p99, worst};
 #[derive(Clone, Copy)]
 struct Machine {
     pauses_per_s: f64,
-    /// Of how many rungs the minute is a bad one.
+    /// Share of rungs whose minute is a bad one.
     bad: f64,
 }
 
@@ -36,13 +36,13 @@ impl Machine {
     }
 }
 
-/// What is known of pauses when goals are judged.
+/// Knowledge of pauses when goals are judged.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
     /// Operations as they were seen.
     AsSeen,
-    /// Without those that were on their way at a pause, or due in its aftermath (four times as long as the pause, and at least 10 ms);
-    /// one pause of ten is not noticed.
+    /// Without operations in flight at a pause, or due in its aftermath (four times as long as the pause, and at least
+    /// 10 ms); one pause of ten is not noticed.
     Undisturbed,
 }
 
@@ -59,7 +59,7 @@ struct Store {
     stall_s: f64,
     /// Standard deviation of its capacity from rung to rung, as a share.
     wanders: f64,
-    /// With more waiting than this, service takes `slower` times as long.
+    /// Number of waiting operations above which service takes `slower` times as long.
     thrashes_at: f64,
     slower: f64,
 }
@@ -243,7 +243,7 @@ fn search(store: &Store, spec: &LineSpec, on: (Machine, Judged), seed: u64) -> (
     }
 }
 
-/// What many searches came to.
+/// Results of many searches.
 struct Tally {
     n: usize,
     decided: usize,

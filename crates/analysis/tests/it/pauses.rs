@@ -1,4 +1,4 @@
-//! What pauses of the machine did, and that it is never left out in silence.
+//! Tests of the effect of pauses of the machine, which is never left out silently.
 
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::slices::slices;

@@ -1,4 +1,4 @@
-//! What is said of stores whose disk lost power.
+//! Tests of the report on stores whose disk lost power.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use plimsoll_record::data::{
 
 use crate::recorded;
 
-/// What a cut came to.
+/// Result of a cut.
 #[derive(Clone, Copy)]
 struct Cut {
     lost: u64,
@@ -85,7 +85,7 @@ fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
     assert_eq!((one.state, one.cuts, one.vacuous_cuts, one.acknowledged), (PromiseState::Kept, 2, 1, 1_000));
     assert_eq!(promise(&[vacuous]).state, PromiseState::NothingAtRisk);
     assert_eq!(view(&cut(&[vacuous])).verdict.state, VerdictState::Undecided);
-    // Nobody had acknowledged anything but the load.
+    // Only the load had been acknowledged.
     let mut run = cut(&[KEPT]);
     run.trials[0].header.record_count = 1_000;
     assert_eq!(view(&run).promises[0].state, PromiseState::NothingAtRisk);
@@ -154,7 +154,7 @@ fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
         vec![cell("a", 0..3), cell("b", 3..5), cell("c", 5..7), cell("d", 7..8), cell("e", 8..11), cell("f", 11..14)];
     let lost = Cut { lost: 4, ..KEPT };
     run.trials = vec![trial(0, KEPT), trial(1, lost), trial(3, KEPT), trial(4, KEPT)];
-    // Nobody looked for what had been acknowledged.
+    // Acknowledged writes were not looked for.
     run.trials.push(trial(7, KEPT));
     run.trials[4].ledgers.clear();
     // One was made, and one failed; of the other cell one failed before another lost something.

@@ -12,8 +12,8 @@ use plimsoll_record::data::{
 
 use crate::study::{Dice, SECOND_NS, complete, series_of};
 
-/// One trial of transactions of three statements, a few of which were tried again: of the study's last trial only the
-/// mixed phase is left.
+/// Returns a trial of transactions of three statements, a few of which were tried again: of the study's last trial
+/// only the mixed phase is left.
 pub fn transactions() -> Run {
     let mut run = complete();
     let mut trial = run.trials.remove(4);
@@ -68,7 +68,7 @@ pub fn searched() -> Run {
     searched_at(5_000.0)
 }
 
-/// The same of a store that carries so many.
+/// Returns the same search for a store that carries so many.
 pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
         goals: vec![Goal { what: GoalKind::named("p99").unwrap(), of: None, limit: 20e6, unit: "ns".into() }],

@@ -32,20 +32,20 @@ pub struct Store {
     pub service_s: f64,
     /// Exponential service times; otherwise constant with a tenth of uniform noise.
     pub exponential: bool,
-    /// With more waiting than this, service takes `slower` times as long.
+    /// Number of waiting operations above which service takes `slower` times as long.
     pub thrashes_at: usize,
     pub slower: f64,
-    /// With this many in it the store refuses.
+    /// Number of operations from which the store refuses further ones.
     pub refuses_at: usize,
-    /// Every so long no service begins for a while.
+    /// Interval at which no service begins for a while.
     pub stall_every_s: f64,
     pub stall_s: f64,
     /// The generator does not reach more than this.
     pub generator_per_s: f64,
     /// The generator's thread is kept off its processor so long, once a second.
     pub generator_gone_s: f64,
-    /// So long after a rung's begin, and then again and again, a checkpoint has ended, and its last part has slowed
-    /// every service down to this many times.
+    /// Period of checkpoints from a rung's begin on, and the factor by which the last part of each slows every service
+    /// down.
     pub cycle: Option<Checkpoints>,
 }
 
@@ -62,7 +62,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// As they come at `rate`.
+    /// Returns the checkpoints at `rate`.
     fn at(self, rate: f64) -> Checkpoints {
         Checkpoints { every_s: self.every_ops.map_or(self.every_s, |operations| operations / rate), ..self }
     }
@@ -93,7 +93,7 @@ impl Store {
         if waiting > self.thrashes_at { service * self.slower } else { service }
     }
 
-    /// What an open loop of Poisson arrivals at `rate` would see.
+    /// Returns the observations of an open loop of Poisson arrivals at `rate`.
     pub fn drive(&self, rate: f64, warmup_s: f64, seconds: f64, dice: &mut Dice) -> Seen {
         let end_s = warmup_s + seconds;
         let stalls_from = dice.unit() * self.stall_every_s.min(1e6);
@@ -204,7 +204,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// In nanoseconds or per cent.
+    /// Returns the value in nanoseconds or per cent.
     pub fn value(&self, what: &str) -> f64 {
         if what == "errors" {
             let unanswered = self.waits_s.len() as u64 - self.ended;
@@ -243,7 +243,8 @@ impl Seen {
         slices
     }
 
-    /// As the drive decides it: the 99th percentile of its own lateness is more than half of the response time's.
+    /// Returns the reason that the phase is void, by the rule of the drive: the 99th percentile of its own delay is
+    /// more than half of the response time's.
     fn void(&self) -> Option<String> {
         let (late_s, waits_s) = (worst(&self.lags_s, 100), worst(&self.waits_s, 100));
         (late_s > (waits_s / 2.0).max(1e-3)).then(|| {
@@ -262,7 +263,7 @@ pub fn worst(values: &[f64], one_in: usize) -> f64 {
     *values.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
-/// What else there is to see.
+/// Additional samples.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Sampled {
     Nothing,

@@ -175,7 +175,7 @@ fn a_rung_of_a_search_is_to_break() {
     none(&run);
 }
 
-/// As `driven`, but by a schedule: what is due and was not answered is pending, and every time stands twice.
+/// Makes the run of `driven` with a schedule: unanswered due operations are pending, and every time is recorded twice.
 fn scheduled(rates: &[u64], due: &[u64]) -> Run {
     let mut run = driven(rates);
     let mut pending = 0;

@@ -46,7 +46,7 @@ impl Dice {
     }
 }
 
-/// What one trial of the study is like.
+/// Profile of a trial of the study.
 struct TrialProfile {
     store: &'static str,
     version: &'static str,

@@ -1,4 +1,4 @@
-//! What came of a run, in a line.
+//! Tests of a run's summary line.
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::SummaryView;

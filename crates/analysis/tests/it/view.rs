@@ -274,7 +274,7 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     run.trials[1].phases[5].end.state = PhaseState::Void("the generator was the limit".into());
     let void = view(&run);
     assert_eq!(void.verdict.state, VerdictState::Incomplete);
-    // Its figures are nobody's: no rate, no percentile, no curve, and no figure that is made of them.
+    // Its figures are excluded: no rate, no percentile, no curve, and no figure that is made of them.
     let phase = &void.trials[1].phases[5];
     assert_eq!((phase.state, phase.reason.as_deref()), (EndState::Void, Some("the generator was the limit")));
     assert!(phase.ops.is_none() && phase.latencies.is_empty() && phase.steps.is_empty());
@@ -376,7 +376,7 @@ fn data_stand_beside_what_can_hold_them() {
     let words = ["(100,000 records); cache ", "(cache_size): 25 % of it fits; memory 7.45 GiB: all of it fits"];
     assert!(words.iter().all(|words| size.sentence.contains(words)), "{}", size.sentence);
 
-    // Of a server elsewhere nobody here knows the memory; and tables of a scale are said to be so.
+    // The memory of a server elsewhere is unknown here; and tables of a scale are reported as such.
     run.trials[2].header.place = "postgres://db.example.org:5432/app".into();
     run.trials[2].header.params.insert("scale".into(), "10".into());
     let settle = run.trials[2].phases.iter_mut().find(|phase| phase.header.name == "settle").unwrap();
@@ -423,7 +423,7 @@ fn other_programs_and_a_busy_hypervisor_are_said() {
             .position(|series| series.source == sampler && series.subject.is_empty() && series.name == name)
             .unwrap()
     };
-    // Two cores, 70 % of both in use, the generator uses 0.8 of one: 0.6 cores are somebody else's.
+    // Two cores, 70 % of both in use, the generator uses 0.8 of one: other programs use 0.6 cores.
     let values = [
         (series(&run, "cpu", "user"), 50.0),
         (series(&run, "cpu", "system"), 20.0),

@@ -29,7 +29,7 @@ const DIFFERENCE: &str = "3%";
 
 /// Texts of a side.
 struct SideText {
-    /// In the words of the command line.
+    /// Text in the words of the command line.
     words: String,
     from: PlanText,
     /// Stores that replace those of a plan file.

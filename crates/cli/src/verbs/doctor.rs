@@ -89,7 +89,7 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
     Ok(code(well && refusal.is_none()))
 }
 
-/// Says who holds a port, a device or a directory.
+/// Prints the processes that hold a port, a device or a directory.
 fn holds(wanted: &str) -> Result<u8, TrialError> {
     let held = match wanted.parse() {
         Ok(port) => holders::of_port(port),
@@ -219,7 +219,7 @@ fn apt_get(packages: &[&str]) -> Result<(), TrialError> {
     }
 }
 
-/// That noise floors are too high, and what follows from it.
+/// Reports that noise floors are too high, and the consequence.
 fn refused(floors: &str) -> String {
     format!(
         "refused: equal runs differ by more than 10 % here ({floors}), so that comparisons cannot tell smaller changes\n  \

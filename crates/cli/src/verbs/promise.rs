@@ -149,7 +149,7 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
     Ok((stores, left_out))
 }
 
-/// Why a store is not tried with `--all`.
+/// Returns the reason that `--all` leaves a store out.
 fn why_not(catalogue: &Catalogue, kind: &dyn StoreKind) -> Option<String> {
     let spec = kind.spec();
     if !spec.keeps_data {

@@ -29,7 +29,7 @@ const SIZE_MAX: u64 = 64 << 20;
 /// Group commit is measured for this share of the time of a point: it has many numbers of threads.
 const SHARE: f64 = 0.5;
 
-/// All that came of it.
+/// Results of the command.
 #[derive(Debug, Serialize)]
 struct Answer {
     path: String,

@@ -79,7 +79,7 @@ impl Drop for Started {
     }
 }
 
-/// Why nothing is traced, and what to do about it.
+/// Converts the error of a trace to an error with a remedy.
 pub fn failed(error: &TraceError) -> TrialError {
     let kind = match error {
         TraceError::NoProcess { .. } | TraceError::Nothing | TraceError::Directory { .. } => StoreErrorKind::Usage,
@@ -89,7 +89,7 @@ pub fn failed(error: &TraceError) -> TrialError {
     TrialError::new(kind, error.to_string()).next(error.next())
 }
 
-/// Says how it is traced, and why not in a better way.
+/// Prints the way of tracing, and the reason against the better one.
 fn said_how(tracer: &Tracer) {
     if let Some(error) = tracer.why_not_bpf() {
         crate::say(&format!("bpf does not work here: {error}; {}", error.next()));
@@ -178,7 +178,7 @@ impl Watched {
         crate::print(&text).map(drop)
     }
 
-    /// All of it.
+    /// Prints the whole result.
     fn end(&self, read: &Traced, elapsed: Duration) -> Result<(), TrialError> {
         if self.json {
             let process = |process: &Process| {

@@ -17,41 +17,35 @@ const CAPACITY_PER_S: f64 = 200.0;
 /// Time that the server makes up for: what came late because a thread was kept off its processor costs no capacity.
 const CREDIT: Duration = Duration::from_millis(25);
 
-/// Largest distance of the line found from the true line.
-const TOLERANCE: f64 = 0.03;
+/// Longest time that a GET waits; one that would wait longer is refused at once.
+const LONGEST_WAIT: Duration = Duration::from_millis(25);
+
+/// Largest distance of the line found from the true line. Searches on simulated time are held to less.
+const TOLERANCE: f64 = 0.05;
 
 /// Searches in all: whatever else runs on the machine may make the generator late, which voids rungs.
 const SEARCHES: u32 = 4;
 /// Longest time of the first search; each further one may take half as long again, if the machine is that noisy.
-const BUDGET_S: f64 = 75.0;
-
-/// Behaviour of the server above its capacity.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Excess {
-    /// Answers later.
-    Queue,
-    /// Refuses at once what would have to wait for longer than this.
-    Shed(Duration),
-}
+const BUDGET_S: f64 = 40.0;
 
 /// A virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs. Its time is kept by the
 /// clock: a GET departs one service time after it arrived (less [`CREDIT`]) or after the GET before it departed,
 /// whatever is later, and is answered then. So it answers exactly [`CAPACITY_PER_S`] when there is more to do, however
-/// late its threads wake up. Goals are medians: the machine may be in the way of every fourth operation.
+/// late its threads wake up.
 struct Server {
     port: u16,
 }
 
 impl Server {
     /// Listens until the test ends.
-    fn start(excess: Excess) -> Self {
+    fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let free_at = Arc::new(Mutex::new(Instant::now()));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let free_at = Arc::clone(&free_at);
-                std::thread::spawn(move || serve(stream, excess, &free_at));
+                std::thread::spawn(move || serve(stream, &free_at));
             }
         });
         Self { port }
@@ -63,13 +57,13 @@ impl Server {
 }
 
 /// Answers one connection until it is closed.
-fn serve(mut stream: TcpStream, excess: Excess, free_at: &Mutex<Instant>) {
+fn serve(mut stream: TcpStream, free_at: &Mutex<Instant>) {
     stream.set_nodelay(true).unwrap();
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     loop {
         while let Some(words) = command(&mut bytes) {
-            if stream.write_all(&answer(&words, excess, free_at)).is_err() {
+            if stream.write_all(&answer(&words, free_at)).is_err() {
                 return;
             }
         }
@@ -100,11 +94,11 @@ fn command(bytes: &mut Vec<u8>) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn answer(words: &[String], excess: Excess, free_at: &Mutex<Instant>) -> Vec<u8> {
+fn answer(words: &[String], free_at: &Mutex<Instant>) -> Vec<u8> {
     let string = |text: &str| format!("${}\r\n{text}\r\n", text.len()).into_bytes();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match &words[..] {
-        ["GET", _] => match served(excess, free_at) {
+        ["GET", _] => match served(free_at) {
             true => string("a value"),
             false => b"-BUSY there is too much to do\r\n".to_vec(),
         },
@@ -129,13 +123,13 @@ fn answer(words: &[String], excess: Excess, free_at: &Mutex<Instant>) -> Vec<u8>
 }
 
 /// Waits as long as a GET takes that arrives now; false at once when it is refused.
-fn served(excess: Excess, free_at: &Mutex<Instant>) -> bool {
+fn served(free_at: &Mutex<Instant>) -> bool {
     let arrived = Instant::now();
     let departs = {
         let mut free_at = free_at.lock().unwrap();
         let waits = free_at.saturating_duration_since(arrived);
         let service = Duration::from_secs_f64(1.0 / CAPACITY_PER_S);
-        if matches!(excess, Excess::Shed(limit) if waits > limit) {
+        if waits > LONGEST_WAIT {
             return false;
         }
         *free_at = free_at.max(arrived - CREDIT) + service;
@@ -155,16 +149,16 @@ struct Found {
 /// Searches for the server's line, which is `true_per_s`, until the machine lets a search end. Searches that do not come to a
 /// line because the generator was disturbed are tried again, and so are those whose interval holds the true one and is that
 /// wide; what else is found is the answer, right or wrong.
-fn search(excess: Excess, goals: &[&str], true_per_s: f64) -> Found {
+fn search(goals: &[&str], true_per_s: f64) -> Found {
     let mut said = String::new();
     for search in 0..SEARCHES {
         let budget = format!("{:.0}s", BUDGET_S * 1.5_f64.powf(search.into()));
-        let server = Server::start(excess);
+        let server = Server::start();
         let place = Place::new();
         let url = server.url();
         let mut args = vec!["line", "kv", "--on", &url, "--no-load", "--start", "as-is", "--set", "records=1000"];
         args.extend(["--mix", "read=1", "--clients", "32", "--arrivals", "even"]);
-        args.extend(["--precision", "1%", "--budget", &budget, "-q"]);
+        args.extend(["--precision", "3%", "--budget", &budget, "-q"]);
         args.extend(goals.iter().flat_map(|goal| ["--goal", *goal]));
         let ran = place.run(&args);
         assert!(!place.all_runs().is_empty(), "{}", ran.err);
@@ -200,17 +194,8 @@ impl Found {
 }
 
 #[test]
-fn the_line_of_a_server_that_queues_is_its_capacity() {
-    let found = search(Excess::Queue, &["p50=30ms"], CAPACITY_PER_S);
-    found.is_at(CAPACITY_PER_S);
-    assert_eq!(found.text("beyond"), "queues", "{:#}", found.result);
-    // How the line is missed: by waiting.
-    assert_eq!(found.result["broken"]["what"], "p50", "{:#}", found.result);
-}
-
-#[test]
 fn the_line_of_a_server_that_refuses_is_where_errors_pass_their_goal() {
-    let found = search(Excess::Shed(Duration::from_millis(25)), &["p50=200ms", "errors=10%"], CAPACITY_PER_S / 0.9);
+    let found = search(&["p50=200ms", "errors=10%"], CAPACITY_PER_S / 0.9);
     found.is_at(CAPACITY_PER_S / 0.9);
     assert_eq!(found.text("beyond"), "sheds", "{:#}", found.result);
     assert_eq!(found.result["broken"]["what"], "errors", "{:#}", found.result);

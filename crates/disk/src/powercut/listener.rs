@@ -16,7 +16,7 @@ use crate::error::{at, failed};
 
 /// Writers at a time.
 const WRITERS: usize = 64;
-/// How often it is looked whether it is to end.
+/// Interval at which the listener checks if it must end.
 const LOOK: Duration = Duration::from_millis(100);
 /// The file gets no longer than this.
 const FILE_BYTES: u64 = 1 << 30;
@@ -58,7 +58,7 @@ fn open(path: &Path) -> Result<(File, u64), StoreError> {
 }
 
 impl Listener {
-    /// Where it listens.
+    /// Returns the address that the listener is bound to.
     pub fn address(&self) -> Result<SocketAddr, StoreError> {
         at("the socket", self.socket.local_addr())
     }
@@ -120,9 +120,9 @@ impl Listener {
 }
 
 enum Ended {
-    /// What came is nothing that we understand, or the connection broke.
+    /// The writer sent something that cannot be parsed, or the connection broke.
     Refused(String),
-    /// Nothing can be kept any more.
+    /// No more numbers can be stored.
     Broken(StoreError),
 }
 

@@ -1,5 +1,5 @@
-//! Two machines, for who can pull the plug: one writes numbered blocks and flushes each, the other keeps which of them were
-//! acknowledged, and flushes that. When the first is back, each acknowledged block is looked for.
+//! Test with two machines, one of which loses power: one writes numbered blocks and flushes each, the other stores the
+//! acknowledged numbers, and flushes those. When the first is back, each acknowledged block is looked for.
 //!
 //! The way of Brad Fitzpatrick's diskchecker.pl (2005). What is acknowledged is sent at once and not waited for, so that
 //! the device has as little rest as under a database.
@@ -26,11 +26,11 @@ pub use writer::{Sent, report};
 
 use crate::writer::fill;
 
-/// What the name of a directory with such blocks begins with. It stays until it was verified, or the next run.
+/// Prefix of the names of directories with such blocks. A directory stays until it is verified, or until the next run.
 const PREFIX: &str = "plimsoll-powercut-";
 /// The file of blocks in it.
 const BLOCKS: &str = "blocks";
-/// How many blocks may be flushed and not yet be kept by the listener.
+/// Most blocks that are flushed and not yet stored by the listener.
 const WINDOW: u64 = 10_000;
 /// Longest line that is taken.
 const LINE_BYTES: usize = 1024;
@@ -43,10 +43,10 @@ const MAGIC: [u8; 8] = *b"plimsync";
 const SIZES: std::ops::RangeInclusive<u64> = 512..=(64 << 20);
 const MOST_BYTES: u64 = 1 << 40;
 
-/// What a run of the writer is, as it says at its beginning.
+/// Description of a run, sent by the writer at its beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// At random.
+    /// Random identifier.
     pub id: u64,
     /// Bytes of a block.
     pub block_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Run {
     pub directory: String,
 }
 
-/// As it stands in a line.
+/// Formats the run for a line.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x} {} {} {}", self.id, self.block_bytes, self.blocks, self.directory)
@@ -76,7 +76,7 @@ impl Run {
         is_sound.then_some(Run { id, block_bytes, blocks, directory })
     }
 
-    /// Where in the file a block is.
+    /// Returns the offset of a block in the file, bytes.
     fn offset(&self, number: u64) -> u64 {
         (number - 1) % self.blocks * self.block_bytes
     }
@@ -91,7 +91,7 @@ impl Run {
         head[24..].copy_from_slice(&checksum(self.id, number, rest).to_le_bytes());
     }
 
-    /// Which number `block` has; `None` where it is none of this run, or damaged.
+    /// Returns the number of `block`; `None` if it is not of this run, or damaged.
     fn number(&self, block: &[u8]) -> Option<u64> {
         let (head, rest) = block.split_at_checked(HEAD)?;
         let word = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);

@@ -1,4 +1,4 @@
-//! After the power was cut: is every acknowledged block there?
+//! Check after a power cut that every acknowledged block is present.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,14 +16,14 @@ const LISTED: usize = 20;
 /// The file of acknowledgements may be so large.
 const FILE_BYTES: u64 = 2 << 30;
 
-/// What was found of a run.
+/// Findings of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunFindings {
     /// The run.
     pub run: Run,
     /// The last block that was acknowledged: so were all before it.
     pub acknowledged: u64,
-    /// It ended in good order, so that its file was removed, and there is nothing to look for.
+    /// True if the run ended cleanly: its file was removed, and there is nothing to verify.
     pub ended: bool,
     /// Blocks that were looked for: the last one that was acknowledged in each place of the file.
     pub looked_for: u64,
@@ -31,32 +31,32 @@ pub struct RunFindings {
     pub missing: u64,
     /// Blocks that are there and are not what was written.
     pub damaged: u64,
-    /// Places where something that was not acknowledged had begun to be written over a block, and neither is whole. That is
-    /// nobody's broken promise: no more than one of these is to be expected.
+    /// Places where something that was not acknowledged had begun to be written over a block, and neither is whole. No
+    /// promise is broken by that; expect at most one such place.
     pub torn: u64,
     /// The first lost ones.
     pub lost: Vec<Lost>,
-    /// How long before the last acknowledgement the oldest of the lost blocks had been acknowledged at the latest.
+    /// Least time between the acknowledgement of the oldest lost block and the last acknowledgement, milliseconds.
     pub oldest_lost_ms: Option<u64>,
 }
 
 /// A lost block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Something is there, and it is damaged; or it is missing.
+    /// True if the block is damaged, false if it is missing.
     pub damaged: bool,
 }
 
 impl RunFindings {
-    /// Whether every acknowledged block is there.
+    /// Returns true if every acknowledged block is present.
     pub fn is_whole(&self) -> bool {
         self.missing == 0 && self.damaged == 0
     }
 }
 
-/// What the listener's file has of a run.
+/// Entries of a run in the listener's file.
 struct Kept {
     run: Run,
     /// Numbers, and when they were kept.
@@ -64,8 +64,8 @@ struct Kept {
     ended: bool,
 }
 
-/// Looks in `parent` for what `file`, the listener's, says was acknowledged: all runs of it that did not end in good order.
-/// What is found whole is removed.
+/// Looks in `parent` for the blocks that `file`, the listener's, records as acknowledged, of all runs that did not end
+/// cleanly. Directories found complete are removed.
 pub fn verify(parent: &Path, file: &Path) -> Result<Vec<RunFindings>, StoreError> {
     let about = at(parent.display(), fs::metadata(parent))?;
     if !about.is_dir() {

@@ -20,26 +20,26 @@ use crate::scratch::Scratch;
 use crate::ways::Flushing;
 use crate::writer::{Flusher, WriteBlock, open};
 
-/// How long connecting, the first answer and the last one may take.
+/// Time limit for connecting, for the first reply and for the last one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Blocks of the file.
 const FILE_BLOCKS: u64 = 65_536;
 
-/// What was sent by a run that ended in good order.
+/// Result of a run that ended cleanly.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sent {
     /// The run.
     pub run: Run,
     /// Blocks that were flushed.
     pub acknowledged: u64,
-    /// How many of them the listener has kept.
+    /// Blocks of them that the listener has stored.
     pub kept: u64,
 }
 
 /// Writes blocks of `block_bytes` in `parent`, flushed by `flushing`, and says so to the listener at `to`, for so long or until
 /// `stop`. `told` hears now and then how many were flushed and how many of them are kept.
 ///
-/// When the power goes, the directory stays. It is removed when this ends in good order, and by the next run.
+/// If power is cut, the directory stays. It is removed when the run ends cleanly, and by the next run.
 pub fn report(
     parent: &Path,
     to: &str,
@@ -103,12 +103,12 @@ pub fn report(
     Ok(Sent { run, acknowledged: number, kept })
 }
 
-/// What is known of the listener.
+/// State of the listener, as far as known.
 #[derive(Default)]
 struct Wire {
     sent: AtomicU64,
     kept: AtomicU64,
-    /// Nothing more is sent.
+    /// True when no more blocks are sent.
     done: AtomicBool,
     gone: OnceLock<io::Error>,
 }

@@ -15,7 +15,7 @@ fn on_disk() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("disk-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// What is in `directory`.
+/// Returns the names in `directory`.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != "lost+found").collect()

@@ -24,7 +24,7 @@ impl Mounted {
         Self::ext4_in(crate::on_disk(), options)
     }
 
-    /// ext4 on a loop device over a file in memory: a device that is nobody else's, and always equally fast.
+    /// Mounts ext4 on a loop device over a file in memory: a device that no other program uses, of constant speed.
     pub fn ext4_in_memory() -> Self {
         Self::ext4_in(tempfile::Builder::new().prefix("disk-test-").tempdir_in("/dev/shm").unwrap(), "rw")
     }

@@ -5,7 +5,8 @@
 //! PEERS_IN=/var/tmp cargo test -p plimsoll-disk --test it peers -- --ignored --nocapture
 //! ```
 //!
-//! Without `PEERS_IN` it is an ext4 on a device of our own in memory, whose speed depends on nobody else's writes.
+//! Without `PEERS_IN` it is an ext4 on a private device in memory, whose speed does not depend on other programs'
+//! writes.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use plimsoll_disk::ways::{Flushing, Point, Writing};
 
 use crate::mounts::Mounted;
 
-/// How often each is run, and for how long.
+/// Rounds of each, and their duration.
 const ROUNDS: usize = 41;
 const SECONDS: u64 = 1;
 
@@ -33,7 +34,8 @@ fn ours(directory: &Path, size_bytes: usize) -> f64 {
     measured.times.mean_ns / 1e3
 }
 
-/// As fio says it: one file of 16 MiB that is written beforehand, then again in order, fdatasync after each write.
+/// Returns the result of fio: one file of 16 MiB that is written beforehand, then again in order, with fdatasync after
+/// each write.
 fn fio(directory: &Path) -> f64 {
     let output = Command::new("fio")
         .args(["--name=plimsoll", "--rw=write", "--bs=4k", "--size=16m", "--overwrite=1", "--fdatasync=1"])
@@ -48,7 +50,8 @@ fn fio(directory: &Path) -> f64 {
     1e6 / rate
 }
 
-/// As pg_test_fsync says it of one 8 kB write and fdatasync: the first block of a file of 16 MB again and again.
+/// Returns the result of pg_test_fsync for one 8 kB write and fdatasync: the first block of a file of 16 MB again and
+/// again.
 fn pg_test_fsync(directory: &Path) -> f64 {
     let mut versions: Vec<PathBuf> =
         std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|e| e.path()).collect();

@@ -1,4 +1,4 @@
-//! What is measured and judged on file systems whose truth is known.
+//! Tests of measurements and verdicts on file systems whose properties are known.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ fn judged(path: &Path) -> (StorageLocation, Probe, Judgement) {
     (place, seen, judged)
 }
 
-/// Every way at two sizes.
+/// Measures every way at two sizes.
 fn all_ways(path: &Path) -> Vec<(Point, Result<Outcome, StoreError>)> {
     let (scratch, place) = (Scratch::new(path).unwrap(), StorageLocation::of(path).unwrap());
     let points = every(&[4096, 64 << 10], &Writing::ALL, &Flushing::ALL);
@@ -123,7 +123,7 @@ fn more_threads_share_flushes_of_the_device() {
         |threads, shared| group::measure(scratch.path(), (threads, shared), takes, &counters, &GO_ON).unwrap().unwrap();
     for shared in [false, true] {
         let (one, many) = (of(1, shared), of(16, shared));
-        // What the loop device flushes is asked for by nobody else.
+        // No other program requests flushes from the loop device.
         let alone = one.per_device_flush.unwrap();
         assert!((0.8..=1.1).contains(&alone), "{one:?}");
         assert!(many.per_device_flush.unwrap() > 1.5 * alone, "{one:?} {many:?}");

@@ -17,7 +17,7 @@ use crate::{names, on_disk};
 
 const BLOCK: u64 = 512;
 
-/// Has a listener run while `act` does something with its address.
+/// Runs a listener while `act` uses its address.
 fn beside_listener<T>(file: &Path, act: impl FnOnce(SocketAddr) -> T) -> T {
     let listener = listen("127.0.0.1:0", file).unwrap();
     let (address, stop) = (listener.address().unwrap(), AtomicBool::new(false));
@@ -30,7 +30,7 @@ fn beside_listener<T>(file: &Path, act: impl FnOnce(SocketAddr) -> T) -> T {
     })
 }
 
-/// What would be found if the power were cut after `blocks` were flushed: the listener's file, then the directory.
+/// State that would be found if power were cut after `blocks` were flushed: the listener's file, then the directory.
 struct Cut {
     place: tempfile::TempDir,
 }

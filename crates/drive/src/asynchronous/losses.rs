@@ -13,7 +13,7 @@ use crate::spec::StopReason;
 #[derive(Default)]
 pub(super) struct Losses {
     lost_ns: Cell<Option<u64>>,
-    /// When an operation was first given up since the last one that was answered.
+    /// Time at which an operation was first given up since the last answered one.
     silent_since_ns: Cell<Option<u64>>,
 }
 
@@ -32,14 +32,14 @@ impl Losses {
     }
 }
 
-/// No other try will come to anything else.
+/// Returns true if a retry cannot succeed.
 fn is_for_good(error: &StoreError) -> bool {
     use StoreErrorKind as K;
     matches!(error.kind, K::Authentication | K::Permission | K::Usage | K::Missing)
 }
 
 impl Worker {
-    /// Lets the next of those sessions be opened that have not been.
+    /// Opens the next of the sessions that are not open yet.
     pub(super) fn open_next(&self) {
         let lane = self.opens_next.get();
         if let Some(seat) = self.seats.get(lane) {
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Whether the phase is over for this worker; has the pump know when nothing is in flight any more.
+    /// Returns true if the phase is over for this worker; wakes the pump when nothing is in flight any more.
     fn has_ended(&self) -> bool {
         let core = self.core.borrow();
         if core.has_ended() && core.in_flight() == 0 {
@@ -132,7 +132,8 @@ impl Worker {
         core.has_ended()
     }
 
-    /// Ends the phase where nothing else would: a server refuses for good, or nobody else does this client's operations.
+    /// Ends the phase if no other event would: a server refuses permanently, or no other session performs this
+    /// client's operations.
     fn end_for(&self, lane: usize, now_ns: u64, error: StoreError, is_wanted: bool) {
         let mut core = self.core.borrow_mut();
         let away_ns = self.seats[lane].losses.longest_ns(now_ns);
@@ -143,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Nobody saw the end of the operation of `lane`.
+    /// Handles the operation of `lane`, whose end was not observed.
     #[cold]
     pub(super) fn unanswered(&self, lane: usize, session: &dyn AsyncSession, answer: &mut Answer) -> Came {
         let now_ns = self.give_up(lane, session.place(), answer);

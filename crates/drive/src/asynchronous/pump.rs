@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// Hands out whatever is due. Returns when the next operation or step is; `None` when the phase is over.
+    /// Distributes all due work. Returns when the next operation or step is; `None` when the phase is over.
     async fn dispatch(&self, mut now_ns: u64) -> Option<u64> {
         loop {
             let next = {
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the timer, or until somebody calls the pump.
+    /// Waits for the timer, or for a call.
     async fn wait(&self) {
         poll_fn(|context| {
             if self.is_called.replace(false) {

@@ -57,7 +57,7 @@ impl Worker {
         .await
     }
 
-    /// What `future` comes to, or nothing when it is given up; and whether it had to be waited for.
+    /// Awaits `future` until it is given up. Returns its output, if any, and true if it was pending.
     pub(super) async fn watch<T>(
         &self,
         lane: usize,
@@ -122,7 +122,7 @@ impl Worker {
         (came, has_waited)
     }
 
-    /// Something is in flight that is overdue at this time.
+    /// Notes that an operation in flight is overdue at this time.
     #[inline]
     fn watch_until(&self, deadline_ns: u64) {
         self.deadline_ns.set(self.deadline_ns.get().min(deadline_ns));
@@ -180,7 +180,7 @@ impl Worker {
     }
 }
 
-/// Has the pump know when the task of a session panicked.
+/// Wakes the pump if the task of a session panics.
 struct Alarm {
     worker: Rc<Worker>,
     lane: usize,

@@ -1,4 +1,4 @@
-//! What a phase is made of: a core and a thread for each worker.
+//! Start of a phase: a core and a thread for each worker.
 
 use std::io;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl<'a> RunningPhase<'a> {
     }
 }
 
-/// Whether the operations of `sessions` go to several servers.
+/// Returns true if the operations of `sessions` go to several servers.
 fn go_to_several(sessions: &mut Sessions) -> bool {
     match sessions {
         Sessions::Blocking(_) | Sessions::Instant(_) => false,

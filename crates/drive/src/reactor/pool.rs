@@ -1,7 +1,7 @@
 //! The memory into which the kernel receives when it sees fit, and the ring of it that is on offer.
 //!
-//! This is the only memory of ours that the kernel writes to at times of its own choosing, so it is not a Rust value:
-//! it is mapped, reached by pointers, and read only where a completion has given a piece of it back.
+//! The kernel writes to no other memory of this process at times of its own choosing, so it is not a Rust value: it is
+//! mapped, reached by pointers, and read only where a completion has given a piece of it back.
 
 use std::io;
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ const PAGE_BYTES: usize = 4096;
 pub struct Pool {
     start: NonNull<u8>,
     bytes: usize,
-    /// Where the pieces begin: behind the ring's entries.
+    /// Offset of the pieces: after the ring's entries.
     pieces_at: usize,
     /// A power of two.
     pieces: u16,
@@ -50,8 +50,8 @@ impl Pool {
         for piece in 0..pieces {
             pool.give(piece);
         }
-        // SAFETY: the entries are page-aligned and mapped for as long as the pool is there, and whoever drops the
-        // pool has seen to it that the ring asks nothing more of it.
+        // SAFETY: the entries are page-aligned and mapped for as long as the pool exists, and the owner of the pool
+        // drops it only after the ring has ended its requests.
         unsafe { ring.submitter().register_buf_ring_with_flags(start.as_ptr() as u64, pieces, GROUP, 0)? };
         Ok(pool)
     }
@@ -92,7 +92,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody has a borrow of it any more.
+        // SAFETY: the mapping is this value's own, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

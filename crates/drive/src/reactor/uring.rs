@@ -24,34 +24,32 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
-use rustix::time::Timespec;
 
 use super::pool::{GROUP, Pool};
-use super::{ALARMS, Event, Reactor, alarms, send_last, set_timer, take_tick, timer};
+use super::{ALARMS, Event, Reactor, Timers, send_last, take_tick};
 use request::{Completion, Stage, UringConnection, UringRequest};
 
 /// Requests that can stand in the queue before they have to be submitted.
 const QUEUE: u32 = 256;
 /// Fewest and most pieces of memory for receiving.
 const PIECES: std::ops::RangeInclusive<usize> = 64..=4096;
-/// How long dropping waits for the kernel to end all requests.
+/// Attempts to end all requests of the kernel on drop.
 const LEAVE_TRIES: u32 = 100;
 const LEAVE_TRY_NS: u64 = 10_000_000;
-/// In place of a connection's number.
+/// Value in place of a connection's number.
 const NONE: u32 = u32::MAX;
 
 /// See the module.
 pub(crate) struct Uring {
     ring: IoUring,
     pool: ManuallyDrop<Pool>,
-    timer: OwnedFd,
-    alarms: [OwnedFd; ALARMS],
+    timers: Timers,
     connections: Vec<UringConnection>,
     /// Connections that can be used again.
     free: Vec<u32>,
-    /// Each slot's connection.
+    /// Connection of each slot.
     slots: Vec<u32>,
-    /// Completions that nobody has looked at.
+    /// Completions that were not read yet.
     came: VecDeque<Completion>,
     /// The piece that [`Reactor::arrived`] shows, and how much of it.
     shown: Option<(u16, usize)>,
@@ -68,7 +66,7 @@ impl Uring {
         Self::with_pieces(slots, (2 * slots).clamp(*PIECES.start(), *PIECES.end()).next_power_of_two())
     }
 
-    /// With so many pieces of memory for receiving: a power of two.
+    /// Makes a ring with so many pieces of memory for receiving: a power of two.
     pub fn with_pieces(slots: usize, pieces: usize) -> std::io::Result<Self> {
         // At most this many requests of a slot are unanswered at once, those of its last connection included.
         let completions = (8 * slots + pieces + 64).next_power_of_two().min(1 << 16);
@@ -89,8 +87,7 @@ impl Uring {
         let mut uring = Self {
             ring,
             pool,
-            timer: timer()?,
-            alarms: alarms()?,
+            timers: Timers::new()?,
             connections: Vec::with_capacity(2 * slots),
             free: Vec::with_capacity(2 * slots),
             slots: vec![NONE; slots],
@@ -109,7 +106,7 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Puts a request into the queue. Its completion, unless there is none, is counted by the caller.
+    /// Adds a request to the queue. Its completion, unless there is none, is counted by the caller.
     ///
     /// # Safety
     ///
@@ -201,7 +198,8 @@ impl Uring {
 
     /// Asks to be told of a timer once each time it goes off.
     fn ask_timer(&mut self, ask: UringRequest, number: u32) -> Result<(), Errno> {
-        let timer = if ask == UringRequest::Tick { &self.timer } else { &self.alarms[number as usize] };
+        let Timers { clock, alarms } = &self.timers;
+        let timer = if ask == UringRequest::Tick { clock } else { &alarms[number as usize] };
         // Without LEVEL an alarm need not be read.
         let poll = opcode::PollAdd::new(Fd(timer.as_raw_fd()), u32::from(PollFlags::IN.bits())).multi(true);
         // SAFETY: it points to nothing.
@@ -261,7 +259,7 @@ impl Uring {
         self.asked -= u64::from(ended);
         if matches!(ask, UringRequest::Tick | UringRequest::Alarm) {
             if ask == UringRequest::Tick {
-                take_tick(&self.timer);
+                take_tick(&self.timers.clock);
             }
             if ended {
                 let _ = self.ask_timer(ask, connection);
@@ -341,13 +339,9 @@ impl Uring {
 }
 
 impl Reactor for Uring {
-    fn tick(&mut self, first: Timespec, interval_ns: u64) {
-        set_timer(&self.timer, first, interval_ns);
-    }
-
     #[inline]
-    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
-        set_timer(&self.alarms[alarm], at, 0);
+    fn timers(&self) -> &Timers {
+        &self.timers
     }
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
@@ -473,7 +467,7 @@ impl Drop for Uring {
                 self.asked -= u64::from(completion.ends_a_request());
             }
             if self.asked == 0 {
-                // SAFETY: it is dropped once, here, and nobody reaches it afterwards.
+                // SAFETY: it is dropped once, here, and not accessible afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.pool) };
                 return;
             }

@@ -18,17 +18,17 @@ pub(super) struct BranchTable {
     /// Reactor slot of the first.
     first: usize,
     all: Vec<Branch>,
-    /// By session: its first one.
+    /// First branch of each session.
     starts: Vec<usize>,
 }
 
-/// One connection of a session that has several.
+/// A connection of a session that has several.
 struct Branch {
     /// The session's slot.
     link: usize,
-    /// Which of its connections it is.
+    /// Number of the connection within its session.
     number: usize,
-    /// None while none is wished.
+    /// Connection, if one is wished.
     connection: Option<ServerConnection>,
     /// The number of its server.
     server: usize,
@@ -58,7 +58,7 @@ impl BranchTable {
 }
 
 impl<R: Reactor> WireWorker<R> {
-    /// Does what the session at `slot` wishes, and looks how far it has come.
+    /// Performs the wishes of the session at `slot`, and updates its progress.
     pub(super) fn grant(&mut self, slot: usize, now_ns: u64) {
         while let Some(wish) = self.links[slot].session.branches().and_then(|branches| branches.next_wish()) {
             let (Wish::Connect { branch, .. } | Wish::Close { branch } | Wish::Send { branch }) = wish;
@@ -90,7 +90,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Something came for a branch.
+    /// Handles an event of a branch.
     #[inline]
     pub(super) fn on_branch(&mut self, event: Event, now_ns: u64) {
         let Some(slot) = event.slot() else { return };
@@ -164,7 +164,8 @@ impl<R: Reactor> WireWorker<R> {
         self.lose_branch(index, now_ns, &error);
     }
 
-    /// Gives one connection of a session up: what was in flight on it is unknown, and it is tried again after a while.
+    /// Gives up one connection of a session: operations in flight on it are unknown, and it is tried again after a
+    /// while.
     #[cold]
     fn lose_branch(&mut self, index: usize, now_ns: u64, error: &StoreError) {
         let Branch { link: slot, number, connection, .. } = &mut self.branches.all[index];

@@ -13,7 +13,7 @@ use crate::worker::Busy;
 /// Most pieces of what a server said before sending to it failed.
 const LAST_WORDS_PIECES_MAX: u32 = 16;
 
-/// Why a connection is given up.
+/// Reason that a connection is given up.
 pub(super) enum Loss {
     Closed,
     System(Errno),
@@ -178,7 +178,7 @@ impl<R: Reactor> WireWorker<R> {
             || (!self.core.has_planned_end()
                 && link.connection.lost_ns.into_iter().chain(link.silent_since_ns).any(is_away))
         {
-            // Nobody else does this client's operations, and no clock would end the phase.
+            // No other session performs this client's operations, and no clock would end the phase.
             self.core.halt(now_ns, StopReason::Lost(error));
         }
     }

@@ -1,4 +1,4 @@
-//! What goes out: operations on every idle lane, steps when they can go, and as few sends as possible.
+//! Output: operations on every idle lane, steps when they can go, and as few sends as possible.
 //!
 //! A session has `depth` of the core's *lanes*, each for one operation at a time of a client of its own; a ticket names
 //! it. With a depth of 1 a lane's number is its session's slot. What is started for one session in one go is sent in one
@@ -17,10 +17,10 @@ const UNSENT_MAX: u32 = 64;
 /// Operations that are started before the first of them is sent.
 const BATCH_MAX: u32 = 64;
 
-/// Which lanes are whose.
+/// Assignment of lanes to sessions.
 pub(super) struct Lanes {
     depth: usize,
-    /// By lane, its session's slot: a division for each operation would cost more.
+    /// Slot of each lane's session: a division for each operation would cost more.
     slots: Box<[u32]>,
     /// Sessions with something to be sent that was started together.
     unsent: Vec<u32>,
@@ -40,7 +40,7 @@ impl Lanes {
         slot * self.depth..(slot + 1) * self.depth
     }
 
-    /// All lanes in the order in which they are used first: session after session, so that a pipeline begins in one
+    /// Returns all lanes in the order of their first use: session after session, so that a pipeline begins in one
     /// piece; in an open loop by turns, so that few operations at a time do not all wait in one pipeline.
     pub fn first_order(&self, by_turns: bool) -> impl Iterator<Item = usize> {
         let (depth, lanes) = (self.depth, self.slots.len());
@@ -179,14 +179,14 @@ impl<R: Reactor> WireWorker<R> {
     }
 }
 
-/// What came of starting operations.
+/// Result of starting operations.
 pub(super) enum Filled {
-    /// There may be more to start.
+    /// More operations may be ready to start.
     Started,
-    /// There may be more to start; what was started ended without sending anything.
+    /// More operations may be ready to start; those started ended without sending anything.
     Unsent,
-    /// Nothing is due before this time.
+    /// No operation is due before this time.
     SleepUntil(u64),
-    /// Nothing can be started.
+    /// No operation can be started.
     Wait,
 }

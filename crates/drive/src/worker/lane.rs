@@ -18,11 +18,11 @@ pub(crate) struct Begun {
     pub sent_ns: u64,
 }
 
-/// What a lane is busy with.
+/// Activity of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     No,
-    /// One operation that was sent as it is.
+    /// An operation that was sent as it is.
     Op,
     /// An operation of several steps.
     Steps,
@@ -40,16 +40,16 @@ pub(super) struct Lane {
     pub cycle: u64,
     pub scheduled_ns: u64,
     pub sent_ns: u64,
-    /// When its operation could have been sent by a generator that is never late.
+    /// Time at which a generator without delay could have sent its operation.
     pub could_ns: u64,
-    /// When that generator would have had the session idle.
+    /// Time at which such a generator would have had the session idle.
     pub free_ns: u64,
     pub ended_ns: u64,
 }
 
 impl Lane {
-    /// When a generator that is never late would have had this session idle again, of which the answer was taken at
-    /// `now_ns` by a worker that had last done all there was to do at `caught_up_ns`.
+    /// Returns the time at which a generator without delay would have had this session idle again, if its answer was
+    /// taken at `now_ns` by a worker that had last done all due work at `caught_up_ns`.
     ///
     /// It would have sent the operation at `could_ns`, and the store would have taken as long as it did. An answer
     /// that is taken long after the worker was last abreast of its sockets may have been there ever since then,

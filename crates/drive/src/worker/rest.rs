@@ -1,4 +1,4 @@
-//! When clients of a closed loop go on: after a time to think, and while there are as many clients.
+//! Continuation of clients of a closed loop: after a think time, and while there are as many clients.
 //!
 //! Both are pure functions: a think time of the seed, the client and its operation, and who is at work of the time alone.
 
@@ -24,12 +24,12 @@ pub(crate) struct Rests {
     /// Sessions at work over time, from the end of the warm-up on.
     stages: Arc<[Stage]>,
     depth: u32,
-    /// When lanes go on.
+    /// Times at which lanes continue.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Rests {
-    /// Those of a worker with so many lanes; `None` where clients go on at once. Takes its memory here.
+    /// Makes the rests of a worker with so many lanes; `None` if clients continue immediately. Takes its memory here.
     pub fn new(spec: &DriveSpec, think: Option<ThinkTime>, seed: u64, lanes: usize) -> Option<Box<Self>> {
         let rests = think.is_some() || !spec.stages.is_empty();
         rests.then(|| {
@@ -43,7 +43,8 @@ impl Rests {
         })
     }
 
-    /// When the client goes on that is free at `now_ns`, before its operation `cycle`; of its first one it does not think.
+    /// Returns the time at which the client that is free at `now_ns` continues, before its operation `cycle`; there is
+    /// no think time before its first one.
     pub fn until(&self, grid: &Grid, client: u32, cycle: u64, first_cycle: u64, now_ns: u64) -> u64 {
         let think_ns = match self.think {
             Some(think) if cycle > first_cycle => self.think_ns(think, client, cycle),
@@ -95,7 +96,7 @@ impl Rests {
         self.resting.push(Reverse((until_ns, lane)));
     }
 
-    /// One lane whose rest is over by `now_ns`.
+    /// Takes a lane whose rest is over by `now_ns`.
     pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
         match self.resting.peek() {
             Some(Reverse((until_ns, _))) if *until_ns <= now_ns => self.resting.pop().map(|Reverse((_, lane))| lane),
@@ -103,7 +104,7 @@ impl Rests {
         }
     }
 
-    /// When the next rest is over.
+    /// Returns the end of the next rest.
     pub fn next_ns(&self) -> Option<u64> {
         self.resting.peek().map(|Reverse((until_ns, _))| *until_ns)
     }

@@ -17,14 +17,14 @@ use crate::spec::StopReason;
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;
 
-/// What the operation of a lane wants next.
+/// Next step of a lane's operation.
 #[derive(Debug)]
 pub(crate) enum NextStep<'a> {
     /// Send this on its session, and ask again.
     Send(Op<'a>),
     /// Ask again when an answer has come, or when [`WorkerCore::awake`] says so.
     Wait,
-    /// It has ended. The session is not released by this.
+    /// The operation has ended. The session is not released by this.
     Over,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum NextStep<'a> {
 pub(crate) struct Tracks {
     is_steps: Box<[bool]>,
     tracks: Vec<Option<Track>>,
-    /// When sleeping lanes wake up.
+    /// Times at which sleeping lanes wake up.
     sleepers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Parameters of the step that is being sent, and of the one behind it.
     params: ValueBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Tracks {
     /// The step behind the one that was sent last, in the middle of a pipeline: its kind, and whether it is to be
     /// followed at once too.
     behind: Option<(KindId, bool)>,
-    /// What an observer is told of an operation's end: nothing, or why it is an error when no step's answer says it.
+    /// Answer that an observer receives at an operation's end: empty, or the error if no step's answer has it.
     end: Answer,
 }
 
@@ -48,11 +48,11 @@ struct Track {
     steps: Box<dyn Steps>,
     /// Steps without an answer: kind, and when each was sent.
     unanswered: VecDeque<(KindId, u64)>,
-    /// All answers have to come before the next step is asked for.
+    /// True if all answers must arrive before the next step is requested.
     gathers: bool,
-    /// No step is asked for before this.
+    /// Time before which no step is requested.
     sleeps_until_ns: u64,
-    /// What the operation ends as, when all answers have come.
+    /// Outcome of the operation, when all answers have arrived.
     end: Option<(KindId, Outcome)>,
     /// An error of one of its steps has been noted.
     noted: bool,
@@ -192,7 +192,7 @@ impl WorkerCore {
     /// answered.
     pub fn step(&mut self, lane: usize, depth_max: usize, now_ns: u64) -> NextStep<'_> {
         self.check_if_due(now_ns);
-        // Whoever slept may have been given up meanwhile.
+        // An operation that slept may have been given up meanwhile.
         if self.lanes[lane].busy != Busy::Steps as u64 {
             return NextStep::Wait;
         }
@@ -286,7 +286,7 @@ impl WorkerCore {
         }
     }
 
-    /// When the next sleep is over.
+    /// Returns the end of the next sleep.
     #[inline]
     pub fn awake_at_ns(&self) -> Option<u64> {
         self.tracks.as_ref()?.sleepers.peek().map(|Reverse((at_ns, _))| *at_ns)
@@ -297,9 +297,9 @@ impl WorkerCore {
         self.tracks.is_some()
     }
 
-    /// When the operation of `lane` is to be given up: `op_timeout_ns` after what it waits for was sent. Nothing it
-    /// waits for is needed any more that long after the phase ended, or a little after the user wanted an end. `None` while
-    /// it waits for nothing.
+    /// Returns the time at which the operation of `lane` is given up: `op_timeout_ns` after the last send. It does not
+    /// wait for longer than that after the phase's end, or for longer than a little after the user wanted an end.
+    /// Returns `None` while it waits for nothing.
     pub fn deadline_ns(&self, lane: usize) -> Option<u64> {
         let cancel_ns = self.cancelled_ns.map_or(u64::MAX, |at_ns| at_ns + CANCEL_NS);
         self.own_deadline_ns(lane).map(|deadline_ns| deadline_ns.min(cancel_ns))

@@ -1,4 +1,4 @@
-//! When operations are due, and when the worker has to be awake for them.
+//! Due times of operations, and the times at which the worker must be awake for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,14 +11,14 @@ use crate::schedule::{Cursor, NEVER_NS};
 /// The grid of coarse wake-ups.
 const COARSE_NS: u64 = 1_000_000;
 
-/// Where operations' times come from.
+/// Source of the operations' times.
 #[derive(Debug)]
 pub(crate) enum Turns {
     /// Closed loop: when the last one is done.
     Closed,
     /// Open loop, every `stride`th arrival from `next` on.
     Own { arrivals: Cursor, next: u64, stride: u64 },
-    /// Open loop, whichever arrival nobody has taken yet: as many as `taken` are.
+    /// Open loop, the next arrival that no worker has taken yet: as many as `taken` are.
     Shared { arrivals: Cursor, taken: Arc<AtomicU64> },
 }
 
@@ -31,8 +31,8 @@ pub(super) struct Ahead {
 }
 
 impl WorkerCore {
-    /// When the worker is to be awake next for an arrival after `after_ns`, which is not before what it was asked with
-    /// last.
+    /// Returns the next time at which the worker must be awake for an arrival after `after_ns`, which must not be
+    /// before that of the last call.
     pub fn awake_after(&mut self, after_ns: u64) -> Option<u64> {
         let (Some(ahead), Turns::Own { next, stride, .. }) = (&mut self.ahead, &self.turns) else { return None };
         // What has been taken from the schedule is behind.
@@ -72,7 +72,7 @@ impl WorkerCore {
         self.held_ns
     }
 
-    /// When the oldest operation that nobody has sent is or was due.
+    /// Returns the scheduled time of the oldest operation that was not sent.
     pub(super) fn oldest_unsent_ns(&mut self) -> Option<u64> {
         match &mut self.turns {
             Turns::Closed => None,

@@ -21,7 +21,7 @@ thread_local! {
 }
 
 fn count(taken: usize, given_back: usize) {
-    // A thread that is being torn down has no counter any more, and nobody asks for it.
+    // A thread that is being torn down has no counter any more, and needs none.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
     let _ = HELD.try_with(|held| held.set(held.get() + taken as i64 - given_back as i64));
 }

@@ -16,7 +16,7 @@ use crate::seen::{Numbered, drive, drive_with, endless};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What a scripted session does with an operation's number.
+/// Action of a scripted session, by an operation's number.
 type Script = Arc<dyn Fn(i64, &mut Answer) -> Outcome + Send + Sync>;
 
 struct Scripted(Script);
@@ -171,7 +171,7 @@ fn an_operation_that_hangs_does_not_keep_the_phase() {
     assert_eq!(driven.slices[2].in_flight, 2);
     assert!(driven.slices[2].oldest_age_ns > 150_000_000);
     assert!(driven.outcome(Outcome::Ok) > 100, "the other client went on");
-    // When it comes back after all, nobody is told.
+    // When it comes back after all, its result is dropped.
     let finished = log.finished.lock().unwrap().len();
     wake.send(()).unwrap();
     std::thread::sleep(MS * 50);

@@ -1,4 +1,4 @@
-//! What is reported against what the server itself saw, operation by operation and percentile by percentile.
+//! Comparison of the report with the server's own observations, operation by operation and percentile by percentile.
 //!
 //! The server's stamps, the schedule and the executor's times are all on CLOCK_MONOTONIC. An answer cannot be taken
 //! before it was sent, nor a request be read before it was sent: that holds whatever the machine does. How much
@@ -20,14 +20,14 @@ use crate::stamps::{Deed, Manner, Saw, Stamp, StampingServer, Threads, Witness, 
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;
-/// What a percentile may be off by: this, or one in a hundred.
+/// Tolerance of a percentile: this, or one in a hundred.
 const OFF_NS: u64 = 30_000;
 /// Two readings of one clock, by its counter and by the kernel.
 const CLOCKS_NS: u64 = 20_000;
 const SHARES: [f64; 4] = [0.5, 0.75, 0.9, 0.99];
 const TRIES: u32 = 3;
 
-/// One at a time: they would disturb each other.
+/// Serialises the tests, which would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Run {
@@ -74,8 +74,8 @@ impl Run {
         Some(Stamp { received_ns: after(stamp.received_ns), sent_ns: after(stamp.sent_ns) })
     }
 
-    /// What holds on any machine, however busy: nothing happens before its cause, each time is counted as it was
-    /// taken, and what was due is what the schedule says.
+    /// Checks the properties that hold on any machine, however busy: nothing happens before its cause, each time is
+    /// counted as it was taken, and operations were due as the schedule says.
     fn holds_whatever_the_machine_does(&self, rate_per_s: Option<f64>) {
         let result = &self.driven.result;
         for op in &result.each {
@@ -118,7 +118,7 @@ impl Run {
         answered.filter_map(|op| Some((op, self.stamp(op)?)))
     }
 
-    /// How much later than on an idle machine something between these two times of the run can have been done.
+    /// Returns the delay, compared with an idle machine, that was possible between these two times of the run.
     fn held_up_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let origin_ns = self.driven.origin_ns;
         self.saw.held_up_ns(origin_ns + from_ns, origin_ns + to_ns)
@@ -137,7 +137,7 @@ impl Run {
             held_up_most_ns = held_up_most_ns.max(held_up_ns);
             truth.push(true_ns);
             measured.push(op.end_ns - op.scheduled_ns);
-            // As it is seen by somebody whom this machine wakes up as late as it did the witness.
+            // As seen by a thread that this machine wakes up as late as it did the witness.
             let woken_ns = late_ns[((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % n) as usize];
             seen.push(true_ns + woken_ns + held_up_ns);
         }

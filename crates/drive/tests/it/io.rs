@@ -1,4 +1,4 @@
-//! Which way to ask the kernel is taken, where one of them is forbidden.
+//! Tests of the choice of the kernel interface, if one of them is forbidden.
 
 use std::time::Duration;
 

@@ -15,10 +15,10 @@ use crate::toy::{Act, Server};
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;
 
-/// Held by whoever makes pauses: two pauses at once are a longer one.
+/// Held while a test makes pauses: two pauses at once are a longer one.
 static PAUSING: Mutex<()> = Mutex::new(());
 
-/// Held by whoever asks for real-time priority, and by the test that takes it from the process.
+/// Held while a test requests real-time priority, and by the test that takes it from the process.
 static PRIORITY: Mutex<()> = Mutex::new(());
 
 fn witness(clock: &Clock) -> Witness {
@@ -105,7 +105,7 @@ impl Driven {
         (least, most + 4 * pauses.len() as u64)
     }
 
-    /// What was disturbed is part of what was seen, in each bucket.
+    /// Checks that disturbed counts are part of all counts, in each bucket.
     fn check_parts(&self) {
         for slice in &self.slices {
             let watched = slice.watched.as_ref().expect("there is a witness");
@@ -303,7 +303,7 @@ fn slices_of_a_time_that_the_witness_no_longer_remembers_were_watched_by_nobody(
         stop: Arc::default(),
     };
     let mut seen = Vec::new();
-    // Whoever takes the slices keeps the one who looks from it, as a disk that stands still does.
+    // The receiver of slices blocks the collector, as a disk that stands still does.
     let mut on_slice = |slice: Slice| {
         if slice.ordinal == 1 {
             std::thread::sleep(MS * 6_500);

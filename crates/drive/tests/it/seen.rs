@@ -1,4 +1,4 @@
-//! What the tests ask and what they see of it.
+//! Operations of the tests, and their observations.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec};
 /// Operations of kind 0, each with a number that says whose it is.
 pub struct Numbered {
     pub seed: u64,
-    /// To each client.
+    /// Operations for each client.
     pub ops: u64,
 }
 
@@ -42,7 +42,7 @@ pub fn kinds() -> Vec<OpKind> {
     }]
 }
 
-/// One operation as an observer saw it sent.
+/// An operation as an observer saw it sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent {
     pub client: u32,
@@ -104,7 +104,7 @@ pub fn drive_with(
     drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
 }
 
-/// As [`drive_with`], and keeps no slice.
+/// Drives as [`drive_with`], and keeps no slice.
 pub fn drive_and_drop(
     spec: &DriveSpec,
     sessions: Sessions,
@@ -118,7 +118,7 @@ pub fn drive_and_drop(
     drive.run(&mut |slice| on_slice(&slice)).unwrap()
 }
 
-/// As [`drive_with`], with kinds other than the one of [`kinds`].
+/// Drives as [`drive_with`], with operation types other than the one of [`kinds`].
 pub fn drive_kinds(
     kinds: &[OpKind],
     spec: &DriveSpec,
@@ -143,7 +143,7 @@ pub fn drive_kinds(
 }
 
 impl Driven {
-    /// What holds for every phase: slices follow each other and hold what the result counts.
+    /// Checks the properties of every phase: slices follow each other and hold what the result counts.
     fn check(&self, kinds: &[OpKind]) {
         let mut at_ns = self.result.start_ns;
         for (position, slice) in self.slices.iter().enumerate() {

@@ -21,27 +21,27 @@ use crate::seen::monotonic_ns;
 use crate::tasks::shaped;
 use crate::toy::client;
 
-/// What is done with a request.
+/// Treatment of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Deed {
     /// Answered this many nanoseconds after it was read.
     AnswerAfter(u64),
     /// The connection is closed at once.
     HangUp,
-    /// Nothing, and nothing with any later request on this connection: it is half open.
+    /// Leaves this request and all later ones on this connection unanswered: it is half open.
     Silence,
 }
 
-/// One request, on CLOCK_MONOTONIC.
+/// A request, on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
-    /// When the last byte of it was read.
+    /// Time at which its last byte was read.
     pub received_ns: u64,
-    /// When its answer had been written; 0 without one.
+    /// Time at which its answer had been written; 0 without one.
     pub sent_ns: u64,
 }
 
-/// What a server does beside its script.
+/// Behaviour of a server beside its script.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manner {
     /// Does nothing at all from so long after its first request, for so long.
@@ -55,7 +55,7 @@ pub type Script = Box<dyn Fn(u64, u64, u64) -> Deed + Send>;
 
 /// A server for all connections on one thread, with a queue of answers that are due.
 pub struct StampingServer {
-    /// Whose waiting for a processor the witness is to see: the server's own thread, and those that join.
+    /// Threads whose waiting for a processor the witness observes: the server's own thread, and those that join.
     pub threads: Threads,
     path: std::path::PathBuf,
     stop: Arc<AtomicBool>,
@@ -257,25 +257,25 @@ impl Threads {
     }
 }
 
-/// Threads with nothing to do but to wake up on time, a thousand times a second whatever happens: how late they are,
-/// anybody on this machine is. One of them also reads how long the threads at work have been waiting for a processor:
-/// somebody with work to do waits where who sleeps does not.
+/// Idle threads that wake up a thousand times a second: their delay is the delay of any thread on this machine. One of
+/// them also reads the time that the threads at work have waited for a processor: a working thread waits where a
+/// sleeping one does not.
 pub struct Witness {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<u64>>>,
     waited: JoinHandle<Vec<(u64, u64)>>,
 }
 
-/// What the witness saw.
+/// Observations of the witness.
 pub struct Saw {
-    /// How late each tick was, in ascending order.
+    /// Delays of the ticks, in ascending order.
     pub late_ns: Vec<u64>,
-    /// When, on CLOCK_MONOTONIC, and how long the threads at work had been waiting by then, all together.
+    /// Time on CLOCK_MONOTONIC, and the total waiting time of the threads at work by then.
     waited: Vec<(u64, u64)>,
 }
 
 const TICK_NS: u64 = 1_000_000;
-/// Of waiting between two looks: so much there is on an idle machine too.
+/// Waiting time between two looks on an idle machine.
 const USUAL_WAIT_NS: u64 = 100_000;
 
 impl Witness {
@@ -338,7 +338,8 @@ impl Witness {
     }
 }
 
-/// How long a thread has been ready to run without running: the second number of its schedstat. 0 once it has ended.
+/// Returns the time that a thread has been ready to run without running: the second number of its schedstat. 0 once it
+/// has ended.
 fn waited_ns(file: &File) -> u64 {
     let mut text = [0; 96];
     let length = file.read_at(&mut text, 0).unwrap_or(0);
@@ -347,8 +348,8 @@ fn waited_ns(file: &File) -> u64 {
 }
 
 impl Saw {
-    /// How much later than on an idle machine something between these two times can have been done: the threads waited
-    /// for a processor, and had what came meanwhile to do afterwards.
+    /// Returns the delay, compared with an idle machine, that was possible between these two times: the threads waited
+    /// for a processor, and had later arrivals to process afterwards.
     pub fn held_up_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let before = self.waited.partition_point(|(at_ns, _)| *at_ns <= from_ns).saturating_sub(1);
         let after = self.waited.partition_point(|(at_ns, _)| *at_ns < to_ns);

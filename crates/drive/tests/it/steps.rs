@@ -22,7 +22,7 @@ const MS_NS: u64 = 1_000_000;
 const TX: KindId = 0;
 /// The operation when it took more than one try.
 const TX_AGAIN: KindId = 1;
-/// Its steps.
+/// Steps of the operation.
 const BEGIN: KindId = 2;
 const WORK: KindId = 3;
 const COMMIT: KindId = 4;
@@ -46,7 +46,7 @@ fn kinds() -> Vec<OpKind> {
     ]
 }
 
-/// What a client's operations do, one line after the other.
+/// Steps of a client's operations, one line after the other.
 pub type Script = &'static [Step];
 
 const fn send(kind: KindId) -> Step {
@@ -65,7 +65,8 @@ const fn end(outcome: Outcome) -> Step {
 pub const SEVEN: Script =
     &[send(BEGIN), send(WORK), send(WORK), send(WORK), send(WORK), send(WORK), send(COMMIT), end(Outcome::Ok)];
 
-/// What a client was told: cycle, the step's number within its operation, outcome and the number that came back.
+/// Answer that a client received: cycle, the step's number within its operation, outcome and the number that came
+/// back.
 type Told = (u64, usize, Outcome, i64);
 
 #[derive(Default)]

@@ -20,7 +20,7 @@ thread_local! {
     static OVER_TASKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on, on this thread, sessions are asynchronous ones.
+/// Makes sessions of this thread asynchronous from now on.
 pub fn over_tasks() {
     OVER_TASKS.set(true);
 }

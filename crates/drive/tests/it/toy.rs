@@ -21,19 +21,19 @@ use plimsoll_core::{
     WireClient, WireSession, WireState,
 };
 
-/// In place of a number: the server ends the connection and says so.
+/// Value in place of a number: the server ends the connection and says so.
 const LAST_WORDS: i64 = i64::MIN;
-/// In place of a sum: the server would not.
+/// Value in place of a sum: the server refuses.
 const REFUSED: u64 = u64::MAX;
-/// In a request's length: the answer may wait.
+/// Flag in a request's length: the answer may wait.
 const MORE: u32 = 1 << 31;
 
 pub struct ToySession {
     state: WireState,
-    /// What has no answer yet, oldest first: ticket, number and sum.
+    /// Requests without an answer, oldest first: ticket, number and sum.
     unanswered: VecDeque<(Ticket, i64, u64)>,
     depth: usize,
-    /// Where the length of the last request stands in what is to be sent, if its answer may wait.
+    /// Position of the last request's length in the output, if its answer may wait.
     may_wait: Option<usize>,
     /// Bytes that each request carries beside its number.
     ballast: usize,
@@ -119,12 +119,12 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().map(|&byte| u64::from(byte)).sum()
 }
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     Answer,
     AnswerAfter(Duration),
-    /// One byte at a time.
+    /// Sends one byte at a time.
     Dribble,
     /// Close the connection without an answer.
     Close,
@@ -138,7 +138,7 @@ pub enum Act {
     Refuse,
 }
 
-/// What the server does, by the connection's number, the request's number within it, and the number asked.
+/// Reaction of the server, by the connection's number, the request's number within it, and the number asked.
 pub type Script = Arc<dyn Fn(u64, u64, i64) -> Act + Send + Sync>;
 
 /// A server on loopback or on a Unix socket, with a thread to a connection.
@@ -151,7 +151,7 @@ pub struct Server {
     _place: Option<tempfile::TempDir>,
 }
 
-/// How a server behaves beside its script, and what it counts.
+/// Behaviour of a server beside its script, and its counters.
 #[derive(Default)]
 pub struct Manner {
     /// Greet with `NEVER` from now on.
@@ -215,7 +215,7 @@ impl Socket {
 
     fn reset(&self) {
         if let Socket::Tcp(socket) = self {
-            // Dissolving an established connection sends a reset, whoever else holds a handle on it.
+            // Dissolving an established connection sends a reset, even if another handle on it exists.
             rustix::net::connect_unspec(socket).unwrap();
         }
     }
@@ -239,7 +239,7 @@ impl Server {
     pub fn tcp(script: impl Fn(u64, u64, i64) -> Act + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        // The name may stand for ::1 as well, where nobody listens.
+        // The name may stand for ::1 as well, without a listener.
         Self::serve(Listener::Tcp(listener), Address::Tcp("localhost".to_owned(), port), None, Arc::new(script))
     }
 

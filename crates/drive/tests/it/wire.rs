@@ -101,7 +101,7 @@ fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
     assert_eq!((slow.0, quick.0), (60, 40));
     assert!(slow.1 >= 4_900_000 && quick.1 < 4_900_000, "{slow:?}, {quick:?}");
     assert!(driven.slices.iter().all(|slice| slice.servers.len() == 2));
-    // Where there is one, nobody asks which.
+    // If there is one, the test is independent of it.
     let only = Server::unix(|_, _, _| Act::Answer);
     let (driven, _) = drive(&spec, only.clients(2), endless());
     assert!(driven.slices.iter().all(|slice| slice.servers.is_empty()));

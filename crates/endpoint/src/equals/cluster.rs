@@ -22,7 +22,7 @@ type Open<C> = fn(&Addresses, &Waits) -> Result<C, StoreError>;
 /// Servers that a probe reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Every server, each of itself.
+    /// Repeats the request on every server.
     Servers,
     /// The first server that answers, of the whole cluster.
     Cluster,

@@ -1,4 +1,4 @@
-//! What is in files: writes, allocations and sizes, and what of it is kept until it is synced.
+//! Contents of files: writes, allocations and sizes, and the parts that are kept until a sync.
 
 use std::collections::hash_map::Entry;
 use std::io;
@@ -19,7 +19,7 @@ use crate::power::Fate;
 use crate::shared::Device;
 
 impl Tree {
-    /// Has what is in these bytes of a file kept, which are about to be written.
+    /// Keeps the present contents of these bytes of a file, which are about to be written.
     fn keep(&mut self, node: &Arc<FileNode>, offset: u64, length: u64) -> Result<(), Errno> {
         let kept = self.unsynced_of(node).and_then(|()| {
             let Self { unsynced, after, power, slots, seq, .. } = self;
@@ -50,7 +50,8 @@ impl Tree {
         Ok(())
     }
 
-    /// What a write, or what is like one, comes to before anything is done: whether it is done, and whether the power goes with it.
+    /// Decides a write, or a similar request, before it is performed. Returns true if it is performed, and true if
+    /// power is cut with it.
     fn begin_write(&mut self, length: u64, takes_room: bool) -> Result<(bool, bool), Errno> {
         self.live()?;
         if self.power.is_frozen() {
@@ -109,7 +110,7 @@ impl Tree {
         if is_last { self.power_off() } else { Ok(()) }
     }
 
-    /// Has it kept that a file was shorter, or longer and with what; the change is noted after it.
+    /// Records that a file was shorter, or longer with its contents; the change is noted after it.
     fn resize(&mut self, node: &Arc<FileNode>, now_bytes: u64, size_bytes: u64) -> Result<(), Errno> {
         // That of the change which is noted next.
         let seq = self.seq + 1;

@@ -1,7 +1,8 @@
-//! How the kernel reaches the files: a file system of FUSE that does underneath what it is asked.
+//! Access of the kernel to the files: a FUSE file system that performs each request on the directory below.
 //!
-//! The kernel caches what was read, names and attributes, since nobody but it changes them; what is written arrives here at once, and what is
-//! written to a shared mapping when the kernel writes it back: at the latest before an fsync. Locks stay in the kernel.
+//! The kernel caches data that were read, names and attributes, since it alone changes them; a write arrives here
+//! immediately, and a write to a shared mapping when the kernel writes it back: at the latest before an fsync. Locks
+//! stay in the kernel.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,7 +28,7 @@ use crate::shared::{DueReply, SharedDevice, locked};
 
 /// The longest write or read that arrives at once: the kernel's limit for FUSE.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// How long the kernel may believe what it was told: nobody but it changes anything.
+/// Time that the kernel may cache answers: it alone changes anything.
 const BELIEVE: Duration = Duration::from_secs(3600);
 /// Requests at a time: while one waits for a sync of what is underneath, others go on.
 const THREADS: usize = 4;
@@ -36,7 +37,7 @@ const THREADS: usize = 4;
 type Listing = Vec<(u64, FileType, OsString)>;
 
 thread_local! {
-    /// What was read last, so that a read allocates nothing.
+    /// Buffer of the last read, so that a read allocates nothing.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -47,7 +48,7 @@ struct Files {
     listings: Mutex<(u64, HashMap<u64, Listing>)>,
 }
 
-/// Mounts the files; they are served from now on, until somebody unmounts them.
+/// Mounts the files; they are served from now on, until they are unmounted.
 pub(crate) fn mount(shared: &Arc<SharedDevice<Tree>>, at: &Path) -> io::Result<()> {
     let root = shared.with(|tree| tree.root());
     let mut config = Config::default();
@@ -63,7 +64,7 @@ pub(crate) fn mount(shared: &Arc<SharedDevice<Tree>>, at: &Path) -> io::Result<(
     shared.opened();
     let files = Files { shared: Arc::clone(shared), root, listings: Mutex::default() };
     let session = fuser::spawn_mount(files, at, &config)?;
-    // To drop it would unmount, which is up to whoever uses it.
+    // Dropping it would unmount, which is up to the user of the mount.
     std::mem::forget(session);
     Ok(())
 }
@@ -145,7 +146,7 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// At an unmount, and where a mount fails.
+    /// Runs at an unmount, and if a mount fails.
     fn drop(&mut self) {
         self.shared.closed();
     }

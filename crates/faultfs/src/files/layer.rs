@@ -1,4 +1,4 @@
-//! All that is not synced: of files what is in them, and the journal of changes to names, sizes and attributes, in order.
+//! Unsynced changes: contents of files, and the journal of changes to names, sizes and attributes, in order.
 //!
 //! The journal becomes durable from its beginning on, and never a change without all before it: that is how the journals of ext4 and XFS
 //! are. To sync something has it become durable up to the last change that concerns that.
@@ -32,21 +32,21 @@ pub(crate) struct DirectoryEntry {
 /// A change, with what undoes it.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// There is a new name of it.
+    /// The entry has a new name.
     Named(DirectoryEntry),
-    /// It has no such name any more, but one of ours.
+    /// The entry has lost this name, and has a hidden one.
     Removed(DirectoryEntry, Hidden),
-    /// It has another name, which something else had that has one of ours now.
+    /// The entry has another name; the entry that had it before has a hidden one.
     Renamed { from: DirectoryEntry, to: DirectoryEntry, displaced: Option<(Arc<FileNode>, Hidden)> },
-    /// It has another name, and what had that has its.
+    /// The entry has exchanged names with another.
     Exchanged { other: Arc<FileNode>, places: [DirectoryEntry; 2] },
-    /// Its mode, user and group were these.
+    /// Earlier mode, user and group of the entry.
     Attributes(u32, u32, u32),
-    /// It has another size. That is undone with what is in it.
+    /// The entry has another size. Its undo is part of that of the contents.
     Sized,
 }
 
-/// The number of a name of ours.
+/// Number of a hidden name, under which a removed file is kept.
 pub(crate) type Hidden = u64;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct Layer {
 }
 
 impl Record {
-    /// What it concerns.
+    /// Returns the nodes that the record concerns.
     fn nodes(&self) -> Vec<&Arc<FileNode>> {
         let mut nodes = vec![&self.node];
         match &self.change {
@@ -103,13 +103,13 @@ impl Record {
     }
 }
 
-/// Two names change places.
+/// Exchanges two names.
 pub(crate) fn exchange(one: &DirectoryEntry, other: &DirectoryEntry) -> Result<(), Errno> {
     let (from, to) = (one.directory.fd(), other.directory.fd());
     rustix::fs::renameat_with(from, &one.name, to, &other.name, RenameFlags::EXCHANGE)
 }
 
-/// Gives a file or directory these attributes.
+/// Sets the attributes of a file or directory.
 pub(crate) fn set_attributes(node: &FileNode, mode: u32, uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::fs::chownat(node.fd(), "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
@@ -120,7 +120,7 @@ pub(crate) fn set_attributes(node: &FileNode, mode: u32, uid: u32, gid: u32) -> 
     rustix::fs::chmod(node.path(), Mode::from_raw_mode(mode & 0o7777))
 }
 
-/// Gives back the name that something had.
+/// Restores the earlier name of an entry.
 fn back(node: &FileNode, number: Hidden, place: &DirectoryEntry, hidden: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::renameat(hidden, number.to_string(), place.directory.fd(), &place.name)?;
     node.hidden.fetch_sub(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Layer {
         self.journal.push_back(record);
     }
 
-    /// Where the journal is too long: up to where it is to become durable.
+    /// Returns the position up to which a journal that is too long must become durable.
     pub(crate) fn overflow(&self) -> Option<u64> {
         (self.journal.len() > CHANGES_MAX).then(|| self.journal.get(CHANGES_MAX / 2).map(|record| record.seq)).flatten()
     }
@@ -214,7 +214,7 @@ impl Layer {
         let flags = if node.is_dir() { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(hidden, number.to_string(), flags)?;
         node.hidden.fetch_sub(1, Ordering::Relaxed);
-        // With names of ours that other removals left, which are not durable: those may come back.
+        // With hidden names that other removals left, which are not durable: those may come back.
         if node.is_dir() || rustix::fs::fstat(node.fd())?.st_nlink == 0 {
             node.is_gone.store(true, Ordering::Relaxed);
             if let Some(unsynced) = self.files.remove(&node.ino) {
@@ -230,7 +230,7 @@ impl Layer {
         shortened.into_iter().find(|(first, last)| *first <= upto && upto < *last)
     }
 
-    /// What is not synced, in order.
+    /// Returns the unsynced units, in order.
     pub(crate) fn units(&self) -> Vec<(u64, Unit)> {
         let pages = self.files.iter().flat_map(|(ino, unsynced)| {
             unsynced.pages().map(|(seq, number, sectors)| (seq, Unit::Page(*ino, number, sectors)))

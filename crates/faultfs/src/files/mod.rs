@@ -39,7 +39,7 @@ use plimsoll_core::fault::{RequestKind, Survivors};
 
 pub(crate) use fuse::mount;
 
-/// Who makes something, and with which mode.
+/// Owner and mode of a new entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maker {
     pub(crate) uid: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Maker {
     pub(crate) mode: u32,
 }
 
-/// What is new in a directory.
+/// New entry in a directory.
 pub(crate) enum New<'a> {
     File,
     Directory,
@@ -59,7 +59,7 @@ pub(crate) enum New<'a> {
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Nodes,
-    /// Where it is, for what is said of it.
+    /// Path of the directory, for messages.
     path: String,
     /// A directory beside it for what was removed and may come back.
     hidden: OwnedFd,
@@ -71,12 +71,13 @@ pub(crate) struct Tree {
     after: Layer,
     power: Power,
     at_cut: Vec<UnsyncedFile>,
-    /// What went wrong with what is underneath; then there is no power.
+    /// Error of the directory below; after it there is no power.
     broken: Option<String>,
 }
 
 impl Tree {
-    /// Of the files in a directory. `hidden` is an empty one on the same file system, `spill` a file for what memory does not hold.
+    /// Opens the files in a directory. `hidden` is an empty one on the same file system, `spill` a file for what
+    /// memory does not hold.
     pub(crate) fn new(files: &Path, hidden: &Path, spill: File) -> Result<Self, Errno> {
         let open = |path: &Path| {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -97,12 +98,12 @@ impl Tree {
         })
     }
 
-    /// How late the next such request is to be answered.
+    /// Returns the delay of the next such request.
     pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
         self.power.delay(on)
     }
 
-    /// What is not synced, file by file: now, or at the cut that has happened.
+    /// Returns the unsynced files: now, or at the cut that has happened.
     fn unsynced_files(&self) -> Vec<UnsyncedFile> {
         if self.cut().is_some() {
             return self.at_cut.clone();
@@ -119,7 +120,7 @@ impl Tree {
         files
     }
 
-    /// Without what is underneath there is no power: what would be said is no answer of a disk's.
+    /// Without the directory below there is no power, because it could not answer as a disk.
     fn need<T>(&mut self, done: io::Result<T>) -> Result<T, Errno> {
         done.map_err(|error| {
             self.broken = Some(format!("{}: {error}", self.path));
@@ -130,7 +131,7 @@ impl Tree {
         })
     }
 
-    /// That there is power, or that nobody has noticed.
+    /// Fails unless there is power, or its loss is hidden by a freeze.
     fn live(&self) -> Result<(), Errno> {
         if self.power.is_dead() || self.broken.is_some() { Err(Errno::IO) } else { Ok(()) }
     }
@@ -172,7 +173,7 @@ impl Tree {
         self.nodes.get(ino)
     }
 
-    /// What has a name in a directory.
+    /// Looks a name up in a directory.
     pub(crate) fn lookup(&mut self, directory: u64, name: &OsStr) -> Result<Stat, Errno> {
         let directory = self.node(directory)?;
         self.nodes.at(&directory, name)?.stat()
@@ -221,12 +222,12 @@ impl Tree {
         node.stat()
     }
 
-    /// What is not synced, or what is to be forgotten.
+    /// Returns the layer of unsynced changes, or of changes that are to be discarded.
     fn layer(&mut self) -> &mut Layer {
         if self.power.is_frozen() { &mut self.after } else { &mut self.unsynced }
     }
 
-    /// Gives something one more name.
+    /// Adds a name for an entry.
     pub(crate) fn link(&mut self, ino: u64, directory: u64, name: &OsStr) -> Result<Stat, Errno> {
         let (node, directory) = (self.node(ino)?, self.node(directory)?);
         self.has_room()?;
@@ -250,7 +251,7 @@ impl Tree {
         self.note(&node, Change::Removed(place, number))
     }
 
-    /// Gives what is in a place a name of ours instead.
+    /// Gives the entry in a place a hidden name instead.
     fn hide(&mut self, node: &FileNode, place: &DirectoryEntry) -> Result<u64, Errno> {
         self.hidden_count += 1;
         let number = self.hidden_count;
@@ -259,7 +260,7 @@ impl Tree {
         Ok(number)
     }
 
-    /// Gives something another name, in place of what has that.
+    /// Renames an entry, in place of the present owner of the name.
     pub(crate) fn rename(&mut self, from: (u64, &OsStr), to: (u64, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
         let place = |tree: &Self, (directory, name): (u64, &OsStr)| {
             Ok::<_, Errno>(DirectoryEntry { directory: tree.node(directory)?, name: name.to_owned() })
@@ -314,7 +315,7 @@ impl Tree {
         self.note(&node, Change::Attributes(was.st_mode, was.st_uid, was.st_gid))
     }
 
-    /// What becomes of a read, and the file that is read.
+    /// Decides a read, and returns the file to read.
     pub(crate) fn read(&mut self, ino: u64) -> Result<Arc<FileNode>, Errno> {
         let node = self.node(ino)?;
         if self.cut().is_none() {
@@ -366,7 +367,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What is in a directory.
+    /// Lists a directory.
     pub(crate) fn list(&self, ino: u64) -> Result<Vec<(u64, FileType, std::ffi::OsString)>, Errno> {
         use std::os::unix::ffi::OsStrExt;
         let node = self.node(ino)?;

@@ -13,17 +13,17 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// One file or directory of those underneath.
+/// A file or directory of those below.
 #[derive(Debug)]
 pub(crate) struct FileNode {
-    /// That of the file system underneath.
+    /// Inode number in the file system below.
     pub(crate) ino: u64,
     pub(crate) kind: FileType,
     /// Opened with O_PATH.
     fd: OwnedFd,
-    /// For what is in a regular file; opened with the first use.
+    /// Descriptor of a regular file's contents; opened at the first use.
     data: OnceLock<File>,
-    /// How many of its links are names of ours for what was removed, and may come back.
+    /// Number of its links that are hidden names, for removed ones that may come back.
     pub(crate) hidden: AtomicU64,
     /// Durably without a name: nothing of it can be lost any more.
     pub(crate) is_gone: AtomicBool,
@@ -54,7 +54,7 @@ impl FileNode {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
-    /// Its attributes, without the links that are ours.
+    /// Returns the attributes, without hidden links.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         let mut stat = rustix::fs::fstat(&self.fd)?;
         if !self.is_dir() {
@@ -63,7 +63,7 @@ impl FileNode {
         Ok(stat)
     }
 
-    /// What reads and writes it.
+    /// Returns the descriptor that reads and writes it.
     pub(crate) fn data(&self) -> Result<&File, Errno> {
         if let Some(data) = self.data.get() {
             return Ok(data);
@@ -88,7 +88,7 @@ impl FileNode {
         Ok(done)
     }
 
-    /// Has what is underneath written to its disk.
+    /// Syncs the file below to its disk.
     pub(crate) fn sync(&self, is_data_only: bool) -> Result<(), Errno> {
         if self.is_dir() {
             return rustix::fs::fsync(self.directory()?);
@@ -97,12 +97,12 @@ impl FileNode {
         if is_data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
     }
 
-    /// For reading what is in a directory.
+    /// Opens the directory for listing.
     pub(crate) fn directory(&self) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(self.fd(), ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Whether nothing is in a directory.
+    /// Returns true if the directory is empty.
     pub(crate) fn is_empty(&self) -> Result<bool, Errno> {
         for entry in rustix::fs::Dir::new(self.directory()?)? {
             if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
@@ -113,11 +113,11 @@ impl FileNode {
     }
 }
 
-/// All that are known, by their numbers.
+/// Known nodes, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) root: Arc<FileNode>,
-    /// With how often the kernel has looked each up.
+    /// Nodes, with the number of the kernel's look-ups of each.
     known: HashMap<u64, (Arc<FileNode>, u64)>,
     device: u64,
 }
@@ -135,7 +135,7 @@ impl Nodes {
         self.known.get(&ino).map(|(node, _)| Arc::clone(node)).ok_or(Errno::STALE)
     }
 
-    /// What has a name in a directory.
+    /// Returns the node of a name in a directory.
     pub(crate) fn at(&mut self, directory: &FileNode, name: &OsStr) -> Result<Arc<FileNode>, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;
@@ -166,14 +166,14 @@ impl Nodes {
         self.let_go(ino);
     }
 
-    /// Closes it where nobody refers to it any more.
+    /// Closes the node if there is no reference to it any more.
     pub(crate) fn let_go(&mut self, ino: u64) {
         if self.known.get(&ino).is_some_and(|(node, count)| *count == 0 && Arc::strong_count(node) == 1) {
             self.known.remove(&ino);
         }
     }
 
-    /// Forgets everything: nothing is mounted, and nothing is to be undone.
+    /// Removes all nodes: nothing is mounted, and nothing is to be undone.
     pub(crate) fn clear(&mut self) {
         self.known.clear();
     }

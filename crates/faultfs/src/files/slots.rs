@@ -1,4 +1,4 @@
-//! Where old contents of pages are kept until they are not needed: in memory, and beyond a limit in a file.
+//! Storage for old contents of pages until they are not needed: in memory, and beyond a limit in a file.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Slots {
     chunks: Vec<Vec<u8>>,
     spill: File,
     free: Vec<usize>,
-    /// How many have ever been in use at a time since there were none.
+    /// Highest number in use at a time since the storage was empty.
     end: usize,
     memory_pages_max: usize,
 }

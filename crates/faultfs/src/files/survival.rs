@@ -1,12 +1,13 @@
-//! Which of the changes that are not synced a cut leaves, as a pure function of their order.
+//! Survivors among the unsynced changes at a cut, as a pure function of their order.
 
 use std::collections::HashMap;
 
-use crate::random::SplitMix;
-use crate::survivors::surviving;
 use plimsoll_core::fault::Survivors;
+use plimsoll_core::random::SplitMix;
 
-/// Something that is not synced.
+use crate::survivors::surviving;
+
+/// Unit of unsynced data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A change of names, sizes or attributes.
@@ -15,7 +16,7 @@ pub(crate) enum Unit {
     Page(u64, u64, u8),
 }
 
-/// What survives.
+/// Choice of survivors.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     /// Changes up to this one.
@@ -24,7 +25,7 @@ pub(crate) struct Choice {
     pub(crate) pages: HashMap<(u64, u64), u8>,
 }
 
-/// Says what survives of `units`, each with its place in the order of all that was done; they are in that order.
+/// Chooses the survivors of `units`, which are in the order of their positions among all changes.
 ///
 /// Changes survive in their order: none is there without all before it. Pages are there or not, each by itself.
 pub(crate) fn choose(units: &[(u64, Unit)], survivors: Survivors) -> Choice {

@@ -1,4 +1,4 @@
-//! What is not synced of one file: its pages that were written, with what was in them, and its sizes.
+//! Unsynced state of one file: its written pages, with their old contents, and its sizes.
 //!
 //! A page is on the disk as it was at the last sync, or as it is at the cut, as the page cache has it. The file's size follows: what was
 //! written beyond its end is there as far as it survives, and what is missing before it is zeros.
@@ -16,17 +16,17 @@ use crate::counters::SECTOR_BYTES;
 use crate::files::node::FileNode;
 use crate::files::slots::{PAGE_BYTES, Page, Slot, Slots};
 
-/// As many pages are read at once before they are written.
+/// Pages that are read at once before they are written.
 const RUN_PAGES: usize = 256;
 
 /// A page that was written, or cut off.
 #[derive(Debug)]
 struct Written {
-    /// When it was written first since it was synced.
+    /// Sequence number of its first write since the last sync.
     seq: u64,
-    /// Which of its sectors were written; none of a page that was cut off.
+    /// Sectors of the page that were written; none of a page that was cut off.
     sectors: u8,
-    /// What is synced of it; none where that is nothing, or zeros.
+    /// Synced contents of the page; `None` if there are none, or zeros.
     before: Option<Slot>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Unsynced {
     /// Writes since it was synced, and bytes in them.
     pub(crate) writes: u64,
     pub(crate) bytes: u64,
-    /// When the first of them was, on CLOCK_MONOTONIC.
+    /// Time of the first of them, on CLOCK_MONOTONIC.
     pub(crate) since_ns: u64,
 }
 
 impl Unsynced {
-    /// Of a file that is durable with this size.
+    /// Makes the state of a file that is durable with this size.
     pub(crate) fn new(node: Arc<FileNode>, durable_bytes: u64, since_ns: u64) -> Self {
         Self { node, durable_bytes, sizes: Vec::new(), pages: BTreeMap::new(), writes: 0, bytes: 0, since_ns }
     }
@@ -130,7 +130,7 @@ impl Unsynced {
         Ok(())
     }
 
-    /// What is in a page now, with zeros beyond the end.
+    /// Returns the present contents of a page, with zeros beyond the end.
     fn now(&self, number: u64) -> io::Result<Page> {
         let mut page = [0; PAGE_BYTES as usize];
         self.node.read(&mut page, number * PAGE_BYTES)?;
@@ -159,18 +159,18 @@ impl Unsynced {
         Some((first, all.next_back().unwrap_or(first)))
     }
 
-    /// Whether it was given sizes that are not durable.
+    /// Returns true if it has sizes that are not durable.
     pub(crate) fn has_sizes(&self) -> bool {
         !self.sizes.is_empty()
     }
 
-    /// From where on nothing is left of what is synced, if all that made it shorter up to `upto` survives.
+    /// Returns the position from which no synced contents are left, if all shortenings up to `upto` survive.
     fn floor(&self, upto: u64) -> u64 {
         let survive = self.sizes.iter().filter(|size| size.is_shorter && size.seq <= upto);
         survive.map(|size| size.size_bytes).min().unwrap_or(u64::MAX)
     }
 
-    /// Its sizes up to `upto` are durable.
+    /// Makes its sizes up to `upto` durable.
     pub(crate) fn commit_sizes(&mut self, upto: u64, slots: &mut Slots) -> io::Result<()> {
         let floor = self.floor(upto);
         let durable = self.sizes.iter().take_while(|size| size.seq <= upto).count();
@@ -195,7 +195,7 @@ impl Unsynced {
         Ok(())
     }
 
-    /// Nothing of it is to be lost any more.
+    /// Drops the unsynced state, which is not to be lost any more.
     pub(crate) fn forget(self, slots: &mut Slots) -> io::Result<()> {
         self.pages.into_values().filter_map(|page| page.before).try_for_each(|slot| slots.free(slot))
     }

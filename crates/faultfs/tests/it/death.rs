@@ -1,4 +1,4 @@
-//! What stays when the daemon, its owner, or both are killed, or stopped: nothing, and nobody hangs.
+//! Tests that nothing is left when the daemon, its owner, or both are killed or stopped, and that no process hangs.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Fixture, assert_nothing_left, loops_on, write};
 
-/// Everything has to have ended this long after a death.
+/// Time after a death within which all processes and mounts must be gone.
 const BOUND: Duration = Duration::from_secs(10);
-/// Where the process that owns a device for another test is to make it.
+/// Variable with the directory in which the process makes a device for another test.
 const OWNED: &str = "PLIMSOLL_FAULTFS_TEST_OWNED";
 
 fn kill(pid: u32, signal: Signal) {
@@ -186,7 +186,7 @@ impl Drop for Owner {
 }
 
 fn is_running(pid: u32) -> bool {
-    // A zombie of nobody's counts as gone.
+    // A zombie without a parent counts as gone.
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 

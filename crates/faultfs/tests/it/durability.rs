@@ -1,4 +1,4 @@
-//! What a power cut leaves of files on a real file system.
+//! Tests of files on a real file system after a power cut.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use plimsoll_faultfs::{CutMoment, Fault, FileSystem, Survivors};
 
 use crate::{Fixture, write};
 
-/// What is synced and then cut, with nothing surviving, on a file system.
+/// Tests that synced files survive a cut without survivors, on a file system.
 fn what_is_synced_stays(file_system: FileSystem) {
     let mut fixture = Fixture::new(file_system);
     let contents = vec![7; 100_000];
@@ -89,7 +89,7 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
     second.tell(&first).unwrap();
     write(&both[1].path("late"), b"late", false);
     write(&both[0].path("late"), b"late", false);
-    // Nobody is promised anything by the flush that comes with the cut, nor by a later one.
+    // The flush that comes with the cut, and later ones, promise nothing.
     File::open(both[0].path("late")).unwrap().sync_all().unwrap_err();
     let told = second.wait_for_cut(Duration::from_secs(10)).unwrap().expect("it was told");
     let cut = first.cut().unwrap().expect("a flush came");

@@ -1,4 +1,4 @@
-//! What a server sees of each fault through ext4.
+//! Tests of each fault through ext4, as a server sees it.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::{Fixture, write};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// Has a file's clean pages forgotten, so that it is read from the device.
+/// Drops a file's clean pages, so that it is read from the device.
 fn forget(file: &File) {
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
 }

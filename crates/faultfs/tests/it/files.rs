@@ -31,7 +31,7 @@ fn sync_dir(path: &Path) {
 /// Writes a byte into a page of a file by way of a shared mapping, and with `sync` has it written back.
 fn write_mapped(file: &File, at: usize, byte: u8, sync: bool) {
     let length = at / PAGE * PAGE + PAGE;
-    // SAFETY: a mapping of its own, which ends before the function does; nobody makes the file shorter.
+    // SAFETY: a mapping of its own, which ends before the function does; the file is not shortened meanwhile.
     unsafe {
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let mapped = rustix::mm::mmap(std::ptr::null_mut(), length, read_write, shared, file, 0).unwrap();
@@ -97,7 +97,7 @@ fn programs_find_what_they_need_of_a_file_system() {
     names.sort();
     assert_eq!(names, ["copy", "link", "pipe", "socket"]);
 
-    // Somebody else, under his own name and mask.
+    // Another user, under his own name and mask.
     let script = "umask 027; echo his > his && test \"$(stat -c '%u %g %a' his)\" = '65534 65534 640' && ! cat copy";
     fs::set_permissions(path("."), fs::Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(path("copy"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -370,7 +370,7 @@ fn writer(at: &Path) -> Child {
     Command::new("/bin/sh").args(["-c", script]).current_dir(at).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills the daemon at so many moments; what was written is there each time, and nobody hangs.
+/// Kills the daemon at so many moments; written data is present each time, and no process hangs.
 fn killed(times: u64) {
     for number in 0..times {
         let directory = crate::tempdir();

@@ -67,7 +67,7 @@ fn shut_down(at: &Path) {
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What a workload leaves on a plain loop device when ext4 itself stops.
+/// Returns the files that a workload leaves on a plain loop device when ext4 itself stops.
 fn left_by_shutdown(directory: &Path, files: &Files) -> BTreeMap<String, Vec<u8>> {
     let image = directory.join("plain.img");
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
@@ -194,7 +194,7 @@ fn an_image_of_the_last_record_is_what_a_cut_there_leaves() {
     }
 }
 
-/// What has to find nothing in an image.
+/// Checks an image with the file system's own tool.
 fn check(file_system: FileSystem, image: &Path) {
     let (program, arguments): (&str, &[&str]) = match file_system {
         FileSystem::Ext4 => ("/usr/sbin/e2fsck", &["-fn"]),

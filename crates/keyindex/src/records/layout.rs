@@ -19,17 +19,17 @@ use crate::encode::{float_bits, float_of_bits, signed_bits, signed_of_bits};
 
 const FORMAT: u8 = 1;
 
-/// Where a field stands.
+/// Position of a field.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Key,
-    /// At this offset.
+    /// Fixed offset.
     Fixed(usize),
     /// The so-manieth of the texts and bytes.
     Variable(usize),
 }
 
-/// How the records of one collection are written.
+/// Layout of the records of a collection.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordLayout {
     types: Vec<ValueType>,
@@ -37,7 +37,7 @@ pub(crate) struct RecordLayout {
     key: usize,
     /// Positions of the fields of variable size.
     variable: Vec<usize>,
-    /// Where they begin.
+    /// Start of the fields of variable length.
     fixed_len: usize,
 }
 

@@ -4,8 +4,8 @@
 //! stand under their key field, indexes beside them where the layout's [`IndexMode`] is `Keyindex`.
 //!
 //! **Inserts are checked.** An insert must not overwrite, so each record costs one get before it is written, as a
-//! primary key costs a look-up in a database. There is no way to switch that off: a store that took the
-//! second record of a key in silence would be faster at something nobody may ask for.
+//! primary key costs a look-up in a database. There is no way to switch that off: a store that silently took the
+//! second record of a key would be faster at something that no client may ask for.
 //!
 //! **Writers of one record** wait for each other when their sessions are of one `Records`. Over a store that
 //! several processes write to, a record wants one owner.
@@ -35,7 +35,7 @@ pub struct Records {
     locks: Arc<KeyLocks>,
 }
 
-/// One collection.
+/// A collection.
 #[derive(Debug)]
 struct Kept {
     name: String,
@@ -126,7 +126,7 @@ impl Records {
         self.every().map(|(mut indexes, name)| Ok((name, indexes.verify(kv)?))).collect()
     }
 
-    /// The same for a store's own check of its integrity: what was checked, in words.
+    /// Checks all indexes for a store's own integrity check; returns a description of the check.
     ///
     /// # Errors
     /// `Corrupt` where they disagree; as the store says.
@@ -147,12 +147,12 @@ impl Records {
         Ok(said.collect::<Vec<_>>().join("; "))
     }
 
-    /// As [`Records::verify`], and mends what it finds.
+    /// Verifies as [`Records::verify`], and repairs its findings.
     pub fn repair(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
         self.every().map(|(mut indexes, name)| Ok((name, indexes.repair(kv)?))).collect()
     }
 
-    /// How an operation is done, for those that may be done in several ways.
+    /// Returns the method of an operation, for those that have several.
     pub fn explain(&self, kind: &OpKind) -> Option<&'static str> {
         let Call::Records { collection, call } = &kind.call else { return None };
         let kept = self.collections.get(usize::from(*collection))?;

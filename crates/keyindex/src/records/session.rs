@@ -12,7 +12,7 @@ use crate::encode::raise_past;
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
 use crate::{IndexError, Indexes, Inserted, Query, Rows};
 
-/// What is to be done, with everything looked up that can be before the first operation.
+/// Operation with everything looked up that does not depend on its parameters.
 struct Prepared {
     call: Call,
     collection: usize,
@@ -34,7 +34,7 @@ pub struct RecordsSession<K> {
     rows: Rows,
 }
 
-/// Why an operation did not come to `Ok` or `NotFound`.
+/// Failure of an operation, other than `NotFound`.
 pub(super) enum Failure {
     Index(IndexError),
     /// The operation itself is wrong; the words say how.
@@ -291,7 +291,7 @@ pub(super) const WRONG_TYPE: Failure = Failure::Refused("a value is not of its f
 fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
     match failure {
         Failure::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
-        // Nothing was written: whoever writes reads first.
+        // Nothing was written: a writer reads first.
         Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
         Failure::Index(error @ IndexError::KeyTooLong { .. }) => {
             answer.fail(Outcome::Rejected, StoreErrorKind::Usage.name(), &error.to_string())

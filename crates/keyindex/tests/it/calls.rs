@@ -1,4 +1,4 @@
-//! What operations ask of the store.
+//! Calls that operations make to the store.
 
 use plimsoll_core::Value;
 use plimsoll_keyindex::Query;

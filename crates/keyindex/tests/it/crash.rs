@@ -57,7 +57,7 @@ impl Write {
     }
 }
 
-/// What the records themselves say, by reading all of them past every index.
+/// Returns the contents of the records themselves, read past every index.
 fn stored(kv: &MemKv) -> Model {
     let records = kv.pairs().into_iter().filter(|(key, _)| key[0] == b'r');
     records.map(|(key, record)| (key[2..].to_vec(), Person::from_record(&record).unwrap())).collect()

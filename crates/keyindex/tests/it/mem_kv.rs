@@ -25,7 +25,7 @@ struct Inside {
     left: Option<u64>,
 }
 
-/// One connection; clones are connections to the same store.
+/// A connection; clones are connections to the same store.
 #[derive(Debug, Clone)]
 pub struct MemKv {
     inside: Arc<Mutex<Inside>>,

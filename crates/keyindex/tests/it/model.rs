@@ -222,7 +222,7 @@ fn some_bound() -> impl Strategy<Value = Bound<Value<'static>>> {
     })
 }
 
-/// What is asked of one field.
+/// Condition on a field.
 #[derive(Debug, Clone)]
 enum Asked {
     Equal(Value<'static>),

@@ -72,7 +72,7 @@ pub fn people() -> People {
     Indexes::new(3, specs, PersonEntries)
 }
 
-/// What should be there.
+/// Expected records.
 pub type Model = BTreeMap<Vec<u8>, Person>;
 
 /// A question that can be asked of the indexes and of the model.
@@ -120,7 +120,7 @@ impl Question {
         }
     }
 
-    /// Where a person stands among the answers: by the entry that comes first, then by key.
+    /// Returns the position of a person among the answers: by the entry that comes first, then by key.
     fn place<'a>(&self, key: &'a [u8], person: &Person) -> (Vec<u8>, &'a [u8]) {
         let number = person.number.map_or(Value::Null, Value::Int);
         let mut entry = Vec::new();

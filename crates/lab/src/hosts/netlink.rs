@@ -87,7 +87,7 @@ impl Netlink {
         self.ask(message, 0)
     }
 
-    /// Gives an interface an address, and with it the route to its network.
+    /// Sets an interface's address, and with it the route to its network.
     pub(super) fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWADDR);
         // `ifaddrmsg`: family, prefix, flags, scope (everywhere), interface.

@@ -36,14 +36,14 @@ fn expect(marked: &str, what: &str, help: &str) {
     assert_eq!((label.offset(), label.len()), (start, shown));
 }
 
-/// As [`expect`], with the first `right` in the right plan replaced by `wrong`.
+/// Checks as [`expect`], with the first `right` in the right plan replaced by `wrong`.
 #[track_caller]
 fn replaced(right: &str, wrong: &str, what: &str, help: &str) {
     assert!(RIGHT.contains(right));
     expect(&RIGHT.replacen(right, wrong, 1), what, help);
 }
 
-/// As [`expect`], with `more` at the end of the right plan, which is its drive.
+/// Checks as [`expect`], with `more` at the end of the right plan, which is its drive.
 #[track_caller]
 fn added(more: &str, what: &str, help: &str) {
     expect(&format!("{RIGHT}{more}"), what, help);

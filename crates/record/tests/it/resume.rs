@@ -1,4 +1,4 @@
-//! A recording that is gone on with after its program was killed.
+//! Resumption of a recording after its program was killed.
 
 use plimsoll_record::data::{Event, EventClass, LedgerCheck, Level, PhaseEnd, Run, RunState};
 use plimsoll_record::{RecordError, Recorder, glance};
@@ -33,7 +33,7 @@ fn what_is_kept_stays_and_the_rest_is_written_again() {
         write(&recorder, 0, true);
         write(&recorder, 1, false);
         recorder.flush().unwrap();
-        // It is somebody's as long as he lives.
+        // A recording belongs to its program as long as that runs.
         assert!(matches!(Recorder::resume(&directory, kept, Vec::new()), Err(RecordError::Live(_))));
         drop(recorder);
         let before = Run::load(&directory).unwrap();

@@ -92,7 +92,7 @@ fn only_what_a_recorder_made_is_removed() {
     for id in ["20261120", "latest", "..", "", "../runs", NEW] {
         assert!(matches!(remove(runs_dir, id), Err(RecordError::NotFound { .. })), "{id}");
     }
-    // Somebody else's, called like a run.
+    // A foreign directory, named like a run.
     fs::create_dir(runs_dir.join(OTHER)).unwrap();
     fs::write(runs_dir.join(OTHER).join("precious"), "data").unwrap();
     assert!(matches!(remove(runs_dir, OTHER), Err(RecordError::NotOurs { .. })));
@@ -103,7 +103,7 @@ fn only_what_a_recorder_made_is_removed() {
     std::os::unix::fs::symlink(runs_dir.join(OLD), runs_dir.join(NEW)).unwrap();
     assert!(matches!(remove(runs_dir, NEW), Err(RecordError::NotFound { .. })));
     assert!(runs_dir.join(OLD).join("run.sqlite").exists());
-    // A damaged one of ours.
+    // A damaged run.
     let file = fs::OpenOptions::new().write(true).open(runs_dir.join(OLD).join("run.sqlite")).unwrap();
     file.set_len(300).unwrap();
     remove(runs_dir, OLD).unwrap();

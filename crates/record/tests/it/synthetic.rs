@@ -217,7 +217,7 @@ fn watched(ordinal: u32, histograms: &[SliceHistogram]) -> Disturbance {
     }
 }
 
-/// What the samplers read at the end of slice `ordinal` of trial `trial`.
+/// Returns the samples at the end of slice `ordinal` of trial `trial`.
 pub fn sample(trial: u32, ordinal: u32) -> Sample {
     let mut random = Random(u64::from(ordinal) << 20 | 1 << 51);
     Sample {

@@ -1,4 +1,4 @@
-//! Two runs side by side.
+//! Document of a comparison of two runs.
 
 use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
@@ -7,7 +7,7 @@ use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Grou
 use super::{Body, Cell, Column, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
 
-/// Two runs as a document: what was asked, what differs, then the numbers.
+/// Makes the document of a comparison: the conditions, the differences, then the numbers.
 pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let (a, b) = (&comparison.a, &comparison.b);
     let (word, tone) = match (comparison.failed(), comparison.undecided()) {
@@ -77,7 +77,7 @@ pub fn conditions<'v>(rules: impl Iterator<Item = (&'v str, Text, Vec<&'v String
     table
 }
 
-/// What was configured differently.
+/// Lists the differences in configuration.
 pub fn differences(differences: &[ConfigDifference]) -> Table {
     let mut table = Table::new("Configured differently", ["where", "what", "A", "B"].map(words).to_vec());
     let or_dash = |text: &str| if text.is_empty() { NONE.to_string() } else { text.to_string() };
@@ -134,7 +134,7 @@ fn observations(metric: &Metric) -> String {
     format!("{} / {}", one(metric.a.n, metric.a.repeats), one(metric.b.n, metric.b.repeats))
 }
 
-/// Why numbers of a group are missing: each reason once, with its run and the numbers it is about.
+/// Lists the reasons for missing numbers of a group: each once, with its run and the numbers.
 fn missing(group: &Group) -> Vec<String> {
     let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for metric in &group.metrics {
@@ -154,7 +154,7 @@ fn missing(group: &Group) -> Vec<String> {
     reasons.into_iter().map(sentence).collect()
 }
 
-/// What the last column's words mean.
+/// Explains the words of the last column.
 fn legend(comparison: &Comparison) -> String {
     let floor = &comparison.noise_floor;
     let floor = match floor.throughput_percent.max(floor.p50_percent).max(floor.p99_percent) {

@@ -1,4 +1,4 @@
-//! How long operations took: the table, the histogram in characters, and the steps within operations.
+//! Response times of operations: the table, the histogram in characters, and the steps within operations.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::cells;
 /// Phases of which it is said what was seen of the machine's pauses where there is little room.
 const PAUSES_MAX: usize = 6;
 
-/// How long connections took that were opened anew, and how many could not be opened.
+/// Reports the times of new connections, and the number that could not be opened.
 fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let result = |what| phase.results.iter().find(|result| result.what == what && result.n > 0);
     let mut parts = Vec::new();
@@ -101,7 +101,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     body
 }
 
-/// What samplers timed one by one.
+/// Lists the times that samplers took individually.
 pub fn sampled<'a>(view: &RunView, full: bool) -> Body<'a> {
     let note = "times of single operations of the server, as samplers saw them";
     timed(view, full, ("Sampled times", "what", note), |phase| &phase.sampled)
@@ -151,7 +151,7 @@ pub(super) fn whose<'v>(phases: impl Iterator<Item = (&'v TrialView, &'v PhaseVi
     vec![words("trial").when(trials.len() > 1), words("phase").when(names.len() > 1)]
 }
 
-/// How the times are spread, in characters; of few phases only.
+/// Draws the distributions of times, in characters; of few phases only.
 fn histograms(driven: &[(&TrialView, &PhaseView)], body: &mut Body<'_>) {
     if driven.len() > HISTOGRAMS_MAX {
         return;
@@ -190,7 +190,7 @@ fn bar(length: f64) -> String {
     "█".repeat(eighths / 8) + rest
 }
 
-/// What was seen of the machine's pauses, of each phase; of many, where they were worst.
+/// Reports the machine's pauses in each phase; of many phases, the worst.
 fn pauses<'v>(
     view: &RunView,
     driven: impl Iterator<Item = (&'v TrialView, &'v PhaseView)>,

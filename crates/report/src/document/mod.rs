@@ -32,16 +32,16 @@ use plimsoll_analysis::view::{Chart, Plots, SweepView};
 pub use comparison::comparison;
 pub use run::run;
 
-/// What a text means to its reader. Colours of the terminal and classes of the page follow it.
+/// Meaning of a text to its reader. Colours of the terminal and classes of the page follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// No special meaning.
     Plain,
-    /// What is looked for.
+    /// The value that readers look for.
     Strong,
-    /// As it has to be.
+    /// Value that meets its requirement.
     Good,
-    /// As it must not be.
+    /// Value that violates its requirement.
     Bad,
     /// Undecided, or to be looked at.
     Open,
@@ -61,7 +61,7 @@ impl Tone {
 pub struct Text(pub(crate) Vec<(Tone, String)>);
 
 impl Text {
-    /// This, and `text` directly after it.
+    /// Appends `text`.
     pub fn then(mut self, tone: Tone, text: impl Into<String>) -> Self {
         let text = text.into();
         match self.0.last_mut() {
@@ -77,7 +77,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// Without its tones.
+    /// Returns the text without its tones.
     pub(crate) fn plain(&self) -> String {
         self.0.iter().map(|(_, piece)| piece.as_str()).collect()
     }
@@ -100,9 +100,9 @@ impl<T: Into<String>> From<T> for Text {
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub(crate) text: Text,
-    /// What stands behind it: the page says it when it is pointed at.
+    /// Explanation, which the page shows under the pointer.
     pub(crate) why: Option<String>,
-    /// What belongs to it: the page has it in small lines below.
+    /// Supplements, which the page shows in small lines below.
     pub(crate) more: Vec<String>,
 }
 
@@ -165,7 +165,7 @@ pub fn numbers(head: impl Into<String>) -> Column {
 /// A table. Without any head it is one of names and texts.
 #[derive(Debug)]
 pub struct Table {
-    /// What assistive technology calls it.
+    /// Name for assistive technology.
     pub(crate) label: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -200,7 +200,7 @@ impl Table {
     }
 }
 
-/// What the page draws.
+/// Drawing of the page.
 #[derive(Debug)]
 pub enum Picture<'a> {
     /// Lines over a number.
@@ -236,23 +236,23 @@ pub enum Block<'a> {
     Sparks(Sparks<'a>),
 }
 
-/// The same of several nodes over time: a line for each, all on one scale.
+/// Lines of several nodes over time, one for each, all on one scale.
 #[derive(Debug)]
 pub struct Sparks<'a> {
-    /// What, between which values and when.
+    /// Name, range of values and time.
     pub(crate) head: Text,
-    /// From when to when, on the run's clock in seconds.
+    /// Start and end, on the run's clock in seconds.
     pub(crate) span_s: (f64, f64),
     /// Top of the scale; it begins at 0.
     pub(crate) top: f64,
-    /// For each its name, when it was read, what that came to, and what is said of it in a word.
+    /// Rows: the name, the times of readings, their values, and a word about them.
     pub(crate) rows: Vec<(&'a str, &'a [f64], &'a [Option<f64>], String)>,
 }
 
-/// What a section says. What is empty does not get into it.
+/// Contents of a section. Empty parts are left out.
 #[derive(Debug, Default)]
 pub struct Body<'a> {
-    /// What stands behind its title.
+    /// Note after the title.
     pub(crate) note: Text,
     pub(crate) blocks: Vec<Block<'a>>,
 }
@@ -300,7 +300,7 @@ impl<'a> Body<'a> {
         self.left_out(more);
     }
 
-    /// Adds the number of rows that are in the page alone, if there are any.
+    /// Notes the number of rows or items that only the page has, if there are any.
     fn left_out(&mut self, count: usize) {
         if count > 0 {
             self.text(format!("and {} more in the page", number::count(count as u64)));
@@ -319,7 +319,7 @@ impl<'a> Body<'a> {
 /// A section.
 #[derive(Debug)]
 pub struct Section<'a> {
-    /// Its address within the page.
+    /// Anchor of the section within the page.
     pub(crate) id: &'static str,
     pub(crate) title: String,
     /// Folded away where there is little room.
@@ -327,20 +327,20 @@ pub struct Section<'a> {
     pub(crate) body: Body<'a>,
 }
 
-/// What came of it all.
+/// Verdict on a run.
 #[derive(Debug)]
 pub struct Verdict {
     /// `Pass`, `Fail`, `Incomplete`, `Undecided`; empty where nothing was asked.
     pub(crate) word: &'static str,
     pub(crate) tone: Tone,
-    /// What came of it in the units of the job: what it is of, where there are several, and the numbers.
+    /// Answer in the units of the job: its subject, if there are several, and the numbers.
     pub(crate) answer: Vec<(String, Text)>,
-    /// What this is about.
+    /// Subject of the verdict.
     pub(crate) title: String,
     pub(crate) sentence: String,
-    /// What it rests on.
+    /// Reasons for the verdict.
     pub(crate) reasons: Vec<String>,
-    /// Which run this is.
+    /// Run that the verdict is about.
     pub(crate) about: String,
 }
 
@@ -348,11 +348,11 @@ pub struct Verdict {
 #[derive(Debug)]
 pub struct Document<'a> {
     pub(crate) verdict: Verdict,
-    /// Those that say something.
+    /// Sections that have contents.
     pub(crate) sections: Vec<Section<'a>>,
 }
 
-/// What is not there.
+/// Sign for a missing value.
 const NONE: &str = "–";
 /// Rows of a table with some for each trial, where there is little room.
 const ROWS_MAX: usize = 24;

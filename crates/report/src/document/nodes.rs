@@ -8,10 +8,10 @@ use plimsoll_core::sampler::ANSWERS;
 use super::latency::{phases, timed};
 use super::{Block, Body, Sparks, Text, Tone};
 
-/// So many of the counters that nodes have are drawn in the terminal: the first that a store names.
+/// Most counters of nodes that are drawn in the terminal: the first that a store names.
 const COUNTERS_MAX: usize = 3;
 
-/// What each server answered, where operations go to several.
+/// Lists the operations that each server answered, if there are several servers.
 pub fn nodes(view: &RunView, full: bool) -> Body<'_> {
     let note = "time that clients waited for answers of each node, without errors";
     let mut body = timed(view, full, ("Nodes", "node", note), |phase| &phase.nodes);
@@ -23,7 +23,7 @@ pub fn nodes(view: &RunView, full: bool) -> Body<'_> {
     body
 }
 
-/// What each node answered and counted while it was driven, a line of characters for each; nothing is summed.
+/// Draws the rates and counters of each node during the drive, a line of characters for each; nothing is summed.
 fn sparks<'a>(view: &'a RunView, body: &mut Body<'a>) {
     let driven = || view.plots.bands.iter().filter(|band| band.kind == PhaseKind::Drive);
     let from_s = driven().map(|band| band.start_s).fold(f64::INFINITY, f64::min);
@@ -83,7 +83,7 @@ fn push<'a>(name: &str, rows: Vec<(&'a str, &'a Panel, &'a Line)>, span_s: (f64,
     body.push(false, Block::Sparks(Sparks { head, span_s, top, rows }));
 }
 
-/// Whether a name is a node's: it ends with `node 3`.
+/// Returns true if the name is a node's: it ends with `node 3`.
 fn is_node(name: &str) -> bool {
     name.rsplit_once(" node ").is_some_and(|(_, number)| number.parse::<u32>().is_ok())
 }

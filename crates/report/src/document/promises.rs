@@ -1,5 +1,5 @@
-//! What stores kept when their disk lost power: at a glance, a row for each store with its settings and a column for each fate
-//! of the disk; then each with its numbers, and the command that tries it again.
+//! Results of power cuts: an overview with a row for each store with its settings and a column for each fate of the
+//! disk; then each with its numbers, and the command that repeats it.
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
@@ -7,7 +7,7 @@ use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
 use super::results::bad;
 use super::{Body, Cell, Column, NONE, Table, Tone, numbers, or_none, words};
 
-/// What stores kept when their disk lost power.
+/// Reports the data that stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted(
         "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \
@@ -39,7 +39,7 @@ fn tone(state: PromiseState) -> Tone {
     }
 }
 
-/// All promises at a glance; no rows where there is but one row, or no more than one column.
+/// Draws all promises at a glance; without rows if there is only one row, or at most one column.
 fn matrix(view: &RunView, full: bool) -> Table {
     let mut faults: Vec<&str> = Vec::new();
     let mut stores: Vec<&str> = Vec::new();
@@ -76,7 +76,7 @@ fn glance(one: &PromiseView, full: bool) -> Cell {
     Cell::why(word, Some(&one.sentence)).with((full && tried).then_some(of))
 }
 
-/// Each promise with its numbers.
+/// Lists each promise with its numbers.
 fn table(view: &RunView, full: bool) -> Table {
     let some = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", number::count(n)));
     let cuts = |one: &PromiseView| {

@@ -1,4 +1,4 @@
-//! What came of a run: goals, figures, answers and ledger.
+//! Results of a run: goals, figures, answers and ledger.
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{AnswerView, DiskFaultView, FigureView, GoalState, LedgerView, RunView, TrialView};
@@ -9,7 +9,7 @@ use crate::cells;
 /// Examples of what is wrong that are told where there is little room.
 const EXAMPLES_MAX: usize = 10;
 
-/// What had to hold.
+/// Lists the goals.
 pub fn goals<'a>(view: &RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted("the worst of all trials");
     let mut table =
@@ -89,7 +89,7 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
     }
     let any_refused =
         view.trials.iter().flat_map(|trial| &trial.ledgers).any(|ledger| ledger.rejected + ledger.unknown > 0);
-    // Where a ledger is missing nobody knows.
+    // Without a ledger the result is unknown.
     let all_known = view.trials.iter().all(|trial| !trial.ledgers.is_empty());
     let none_refused = if all_known && !any_refused { "; no write was rejected or unknown" } else { "" };
     body.note = Text::from(format!(
@@ -152,7 +152,7 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     ]
 }
 
-/// What came of disks that did something wrong.
+/// Reports the consequences of disk faults.
 pub fn disk_faults(view: &RunView) -> Body<'_> {
     let mut body = Body::noted(
         "the disk had faults under load; errors: operations that the store refused in the phases from then \

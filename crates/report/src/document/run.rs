@@ -73,7 +73,7 @@ fn verdict(view: &RunView, full: bool) -> Verdict {
     }
 }
 
-/// What came of it, the first number and what is not as it must be marked.
+/// Returns the results, with the first number and all violations marked.
 fn answer(summary: &SummaryView) -> (String, Text) {
     let part = |(at, part): (usize, &SummaryPart)| match (at, part.bad) {
         (_, true) => Tone::Bad.text(&part.text),
@@ -106,7 +106,7 @@ fn left_out<'a>(view: &RunView) -> Body<'a> {
     body
 }
 
-/// Each warning, and what to do about it.
+/// Lists each warning with its advice.
 fn warnings<'a>(warnings: &[Warning]) -> Body<'a> {
     let mut body = Body::default();
     for warning in warnings {

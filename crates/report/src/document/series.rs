@@ -22,7 +22,7 @@ fn each<'a>(mut parts: Vec<(Text, Body<'a>)>) -> Body<'a> {
     all
 }
 
-/// Each search for the load line: its sentence, its curves, its rungs.
+/// Reports each search for the load line: its sentence, its curves, its rungs.
 pub fn lines(view: &RunView, full: bool) -> Body<'_> {
     each(
         view.lines
@@ -84,7 +84,7 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
     body
 }
 
-/// Two sides in turn: what differs, the numbers of both, the conditions, the pairs.
+/// Reports two sides in turn: the differences, the numbers of both, the conditions, the pairs.
 pub fn ab(view: &RunView, full: bool) -> Body<'_> {
     let mut body = Body::default();
     let Some(ab) = &view.ab else { return body };
@@ -150,7 +150,7 @@ fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
     }
 }
 
-/// What came of a number that was to be decided between two sides; empty for the others.
+/// Formats the decision on a metric between two sides; empty for metrics that were not to be decided.
 fn decision(metric: &AbMetricView) -> Text {
     let after = metric.decided_after.map_or(String::new(), |n| format!(", decided after {n}"));
     match metric.decision {
@@ -162,7 +162,7 @@ fn decision(metric: &AbMetricView) -> Text {
     }
 }
 
-/// Each sweep: its table, its pictures, and what the scalability law says.
+/// Reports each sweep: its table, its pictures, and the result of the scalability law.
 pub fn sweeps(view: &RunView, full: bool) -> Body<'_> {
     let sweeps = view.sweeps.iter();
     each(
@@ -230,7 +230,7 @@ fn pictures<'a>(view: &'a RunView, sweep: &'a SweepView, body: &mut Body<'a>) {
     body.pictures("small", sweep.multiples.iter().map(Picture::Chart).collect());
 }
 
-/// How many trials stand behind a cell.
+/// Returns the number of trials of a cell.
 fn behind(sweep: &SweepView) -> String {
     let n = || sweep.cells.iter().flatten().flatten().map(|cell| cell.n);
     match (n().min().unwrap_or(0), n().max().unwrap_or(0)) {

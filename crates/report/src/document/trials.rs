@@ -11,12 +11,12 @@ use plimsoll_core::{Durability, Footprint, Setting};
 use super::{Body, Cell, Column, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
-/// What the program calls a store's plan for an operation.
+/// Name of a store's plan for an operation.
 const PLAN_OF_STORE: &str = "plan of the store";
-/// What it calls the sentence about what a store's own settings promise.
+/// Name of the sentence about the promise of a store's own settings.
 const PROMISE: &str = "acknowledged writes";
 
-/// What the data of each trial take; `full`, every trial in detail.
+/// Space that the data of each trial take; with `full`, every trial in detail.
 pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     // The rungs of a search are about the same data.
     let is_series = !view.lines.is_empty() || view.ab.is_some();
@@ -68,7 +68,7 @@ fn state(state: EndState) -> Text {
     tone.text(state.name())
 }
 
-/// How each store did what it was asked, in its own words.
+/// Reports the plan of each store for the operations, in its own words.
 pub fn plans<'a>(view: &RunView) -> Body<'a> {
     let remarks = view.trials.iter().flat_map(|trial| trial.remarks.iter().map(move |remark| (trial, remark)));
     let plans = remarks.filter(|(_, remark)| remark.name == PLAN_OF_STORE);
@@ -78,7 +78,7 @@ pub fn plans<'a>(view: &RunView) -> Body<'a> {
     body
 }
 
-/// What differs from the stores' defaults; trials of a store that say the same share a line.
+/// Lists differences from the stores' defaults; trials of a store with the same differences share a line.
 pub fn settings<'a>(view: &RunView) -> Body<'a> {
     let one = |setting: &Setting| match &setting.default {
         Some(default) if *default != setting.value => format!("{} = {} (not {default})", setting.name, setting.value),
@@ -158,7 +158,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
     }
 }
 
-/// What a phase came to, in one cell: its asked operations, its rate, its results.
+/// Summarises a phase in one cell: its asked operations, its rate, its results.
 fn came_to(phase: &PhaseView) -> Text {
     let mut parts = Vec::new();
     for asked in &phase.asked {

@@ -64,7 +64,7 @@ pub fn html(view: &RunView) -> String {
     )
 }
 
-/// Everything before the verdict.
+/// Writes the part of the page before the verdict.
 fn head(view: &RunView) -> String {
     let run = &view.run;
     let policy = format!(
@@ -120,7 +120,7 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: u64) -> String 
     )
 }
 
-/// What came of it, in large numbers; smaller where there are several lines of them.
+/// Writes the results in large numbers; smaller if there are several lines of them.
 fn answers(summary: &[SummaryView]) -> String {
     let part = |part: &SummaryPart| {
         let bad = if part.bad { " class=\"bad\"" } else { "" };

@@ -108,7 +108,7 @@ pub fn boxes(sweep: &SweepView) -> String {
     format!("<figure class=\"boxes\">{drawn}</figure>")
 }
 
-/// One drawing: a name, and for each row of the sweep the values of its columns.
+/// A drawing: a name, and for each row of the sweep the values of its columns.
 struct Drawing {
     name: String,
     note: String,
@@ -132,7 +132,7 @@ pub fn bars(view: &RunView, sweep: &SweepView) -> String {
     format!("<figure class=\"bars\">{drawn}{}</figure>", legend(sweep))
 }
 
-/// What was published for the sweep's points, one drawing for each thing that it was measured on.
+/// Returns the published figures for the sweep's points, one drawing for each system that they were measured on.
 fn published(view: &RunView, sweep: &SweepView) -> Vec<Drawing> {
     let figures: Vec<&FigureView> =
         view.figures.iter().filter(|figure| RATES.contains(&figure.unit.as_str())).collect();
@@ -184,7 +184,7 @@ fn one(plane: &Plane, sweep: &SweepView, drawing: &Drawing) -> String {
     plane.drawn(&drawing.name, &drawing.note, &label, &marks, sweep.rows.iter())
 }
 
-/// From light to full along the columns.
+/// Returns a shade from light to full along the columns.
 fn shade(position: usize, of: usize) -> f64 {
     if of < 2 { 1.0 } else { 0.3 + 0.7 * position as f64 / (of - 1) as f64 }
 }

@@ -58,7 +58,7 @@ pub fn list<'t>(class: &str, items: impl Iterator<Item = &'t Text>) -> String {
     if items.is_empty() { items } else { format!("<ul class=\"{class}\">\n{items}</ul>\n") }
 }
 
-/// What writes blocks, and keeps the charts whose places it has written.
+/// Writes blocks, and keeps the charts whose places it has written.
 pub struct Writer<'a> {
     pub out: String,
     /// The charts that the page's script draws, by the number in their places.
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Where the plots are drawn. Without JavaScript it says so; the tables hold the numbers.
+    /// Writes the place of the plots. Without JavaScript the page says so; the tables hold the numbers.
     fn timeline(&mut self, plots: &Plots) {
         self.push(
             "<noscript><p class=\"note\">The plots need JavaScript, which is off. \

@@ -22,7 +22,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     last_id: u64,
     session: String,
-    /// Everything the browser said that was no answer.
+    /// Events of the browser, without replies to commands.
     pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
@@ -183,7 +183,7 @@ impl Browser {
         std::fs::write(path, png).unwrap();
     }
 
-    /// What the page complained about: errors and warnings on the console, exceptions, refused policies.
+    /// Returns the problems that the page reported: errors and warnings on the console, exceptions, refused policies.
     pub fn complaints(&self) -> Vec<String> {
         let wanted = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,

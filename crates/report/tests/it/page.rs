@@ -19,7 +19,7 @@ fn page(name: &str, run: &Run) -> PathBuf {
 /// True once every plot is there.
 const DRAWN: &str = "document.querySelectorAll('#stack .uplot').length >= 3";
 
-/// For each plot its title and how many of its canvas's pixels are painted, and how many colours they have.
+/// Returns for each plot its title, the number of its canvas's painted pixels, and the number of their colours.
 const PAINTED: &str = "[...document.querySelectorAll('.plot')].map((plot) => {
     const canvas = plot.querySelector('canvas');
     const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;

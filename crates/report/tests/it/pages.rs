@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{recorded, study};
 
-/// Where the pages and screenshots of the tests are left, to be looked at.
+/// Returns the directory in which tests leave pages and screenshots for inspection.
 pub fn place() -> std::path::PathBuf {
     let place = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-pages");
     std::fs::create_dir_all(&place).unwrap();

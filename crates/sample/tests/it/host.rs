@@ -26,7 +26,7 @@ fn each_name_opens_or_says_why_not() {
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 10);
     let (opened, unavailable) = open(&names, &ServerProcesses::default());
-    // What the store counts is read by whoever holds the store.
+    // The counters of a store are read by the owner of the store.
     assert_eq!(opened.len() + unavailable.len(), 9);
     for (name, reason) in &unavailable {
         assert!(matches!(name.as_str(), "pressure" | "disk" | "network" | "server" | "fsync"), "{name}: {reason}");

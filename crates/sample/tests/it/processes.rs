@@ -95,7 +95,7 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     let ([idle, memory, threads], _) = server.read(["user", "memory", "threads"]);
     assert!(idle.unwrap() < 50.0 && memory.unwrap() > 1e5, "{idle:?} {memory:?}");
     assert_eq!(threads, Some(4.0));
-    // Whoever did the work is gone when it is looked for: the shell took its time over.
+    // The process that did the work has ended by then: the shell took its time.
     shell.go_on();
     assert_eq!(shell.hear(), "done");
     let ([user, system, processes], seconds) = server.read(["user", "system", "processes"]);

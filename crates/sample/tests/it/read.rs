@@ -23,7 +23,7 @@ impl Read {
         Self { name, sampler, before: Vec::new() }
     }
 
-    /// What is recorded of the next reading; `elapsed` has gone by since the last.
+    /// Returns the values that are recorded of the next reading, `elapsed` after the last.
     pub fn next(&mut self, elapsed: Duration) -> Vec<(Series, f64)> {
         let readings = self.sampler.sample();
         let found = readings.iter().filter_map(|reading| {

@@ -8,7 +8,7 @@ use crate::ask::{Reply, Script, ask};
 const GET: KindId = 0;
 const LOOK: KindId = 1;
 const HEAD: KindId = 2;
-/// What no server has.
+/// Path that no server has.
 const NOWHERE: &str = "/plimsoll conformance/no such path";
 
 fn kinds() -> Vec<OpKind> {

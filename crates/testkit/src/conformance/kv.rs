@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use plimsoll_core::{
-    Call, ColdStart, Interface, KindId, KvCall, Layout, OpKind, Outcome, StoreErrorKind, Value, ValueBuf, ValueType,
-};
+use plimsoll_core::{Call, Interface, KindId, KvCall, Layout, OpKind, Outcome, Value, ValueBuf, ValueType};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_workload::scramble::hash;
 
 use super::Subject;
+use super::life::outlives;
 use super::things::{all_came_to, came_to};
 use crate::ask::{OP_TIMEOUT, Reply, Script, ask};
 
@@ -21,35 +20,33 @@ const LOOK: KindId = 3;
 const SCAN: KindId = 4;
 
 const CLIENTS: u32 = 8;
-const KEYS_PER_CLIENT: u64 = 150;
+const KEYS_PER_CLIENT: u64 = 40;
 /// Longer than any buffer that a session begins with.
 const LONG_BYTES: usize = 3 << 20;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn kinds(subject: &Subject<'_>) -> Vec<OpKind> {
-    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Kv(call),
-        params: params.to_vec(),
-        keep_answer,
-        step_of: None,
-    };
+/// Returns the operation types of keys and values: get, put, delete, a get whose value is not kept, and scan.
+pub fn kinds() -> Vec<OpKind> {
+    let kind = |name: &str, call, params: &[ValueType]| OpKind::new(name, Call::Kv(call), params);
     let bytes = ValueType::Bytes;
-    let mut kinds = vec![
-        kind("get", KvCall::Get, &[bytes], true),
-        kind("put", KvCall::Put, &[bytes, bytes], false),
-        kind("delete", KvCall::Delete, &[bytes], false),
-        kind("look", KvCall::Get, &[bytes], false),
-    ];
-    if subject.spec.interfaces.contains(&Interface::KvScan) {
-        kinds.push(kind("scan", KvCall::Scan, &[bytes, ValueType::Int], true));
-    }
-    kinds
+    vec![
+        kind("get", KvCall::Get, &[bytes]).kept(),
+        kind("put", KvCall::Put, &[bytes, bytes]),
+        kind("delete", KvCall::Delete, &[bytes]),
+        kind("look", KvCall::Get, &[bytes]),
+        kind("scan", KvCall::Scan, &[bytes, ValueType::Int]).kept(),
+    ]
+}
+
+/// Returns the operation types that the store declares.
+fn kinds_of(subject: &Subject<'_>) -> Vec<OpKind> {
+    let count = if subject.spec.interfaces.contains(&Interface::KvScan) { 5 } else { 4 };
+    kinds().into_iter().take(count).collect()
 }
 
 fn asked(subject: &mut Subject<'_>, script: &Script) -> Result<Vec<Reply>, String> {
-    let (kinds, durability) = (kinds(subject), subject.durability());
+    let (kinds, durability) = (kinds_of(subject), subject.durability());
     ask(&mut *subject.store, &kinds, durability, script)
 }
 
@@ -133,7 +130,7 @@ pub(super) fn values_come_back(subject: &mut Subject<'_>) -> Result<(), String> 
     let mut script = Script::new();
     pairs.iter().for_each(|(key, value)| put(&mut script, key, value));
     pairs.iter().for_each(|(key, _)| get(&mut script, key));
-    // What nobody wants of a long value is not in the way of what follows.
+    // The unwanted rest of a long value does not disturb the following reply.
     script.op(LOOK, [Value::Bytes(b"long")]).op(LOOK, [Value::Bytes(b"nothing")]);
     get(&mut script, b"a");
     let replies = made_and_asked(subject, &script)?;
@@ -220,35 +217,19 @@ pub(super) fn scans_are_right(subject: &mut Subject<'_>) -> Result<(), String> {
 
 pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
     let model = filled(subject, 300, 34)?;
-    subject.store.sync().map_err(|error| format!("sync: {error}"))?;
-    holds(subject, &model, "after sync")?;
-    subject.store.settle().map_err(|error| format!("settle: {error}"))?;
-    holds(subject, &model, "after settling")?;
-    let cold = subject.store.cold().map_err(|error| format!("cold: {error}"))?;
-    holds(subject, &model, "after cold")?;
-    match subject.store.restart() {
-        // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {}
-        restarted => restarted.map_err(|error| format!("restart: {error}"))?,
-    }
-    holds(subject, &model, "after a restart")?;
-    let checked = subject.store.check_integrity().map_err(|error| format!("its own integrity check: {error}"))?;
-    if checked.is_some_and(|words| words.trim().is_empty()) {
-        return Err("the integrity check does not say what was checked".into());
-    }
-    Ok(())
+    outlives(subject, |subject, when| holds(subject, &model, when))
 }
 
 pub(super) fn footprint_grows(subject: &mut Subject<'_>) -> Result<(), String> {
     let mut sizes = Vec::new();
-    for count in [100, 6_000] {
+    for count in [50, 1_000] {
         filled(subject, count, 35)?;
         subject.store.sync().map_err(|error| format!("sync: {error}"))?;
         subject.store.settle().map_err(|error| format!("settle: {error}"))?;
         sizes.push(subject.store.footprint().map_err(|error| format!("footprint: {error}"))?.data_bytes);
     }
     let grows = sizes[0] > 0 && sizes[1] > sizes[0];
-    if grows { Ok(()) } else { Err(format!("{} bytes with 100 keys, {} with 6,000", sizes[0], sizes[1])) }
+    if grows { Ok(()) } else { Err(format!("{} bytes with 50 keys, {} with 1,000", sizes[0], sizes[1])) }
 }
 
 /// Every client puts, overwrites, deletes and puts keys of its own, in turn.
@@ -258,7 +239,7 @@ fn key_of(client: u32, number: u64) -> Vec<u8> {
     format!("{number:04}-{client}").into_bytes()
 }
 
-/// What the third write of a key leaves there.
+/// Returns the value left by the third write of a key.
 fn last_value(client: u32, number: u64) -> Option<Vec<u8>> {
     (!number.is_multiple_of(3)).then(|| format!("third of {client}, {number}").into_bytes())
 }
@@ -286,7 +267,7 @@ impl plimsoll_core::Stream for Busy {
 
 pub(super) fn many_sessions(subject: &mut Subject<'_>) -> Result<(), String> {
     subject.store.create(&Layout::default()).map_err(|error| format!("create: {error}"))?;
-    let (kinds, durability) = (kinds(subject), subject.durability());
+    let (kinds, durability) = (kinds_of(subject), subject.durability());
     let sessions = subject.store.sessions(CLIENTS, durability).map_err(|error| error.to_string())?;
     let drive = Drive {
         clock: &Clock::start(),

@@ -1,11 +1,11 @@
 //! Operations on a directory: people below the `ou=People` that every directory has when it has been made.
 
 use plimsoll_core::{
-    Call, ColdStart, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, OpKind, Outcome, StoreErrorKind,
-    Value, ValueType,
+    Call, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, OpKind, Outcome, Value, ValueType,
 };
 
 use super::Subject;
+use super::life::outlives;
 use crate::ask::{Reply, Script, ask};
 
 const ADD: KindId = 0;
@@ -92,7 +92,7 @@ fn entry(name: &str, surname: &str, description: Option<&str>) -> Option<Vec<Opt
     Some(vec![Some(name.to_owned()), Some(surname.to_owned()), description.map(str::to_owned)])
 }
 
-/// Every kind of operation does what it says, whatever the names, and says what it came to.
+/// Checks that every operation type has its effect, whatever the names, and reports its outcome.
 pub(super) fn operations(subject: &mut Subject<'_>) -> Result<(), String> {
     made(subject)?;
     for name in NAMES {
@@ -178,15 +178,5 @@ pub(super) fn made_again_is_empty(subject: &mut Subject<'_>) -> Result<(), Strin
 
 pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
     filled(subject, 40)?;
-    subject.store.sync().map_err(|error| format!("sync: {error}"))?;
-    subject.store.settle().map_err(|error| format!("settle: {error}"))?;
-    holds(subject, 40, "after sync and settling")?;
-    let cold = subject.store.cold().map_err(|error| format!("cold: {error}"))?;
-    holds(subject, 40, "after cold")?;
-    match subject.store.restart() {
-        // A server that is not ours can be made neither cold nor restarted.
-        Err(error) if error.kind == StoreErrorKind::Usage && matches!(cold, ColdStart::NotPossible(_)) => {}
-        restarted => restarted.map_err(|error| format!("restart: {error}"))?,
-    }
-    holds(subject, 40, "after a restart")
+    outlives(subject, |subject, when| holds(subject, 40, when))
 }

@@ -23,26 +23,28 @@ mod life;
 mod records;
 mod things;
 
+pub use kv::kinds as kv_kinds;
+
 use std::fmt;
 use std::path::Path;
 
-use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, StoreKind, StoreSpec, Target};
+use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, StoreKind, StoreSpec, Target};
 use plimsoll_lab::OpenStore;
 
 use crate::params::defaults;
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckResult {
-    /// As it should be.
+    /// Passed.
     Passed,
-    /// Not asked of this store, and why.
+    /// Not applicable to this store, with the reason.
     NotApplicable(String),
-    /// What was otherwise.
+    /// The check failed, with the difference.
     Failed(String),
 }
 
-/// What all checks came to, in order.
+/// Results of all checks, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Name and verdict of each.
@@ -82,17 +84,26 @@ impl fmt::Display for Report {
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
 pub fn run(kind: &dyn StoreKind) -> Report {
+    run_with(kind, &[])
+}
+
+/// Runs all checks on a private store with these parameters.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with(kind: &dyn StoreKind, params: &[(&str, ParamValue)]) -> Report {
+    let params = params_of(kind, params);
     let dir = tempfile::tempdir().expect("a temporary directory for the store's files");
     let (data_dir, log_dir) = (dir.path().join("data"), dir.path().join("log"));
     for place in [&data_dir, &log_dir] {
         std::fs::create_dir(place).expect("a place in the temporary directory");
     }
     let target = Target::Private { data_dir: data_dir.clone(), said: false, log_dir: log_dir.clone() };
-    let mut report = check(kind, target);
+    let mut report = check(kind, target, &params);
     report.add("after closing no file is left", nothing_left(&data_dir));
-    let outlives = life::a_probe_outlives_servers(kind, &data_dir, &log_dir);
+    let outlives = life::a_probe_outlives_servers(kind, &params, &data_dir, &log_dir);
     report.add("its counters are read again when dead servers are back", outlives);
-    let failed = life::a_failed_clean_up_advises_no_command(kind, &data_dir, &log_dir);
+    let failed = life::a_failed_clean_up_advises_no_command(kind, &params, &data_dir, &log_dir);
     report.add("a failed clean-up of private servers advises no command", failed);
     insist(kind.spec(), report)
 }
@@ -102,8 +113,27 @@ pub fn run(kind: &dyn StoreKind) -> Report {
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
 pub fn run_attached(kind: &dyn StoreKind, url: &str, password: Option<&str>) -> Report {
+    run_attached_with(kind, url, password, &[])
+}
+
+/// Runs all checks on a running store at `url` with these parameters.
+///
+/// # Panics
+/// As [`run_attached`].
+pub fn run_attached_with(
+    kind: &dyn StoreKind,
+    url: &str,
+    password: Option<&str>,
+    params: &[(&str, ParamValue)],
+) -> Report {
     let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    insist(kind.spec(), check(kind, target))
+    insist(kind.spec(), check(kind, target, &params_of(kind, params)))
+}
+
+fn params_of(kind: &dyn StoreKind, params: &[(&str, ParamValue)]) -> Params {
+    let mut all = defaults(kind.spec().params);
+    all.0.extend(params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    all
 }
 
 fn insist(spec: &StoreSpec, report: Report) -> Report {
@@ -131,14 +161,10 @@ impl Subject<'_> {
     }
 }
 
-fn check(kind: &dyn StoreKind, target: Target) -> Report {
+fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     let spec = kind.spec();
-    let options = OpenOptions {
-        target,
-        params: defaults(spec.params),
-        run_id: "conformance".to_owned(),
-        waits: Default::default(),
-    };
+    let (params, run_id) = (params.clone(), "conformance".to_owned());
+    let options = OpenOptions { target, params, run_id, waits: Default::default() };
     let mut report = Report::default();
     if options.target.url().is_ok() {
         let announced = kind.announce(&options).is_ok_and(|lines| !lines.is_empty());
@@ -221,9 +247,9 @@ fn records_checks(subject: &mut Subject<'_>, mode: IndexMode, report: &mut Repor
         ("finds stay right while records change", records::finds_stay_right),
         ("rows are counted when they are not kept", records::rows_are_counted),
         ("it is empty when it is made again", life::made_again_is_empty),
-        ("data outlives sync, settling, cold and restart", life::data_outlives),
+        ("data outlives sync, settling, cold and restart, and is checked", life::data_outlives),
         ("its size is told and grows", life::footprint_grows),
-        ("it explains and checks itself", life::explains_and_checks),
+        ("it explains itself", life::explains),
         ("many sessions at the same time, with the ledger on", life::many_sessions),
         ("a session's end loses nothing", life::sessions_come_and_go),
     ];

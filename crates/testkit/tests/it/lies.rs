@@ -22,7 +22,7 @@ fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
     outcomes
 }
 
-/// What was wrong with the answers, summed over phases and kinds.
+/// Faults of the answers, summed over phases and operation types.
 #[derive(Debug, Default)]
 struct Answers {
     missing: u64,

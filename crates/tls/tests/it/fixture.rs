@@ -47,7 +47,7 @@ pub struct Talk {
     pub server: ServerConnection,
     pub to_server: Vec<u8>,
     pub plain: Vec<u8>,
-    /// What the server has understood; it answers with the same.
+    /// Plaintext that the server has received; it echoes this.
     pub understood: Vec<u8>,
     piece: usize,
 }
@@ -65,7 +65,7 @@ impl Talk {
         self.tls.encrypt(&mut self.to_server);
     }
 
-    /// Carries bytes until nobody has more to say.
+    /// Carries bytes until neither side has more to send.
     pub fn run(&mut self) -> Result<(), StoreError> {
         loop {
             let to_client = serve(&mut self.server, &std::mem::take(&mut self.to_server), &mut self.understood);
@@ -84,7 +84,7 @@ impl Talk {
     }
 }
 
-/// What the server answers to these bytes: an echo of their plaintext, and an alert when it gives up.
+/// Returns the server's answer to these bytes: an echo of their plaintext, and an alert if it fails.
 pub fn serve(server: &mut ServerConnection, mut arrived: &[u8], understood: &mut Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     while !arrived.is_empty() && server.read_tls(&mut arrived).is_ok_and(|count| count > 0) {

@@ -1,4 +1,4 @@
-//! What gets through, and whole.
+//! Tests that data arrives complete.
 
 use plimsoll_tls::{ClientCertificate, Roots, TlsOptions, Verify};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};

@@ -32,7 +32,7 @@ impl Told {
         self.child.id()
     }
 
-    /// Does `what`: `CALL TIMES PATH`, or `fork CALL TIMES PATH` in a child of its own.
+    /// Performs `what`: `CALL TIMES PATH`, or `fork CALL TIMES PATH` in a child of its own.
     pub fn does(&mut self, what: &str) {
         writeln!(self.input, "{what}").unwrap();
         let mut line = String::new();

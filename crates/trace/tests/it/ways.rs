@@ -21,7 +21,7 @@ fn read(tracer: &mut Tracer) -> Traced {
     tracer.read().unwrap()
 }
 
-/// How many of `call`, and how many of them failed, of process `pid`, or of all.
+/// Returns the number of `call`, and of those that failed, by process `pid`, or by all.
 fn count(of: &Traced, call: Call, pid: Option<u32>) -> (u64, u64) {
     let processes = of.processes.iter().filter(|process| pid.is_none_or(|pid| process.pid == pid));
     let calls = processes.flat_map(|process| &process.calls).filter(|calls| calls.call == call);
@@ -176,7 +176,7 @@ fn whoever_cannot_be_traced_is_named() {
     assert!(matches!(Tracer::start(&TraceSpec::of(vec![])).err(), Some(TraceError::Nothing)));
 }
 
-/// Runs the test `what_a_user_may_trace` as nobody, who is told about process `pid`; returns what it says.
+/// Runs the test `what_a_user_may_trace` as the user of least rights, for process `pid`; returns its output.
 fn as_nobody(pid: &str) -> String {
     use std::os::unix::process::CommandExt;
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());

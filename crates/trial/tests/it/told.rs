@@ -1,4 +1,4 @@
-//! What a sink is told of a run, beside what stands in its recording afterwards.
+//! Tests of the events that a sink receives, compared with the recording.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

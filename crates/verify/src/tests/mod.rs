@@ -30,7 +30,7 @@ impl Watcher for Ledger {
 
 type Verdicts = (Vec<AnswerVerdict>, LedgerVerdict);
 
-/// What the model and the ledger find in the history that `seed` makes.
+/// Returns the verdicts of the model and the ledger on the history that `seed` makes.
 fn verdicts(workload: &Arc<dyn Workload>, seed: u64, ways: Ways) -> [Verdicts; 2] {
     let mut ledger = Ledger::with_rings(Arc::clone(workload), (1 << 14, 1 << 14)).unwrap();
     let mut model = Model::new(Arc::clone(workload));

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, ValueBuf, Values, Version, Workload};
+use plimsoll_core::{Answer, Observer, Op, Outcome, OwnedValue, Ticket, Truth, ValueBuf, Values, Version, Workload};
 
 use super::twins::Watcher;
-use crate::field::FieldValue;
 use crate::log::{CLOCK_SKEW_NS, NEVER, Watch};
 use crate::{AnswerVerdict, LedgerVerdict};
 
@@ -19,7 +18,7 @@ struct Write {
     sent_ns: u64,
     end_ns: u64,
     outcome: Outcome,
-    /// By then it has happened.
+    /// Time by which it has happened.
     done_ns: u64,
     seen_ns: u64,
 }
@@ -37,7 +36,7 @@ struct Question {
     kind: u16,
     watch: Watch,
     id: Option<u64>,
-    bounds: [FieldValue; 2],
+    bounds: [OwnedValue; 2],
     sent_ns: u64,
     end_ns: u64,
     outcome: Outcome,
@@ -48,7 +47,7 @@ struct Question {
 #[derive(Debug, Default)]
 struct History {
     writes: Vec<Write>,
-    /// Of each record, the positions of its writes.
+    /// Positions of the writes of each record.
     places: BTreeMap<u64, Vec<usize>>,
     questions: Vec<Question>,
     found: Vec<Row>,
@@ -65,7 +64,7 @@ struct Scribe {
     model: Model,
     phase: u16,
     reads_back: bool,
-    /// By ticket: what was asked, and which writes that makes.
+    /// Question of each ticket, and the positions of its writes.
     open: BTreeMap<u32, (Question, std::ops::Range<usize>)>,
 }
 
@@ -107,7 +106,7 @@ impl Observer for Scribe {
             kind: op.kind,
             watch,
             id: truth.record_id(op.params.get(0)),
-            bounds: [FieldValue::of(op.params.get(0)), FieldValue::of(op.params.get(1))],
+            bounds: [OwnedValue::from(op.params.get(0)), OwnedValue::from(op.params.get(1))],
             sent_ns: at_ns,
             end_ns: NEVER,
             outcome: Outcome::Unknown,
@@ -146,10 +145,10 @@ impl Drop for Scribe {
     }
 }
 
-/// What a row of an answer is worth.
+/// Verdict on a row of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Worth {
-    /// What the write at this position made it.
+    /// State made by the write at this position.
     Right(usize),
     Alien,
     Content,
@@ -194,7 +193,7 @@ impl Model {
         answer.row_iter().take(if under.is_some() { 1 } else { usize::MAX }).map(row).collect()
     }
 
-    /// What came of everything; `below` is the upper bound of `index`, what the store gave by its index in the end.
+    /// Returns all verdicts; `below` is the upper bound of `index`, the answer of the store's index at the end.
     pub fn verdicts(&self, all: &Answer, index: &Answer, below: i64) -> (Vec<AnswerVerdict>, LedgerVerdict) {
         let mut history = self.history();
         let history = &mut *history;
@@ -274,7 +273,7 @@ impl Model {
             let first = asked.iter().position(|id| Some(*id) == question.id).unwrap();
             asked.drain(..first);
         }
-        let (mut had, mut end): (Vec<u64>, Option<FieldValue>) = (Vec::new(), None);
+        let (mut had, mut end): (Vec<u64>, Option<OwnedValue>) = (Vec::new(), None);
         for (place, row) in rows.iter().enumerate() {
             let is_again = row.id.is_some_and(|id| had.contains(&id));
             if is_one && place > 0 || is_again && *watch != Watch::Range {
@@ -308,7 +307,7 @@ impl Model {
         }
         let mut wanting = usize::MAX;
         if *watch == Watch::Range {
-            let [_, FieldValue::Int(count)] = question.bounds else { panic!("ranges ask for a number of records") };
+            let [_, OwnedValue::Int(count)] = question.bounds else { panic!("ranges ask for a number of records") };
             verdict.not_matching += (rows.len() as u64).saturating_sub(count as u64);
             wanting = (count as usize).saturating_sub(rows.len());
             if wanting == 0 {
@@ -332,10 +331,10 @@ impl Model {
         }
     }
 
-    fn key(&self, id: u64) -> FieldValue {
+    fn key(&self, id: u64) -> OwnedValue {
         let mut key = ValueBuf::new();
         self.truth().key(id, &mut key);
-        FieldValue::of(key.values().get(0))
+        OwnedValue::from(key.values().get(0))
     }
 
     fn ledger(&self, history: &History) -> LedgerVerdict {
@@ -387,7 +386,7 @@ impl Model {
             kind: 0,
             watch,
             id: None,
-            bounds: [FieldValue::Null, FieldValue::Int(below)],
+            bounds: [OwnedValue::Null, OwnedValue::Int(below)],
             sent_ns: 0,
             end_ns: 0,
             outcome: Outcome::Ok,
@@ -411,13 +410,13 @@ impl Model {
         disagrees + by_record.keys().filter(|id| !is_unsure(**id)).count() as u64
     }
 
-    /// Whether a row that is shown matches; a spoilt one here has a value above all bounds.
+    /// Returns true if a row that is shown matches; a spoilt one here has a value above all bounds.
     fn holds(&self, id: u64, stamp: Option<i64>, question: &Question) -> bool {
         stamp.is_some() && self.matches(id, stamp, question)
     }
 }
 
-/// After everything.
+/// Interval after all others.
 const END: (u64, u64) = (NEVER, NEVER);
 
 impl Write {
@@ -427,7 +426,7 @@ impl Write {
 }
 
 impl History {
-    /// In the order in which they were sent.
+    /// Returns the writes in the order in which they were sent.
     fn of(&self, id: u64) -> impl Iterator<Item = (usize, &Write)> {
         let places = self.places.get(&id).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| (*place, &self.writes[*place]))
@@ -467,7 +466,8 @@ impl History {
         }
     }
 
-    /// Whether the record can have been as the write at `place` made it, at some moment between these times.
+    /// Returns true if the record can have been in the state of the write at `place`, at some moment between these
+    /// times.
     fn is_alive(&self, place: usize, (from_ns, to_ns): (u64, u64)) -> bool {
         let write = &self.writes[place];
         let ends = |(other, by): (usize, &Write)| {
@@ -476,14 +476,14 @@ impl History {
         !write.is_refused() && write.sent_ns <= to_ns && !self.of(write.id).any(ends)
     }
 
-    /// What the record can have been between these times; `None` is the empty store.
+    /// Returns the possible states of the record between these times; `None` is the empty store.
     fn alive(&self, id: u64, at: (u64, u64)) -> impl Iterator<Item = Option<&Write>> {
         let is_empty = !self.of(id).any(|(_, write)| write.done_ns < at.0);
         let writes = self.of(id).filter(move |(place, _)| self.is_alive(*place, at)).map(|(_, write)| Some(write));
         is_empty.then_some(None).into_iter().chain(writes)
     }
 
-    /// What came certainly after the write at `place`, or after the empty store.
+    /// Returns the writes that came certainly after the write at `place`, or after the empty store.
     fn later(&self, id: u64, place: Option<usize>) -> impl Iterator<Item = &Write> {
         let done_ns = place.map_or(0, |place| self.writes[place].done_ns);
         let after = self.of(id).filter(move |(other, _)| place.is_none_or(|place| *other > place));

@@ -56,7 +56,7 @@ impl Random {
 pub enum Ask {
     /// All records at once.
     Load,
-    /// Of keys and values.
+    /// Write of a key and a value.
     Put(u64),
     Insert(u64),
     Update(u64),
@@ -67,7 +67,7 @@ pub enum Ask {
     Scan(u64, u64),
 }
 
-/// How often the store lies, loses or leaves unanswered: one in so many; 0 is never.
+/// Frequency of lies, losses and missing answers: one in so many; 0 is never.
 #[derive(Debug, Clone, Copy)]
 pub struct Ways {
     pub lie: u64,
@@ -327,7 +327,7 @@ impl<'a> Twins<'a> {
         self.pass(client, |observer, ticket, now_ns| observer.finished(ticket, now_ns, outcome, &answer));
     }
 
-    /// What the store shows of a record: a stamp, a negative one for spoilt values.
+    /// Returns the stamp that the store shows of a record, negative for spoilt values.
     fn shown(&mut self, id: u64) -> Option<i64> {
         let held = self.held.get(&id).copied();
         if !self.random.one_in(self.ways.lie) {

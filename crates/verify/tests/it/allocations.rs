@@ -18,7 +18,7 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is being torn down has no counter any more, and nobody asks for it.
+    // A thread that is being torn down has no counter any more, and needs none.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
@@ -98,7 +98,7 @@ fn an_observer_allocates_nothing() {
     assert_eq!((ledger.operations(), ledger.skipped()), (30_000, 0));
 }
 
-/// The same of the ledger that judges while the phase runs.
+/// Tests the ledger that judges while the phase runs.
 #[test]
 fn an_observer_of_keys_and_values_allocates_nothing() {
     let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "kv").unwrap();

@@ -171,7 +171,7 @@ fn a_record_that_only_the_index_forgot_is_found_to_disagree() {
     assert!(runs > 20, "{runs} runs");
 }
 
-/// Records are read before the index is asked: what nobody answered may happen in between.
+/// Records are read before the index is asked: a write without an answer may happen in between.
 #[test]
 fn a_write_without_an_answer_may_happen_between_reading_records_and_index() {
     let mut runs = 0;

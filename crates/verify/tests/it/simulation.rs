@@ -9,7 +9,7 @@ use plimsoll_verify::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
 
 use crate::toy::{ALL, DELETE, FIND, GET, INSERT, Toy, UPDATE};
 
-/// One tick of virtual time: long beside what clocks may be apart.
+/// A tick of virtual time: long compared with the differences between clocks.
 const TICK_NS: u64 = 10_000;
 
 /// SplitMix64: a seed is a run.
@@ -31,7 +31,7 @@ impl Random {
 /// Rows as (key, stamp).
 pub type Rows = Vec<(u64, i64)>;
 
-/// What a client asks.
+/// Request of a client.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
     Insert(u64),
@@ -42,7 +42,7 @@ pub enum Ask {
     All,
 }
 
-/// How often things go wrong that an honest store may do: one in so many; 0 is never.
+/// Frequency of troubles that an honest store may have: one in so many; 0 is never.
 #[derive(Debug, Clone, Copy)]
 pub struct Troubles {
     pub unknown: u64,
@@ -64,7 +64,7 @@ struct Flight {
     outcome: Outcome,
     /// Rows of the answer, as (key, stamp).
     rows: Rows,
-    /// For questions for many: the keys that have not been read yet.
+    /// Keys of a question for many that have not been read yet.
     unread: Vec<u64>,
 }
 
@@ -72,10 +72,10 @@ pub struct Simulation {
     pub toy: Arc<Toy>,
     pub ledger: Ledger,
     pub random: Random,
-    /// What the store holds: key -> stamp.
+    /// Contents of the store: key -> stamp.
     pub held: BTreeMap<u64, i64>,
     pub now: u64,
-    /// Keys with a write whose outcome nobody saw.
+    /// Keys with a write of unobserved outcome.
     pub unsure: Vec<u64>,
     observers: Vec<Box<dyn Observer>>,
     clients: u64,
@@ -103,7 +103,7 @@ impl Simulation {
         }
     }
 
-    /// Lets all clients do `ops` operations each, at the same time.
+    /// Makes all clients run `ops` operations each, concurrently.
     pub fn storm(&mut self, ops: u64) {
         let mut queue = BinaryHeap::new();
         let mut flights: Vec<Option<Flight>> = (0..self.clients).map(|_| None).collect();
@@ -190,7 +190,7 @@ impl Simulation {
         flight.outcome
     }
 
-    /// A write that nobody answers; it is left to the caller whether and when it happens. Returns its stamp.
+    /// Sends a write that is never answered; the caller decides if and when it happens. Returns its stamp.
     pub fn unanswered(&mut self, client: u64, ask: Ask) -> i64 {
         let stamp = self.next_stamp(client);
         let cycle = self.cycles[client as usize];

@@ -51,7 +51,7 @@ const SEASONS: [&str; 4] = ["spring", "summer", "autumn", "winter"];
 const EXPIRES_FIRST_US: i64 = 1_293_840_000_000_000;
 const DAY_US: i64 = 86_400_000_000;
 
-/// What the hash of a record or of an update is used for.
+/// Salt of the hash of a record or of an update.
 const FIELDS_SALT: u64 = 0xf1e1d5;
 const NOTE_SALT: u64 = 0x4073;
 const VALUE_SALT: u64 = 0x7a1;
@@ -188,7 +188,7 @@ impl Truth for Content {
     }
 }
 
-/// For each ASCII character its place in the alphabet, 255 for those that are not in it.
+/// Position of each ASCII character in the alphabet, 255 for those that are not in it.
 static LETTER_VALUES: [u8; 128] = {
     let mut values = [255; 128];
     let mut place = 0;

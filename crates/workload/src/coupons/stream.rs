@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{ALL, INSERT, KINDS, QUERY, READ, SCAN, UPDATE};
 use crate::scramble::{below, hash};
 use crate::shares::{Lot, shares};
 
-/// One update in this many goes to a record that changes sides.
+/// Updates per update of a record that changes sides.
 const BUSY_ONE_IN: u64 = 4;
 
 const KIND_SALT: u64 = 0x41;

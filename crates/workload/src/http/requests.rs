@@ -19,7 +19,7 @@ use crate::script::{Compiled, Source};
 const PARAMETERS_MAX: usize = 255;
 const TEXT_HELP: &str = "a variable is ${name}, an expression ${random(1, 1000)}; write $${ for ${";
 
-/// What is wrong with a request: what, and what to do.
+/// A mistake in a request, and its remedy.
 type Wrong = (String, String);
 
 /// Compiles the operations of `source`. With `cookies` clients keep those that they are given.
@@ -68,7 +68,7 @@ struct Reading<'v> {
     symbols: Symbols,
     variables: &'v [(String, Initial)],
     cookies: bool,
-    /// Those of the operation that is read, with the step that each belongs to.
+    /// Commands of the operation being read, with the step of each.
     commands: Vec<(Command, u32)>,
 }
 

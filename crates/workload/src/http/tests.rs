@@ -151,7 +151,7 @@ fn what_is_wrong_in_a_request_is_said_with_its_name() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever somebody writes into a request's texts is compiled or refused.
+    /// Any text of a request is compiled or refused.
     #[test]
     fn no_text_of_a_request_panics(path in "[/${}:a-z0-9(),. *+-]{0,40}", body in ".{0,60}", place in ".{0,20}") {
         let requests = own(vec![HttpRequest {

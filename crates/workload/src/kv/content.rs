@@ -1,8 +1,8 @@
 //! Keys and values: functions of (seed, record, version), from which both can be told again.
 //!
 //! A key is `user` and 19 digits, a number that stands for the record's: records in order have keys in no order, as in
-//! YCSB, and two records never have the same. A value begins with that number and with the stamp of the write that it
-//! is of, and goes on with printable characters that follow from both.
+//! YCSB, and two records never have the same. A value begins with that number and with the stamp of its write,
+//! followed by printable characters that are a function of both.
 
 use std::sync::Arc;
 
@@ -61,24 +61,25 @@ impl Content {
         self.value_of(self.keys.apply(id), version, value);
     }
 
-    /// The same for the record with this key, which is one of ours.
+    /// Writes the value of the record with this key, which must be a key of this content.
     #[inline]
     pub(super) fn write_value_of(&self, key: &[u8], version: Version, value: &mut Vec<u8>) {
         self.value_of(number_of(key).unwrap_or_default(), version, value);
     }
 
-    /// Which write a value found under `key` is of; `None` when no write of ours put such bytes there.
+    /// Returns the write that the value found under `key` is of; `None` if no write of this workload produces such
+    /// bytes.
     pub fn version_of(&self, key: &[u8], value: &[u8]) -> Option<Version> {
         self.version_in(number_of(key)?, value)
     }
 
-    /// The same of a value found under the key of record `id`.
+    /// Returns the write that a value found under the key of record `id` is of.
     #[inline]
     pub fn version_under(&self, id: u64, value: &[u8]) -> Option<Version> {
         self.version_in(self.keys.apply(id), value)
     }
 
-    /// Which write a value says that it is of, at its beginning.
+    /// Returns the write that the beginning of a value claims.
     #[inline]
     pub(super) fn claim(value: &[u8]) -> Option<Version> {
         let stamp = value.get(8..HEADER_BYTES)?.try_into().map(i64::from_le_bytes).ok()?;
@@ -107,7 +108,7 @@ impl Content {
         Some(version)
     }
 
-    /// Where in the characters a value's first part begins.
+    /// Returns the position in the characters at which the first part of a value begins.
     #[inline]
     fn first_place(&self, number: u64, stamp: i64) -> u64 {
         mix(self.seed ^ number ^ (stamp as u64).rotate_left(32))

@@ -100,11 +100,8 @@ impl Pairs {
             let what = format!("a value of field_count × field_length = {value_bytes} bytes");
             return Err(WorkloadError::new(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
         }
-        let distribution = params.text("distribution");
         let (records, hot, hot_operations) = (int("records"), int("hot_records"), int("hot_operations"));
-        let chooser = Chooser::new(distribution, records, hot, hot_operations).ok_or_else(|| {
-            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
-        })?;
+        let chooser = Chooser::new(params.text("distribution"), records, hot, hot_operations);
         let has_truth = params.text("ledger") != "off";
         Ok(Self {
             seed,

@@ -5,7 +5,7 @@ use plimsoll_core::{Answer, KindId, Outcome, Step, Steps, Value, ValueBuf, Value
 use super::content::Content;
 use super::{MODIFY, READ_MODIFY_WRITE, RMW_READ};
 
-/// One client's way through a `read_modify_write`: it reads, and writes unless reading came to an error.
+/// Progress of a client through a `read_modify_write`: it reads, and writes unless the read failed.
 pub(super) struct ReadModifyWrite {
     content: Content,
     client: u32,

@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use plimsoll_core::{KindId, Steps, Stream, StreamSpec, Truth, Value, ValueBuf, Version, in_turn};
 
@@ -83,8 +83,8 @@ impl Mixed {
         if !matches!(self.chooser, Chooser::Latest(_)) {
             return chosen;
         }
-        // Clients insert in step, more or less, so the newest records are all clients' in turn. Which of the others'
-        // are there already nobody knows: a client takes its own of the same age, which are.
+        // Clients insert in step, more or less, so the newest records are all clients' in turn. A client cannot know
+        // which records of others exist already: it takes its own of the same age, which do.
         let own = self.turns.before(INSERT, within_phase(cycle));
         let (age, others) = (chosen / self.clients, own * self.clients);
         if age < own { self.inserted(client, own - 1 - age) } else { self.records - 1 - (chosen - others) }

@@ -1,4 +1,4 @@
-//! What must stand under which key.
+//! Expected values of keys.
 //!
 //! Every client may write every key, so of writes at the same time either may be the last; but each value says which
 //! write it is of, and each of its bytes follows from that.

@@ -1,4 +1,4 @@
-//! Whose turn it is: which kind of operation a client does next, and which of its operations of that kind it is.
+//! Order of a client's operations: the operation type of each, and its number among those of its type.
 //!
 //! A client's operations come in rounds as long as the sum of the shares, without their common divisor: 20 for 95 and 5.
 //! In each round every kind has exactly its share, in an order drawn by lot for each client and round. So the number of
@@ -11,8 +11,8 @@ use crate::scramble::{below, hash};
 /// Multipliers of a round's order that are kept at most.
 const STEPS_MAX: usize = 64;
 
-/// Which of its client's operations in this phase an operation is: a phase's cycles begin at a multiple of 2^32, so that
-/// operations of one phase are others than those of another.
+/// Returns the number of an operation within its client's phase: a phase's cycles begin at a multiple of 2^32, so
+/// phases differ in their operations.
 #[inline]
 pub(crate) fn within_phase(cycle: u64) -> u64 {
     cycle & 0xffff_ffff
@@ -29,12 +29,12 @@ pub(crate) struct Turns {
     steps: Vec<u64>,
 }
 
-/// One operation's kind and its place among those of its kind.
+/// Operation type of an operation and its position among those of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// The kind.
     pub kind: KindId,
-    /// How many operations of this kind the rounds before had, and those before it in this one.
+    /// Number of operations of this type before this one, in earlier rounds and in this round.
     pub number: u64,
 }
 
@@ -75,13 +75,14 @@ impl Turns {
         unreachable!("the last end is the round's length, and a place is below it")
     }
 
-    /// How many operations of `kind` a client has certainly begun before operation `cycle`: those of whole rounds.
+    /// Returns the number of operations of `kind` that a client has certainly started before operation `cycle`: those
+    /// of complete rounds.
     #[inline]
     pub fn before(&self, kind: KindId, cycle: u64) -> u64 {
         cycle / self.round * self.of_round(kind)
     }
 
-    /// How many operations of `kind` a round has.
+    /// Returns the number of operations of `kind` in a round.
     #[inline]
     pub fn of_round(&self, kind: KindId) -> u64 {
         let mut start = 0;
@@ -94,7 +95,7 @@ impl Turns {
         0
     }
 
-    /// Whether any turn is of this kind.
+    /// Returns true if any turn is of this type.
     pub fn has(&self, kind: KindId) -> bool {
         self.ends.iter().any(|(_, one)| *one == kind)
     }

@@ -33,7 +33,7 @@ const MODIFY: KindId = 2;
 const ADD: KindId = 3;
 const DELETE: KindId = 4;
 const KINDS: [&str; 5] = ["search", "compare", "modify", "add", "delete"];
-/// What `base` means the entry itself.
+/// Parameter by which `base` means the entry itself.
 const ENTRY: &str = "entry";
 
 const PARAMS: &[ParamSpec] = &[
@@ -83,7 +83,7 @@ pub fn spec() -> WorkloadSpec {
 struct People {
     seed: u64,
     entries: u64,
-    /// How often an entry's number stands in the parameters of each kind.
+    /// Occurrences of an entry's number in the parameters of each operation type.
     numbers: [usize; 5],
     person: Person,
     chooser: Chooser,
@@ -101,11 +101,8 @@ impl People {
             let what = format!("`{dn}` does not have {{}} for an entry's number, once, in its first part");
             return Err(WorkloadError::new(what, "write it as uid=user.{},ou=People"));
         }
-        let distribution = params.text("distribution");
-        let chooser = Chooser::new(distribution, int("entries"), int("hot_entries"), int("hot_operations"));
-        let chooser = chooser.filter(|_| distribution != "latest").ok_or_else(|| {
-            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
-        })?;
+        let (hot, hot_operations) = (int("hot_entries"), int("hot_operations"));
+        let chooser = Chooser::new(params.text("distribution"), int("entries"), hot, hot_operations);
         let person = Person::new(seed, int("description_bytes") as usize);
         let search = search(params, dn);
         let LdapCall::Search { base, filter, .. } = &search else { unreachable!("it is a search") };
@@ -310,9 +307,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_a_reason() {
-        for (name, value) in
-            [("dn", "people"), ("dn", "uid=user,ou=People"), ("dn", "uid={}{}"), ("distribution", "latest")]
-        {
+        for (name, value) in [("dn", "people"), ("dn", "uid=user,ou=People"), ("dn", "uid={}{}")] {
             let error = people(&[(name, value)]).err().unwrap_or_else(|| panic!("{value} was taken"));
             assert!(error.help.is_some(), "{value}");
         }

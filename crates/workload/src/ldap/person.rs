@@ -1,5 +1,5 @@
-//! What an entry holds: an `inetOrgPerson` (RFC 2798), all of it a function of its number but for the description,
-//! which says who wrote it.
+//! Contents of an entry: an `inetOrgPerson` (RFC 2798), a function of its number except for the description, which
+//! identifies the writer.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Which operation each client does next.
+//! Order of each client's operations.
 
 use plimsoll_core::{KindId, Stream, StreamSpec, Value, ValueBuf, Version, in_turn};
 
@@ -44,7 +44,7 @@ struct Mixed {
     chooser: Chooser,
     entries: u64,
     clients: u64,
-    /// There are adds, and deletes undo them.
+    /// True if the mix has adds, which deletes undo.
     deletes_added: bool,
     turns: Turns,
 }
@@ -83,8 +83,8 @@ impl Mixed {
     }
 
     /// The entry that the client's delete of this number deletes. In a round adds and deletes come in any order, so a
-    /// delete undoes an add of the round before; those of the first round ask for entries that nobody has added yet and
-    /// that no add will make: they are not found.
+    /// delete undoes an add of the round before; those of the first round name entries that are never added: they are
+    /// not found.
     #[inline]
     fn deleted(&self, client: u64, number: u64) -> Option<u64> {
         if !self.deletes_added {

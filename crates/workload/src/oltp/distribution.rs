@@ -1,8 +1,8 @@
-//! Which rows are asked for: the distributions that sysbench calls `--rand-type`, with its defaults.
+//! Choice of rows: the distributions that sysbench calls `--rand-type`, with its defaults.
 
 use crate::script::Xoroshiro;
 
-/// How many even numbers make one that is nearly normal, as sysbench's `--rand-spec-iter`.
+/// Number of uniform summands of an approximately normal number, as sysbench's `--rand-spec-iter`.
 const SUMMANDS: u32 = 12;
 /// Part of the rows that are special, as sysbench's `--rand-spec-pct`.
 const SPECIAL_PART: f64 = 0.01;
@@ -129,7 +129,7 @@ impl Zipfian {
 mod tests {
     use super::*;
 
-    /// How many of 100,000 numbers fall into each tenth of 1 to 10,000.
+    /// Counts of 100,000 numbers in each tenth of 1 to 10,000.
     fn tenths(name: &str) -> [u32; 10] {
         let distribution = Distribution::new(name, 10_000, 0.2, 0.8);
         let mut random = Xoroshiro::of_seed(3);

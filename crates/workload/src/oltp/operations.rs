@@ -27,7 +27,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Its name in those of steps.
+    /// Returns the name in those of steps.
     fn name(self) -> &'static str {
         match self {
             What::Begin => "begin",
@@ -48,7 +48,7 @@ impl What {
         !matches!(self, What::Begin | What::Commit)
     }
 
-    /// Whether it asks for rows that have to be there.
+    /// Returns true if the statement reads rows that must exist.
     fn finds_rows(self) -> bool {
         use What::{Begin, Commit, Insert, InsertSame, SumRange};
         !matches!(self, Begin | Commit | Insert | InsertSame | SumRange)
@@ -81,7 +81,7 @@ impl What {
     }
 }
 
-/// What all clients share.
+/// Configuration that all clients share.
 #[derive(Debug)]
 pub(super) struct OltpConfig {
     pub(super) seed: u64,
@@ -89,7 +89,7 @@ pub(super) struct OltpConfig {
     pub(super) tries_max: u32,
     pub(super) range_size: i64,
     pub(super) ids: Distribution,
-    /// By position, as the kinds.
+    /// Operations, in the order of their types.
     pub(super) operations: Vec<Operation>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct OltpConfig {
 pub(super) struct Operation {
     pub(super) name: &'static str,
     pub(super) statements: Vec<OltpStatement>,
-    /// It is one statement on the only table, and needs no steps.
+    /// True if the operation is one statement on the only table, and needs no steps.
     pub(super) is_plain: bool,
     pub(super) retried: Option<KindId>,
     pub(super) rollback: Option<KindId>,
@@ -110,7 +110,7 @@ pub(super) struct OltpStatement {
     pub(super) what: What,
     /// A table is chosen for it; otherwise it asks the one of the statement before it.
     pub(super) new_table: bool,
-    /// Its kinds, by table.
+    /// Operation types of the statement, by table.
     pub(super) kinds: Vec<KindId>,
 }
 

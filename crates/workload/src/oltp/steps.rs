@@ -1,4 +1,4 @@
-//! One client's operations, statement by statement.
+//! Operations of a client, statement by statement.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ pub(super) struct OltpSteps {
     client: u32,
     operation: usize,
     cursor: OltpCursor,
-    /// As it was when the operation began.
+    /// State of the generator at the beginning of the operation.
     begun: Xoroshiro,
     /// The statement that is next.
     at: usize,
     tries: u32,
     in_block: bool,
     rolling_back: bool,
-    /// What went wrong, and whether another try may work.
+    /// Outcome of the failure, and true if a retry may succeed.
     failed: Option<(Outcome, bool)>,
     /// A statement did not find its rows.
     missed: bool,
 }
 
-/// What later statements of an operation take from earlier ones.
+/// Values that later statements of an operation take from earlier ones.
 pub(super) struct OltpCursor {
     pub(super) random: Xoroshiro,
     table: usize,

@@ -19,7 +19,7 @@ use crate::shares::{Lot, shares};
 const CHOICE_SALT: u64 = 0x5c21;
 const DEFAULT_SEED_SALT: u64 = 0x5c22;
 
-/// What scripts are compiled from.
+/// Input from which scripts are compiled.
 pub(crate) struct Source<'a> {
     pub(crate) seed: u64,
     /// `:scale`
@@ -30,9 +30,9 @@ pub(crate) struct Source<'a> {
     pub(crate) columns: Vec<(String, Initial)>,
     /// Most tries of an operation.
     pub(crate) tries_max: u32,
-    /// What the scripts' statements are.
+    /// Language of the scripts' statements.
     pub(crate) language: Language,
-    /// Whether SELECT, UPDATE and DELETE ask for rows that have to be there.
+    /// True if SELECT, UPDATE and DELETE name rows that must exist.
     pub(crate) finds_rows: bool,
     pub(crate) scripts: &'a [Script],
 }
@@ -131,7 +131,7 @@ impl Compiled {
         Self { seed: source.seed, tries_max: source.tries_max, programs, kinds }
     }
 
-    /// The same for all clients of a workload.
+    /// Compiles scripts once for all clients of a workload.
     pub(crate) fn shared(source: &Source<'_>) -> Result<Arc<Self>, WorkloadError> {
         Self::new(source).map(Arc::new).map_err(|(script, Mistake { range, what, help })| WorkloadError {
             what,
@@ -140,7 +140,7 @@ impl Compiled {
         })
     }
 
-    /// Where the statement of `kind` stands: of a script that is one plain operation, its only one.
+    /// Returns the position of the statement of `kind`: of a script that is one plain operation, its only statement.
     pub(crate) fn place(&self, kind: KindId) -> Option<String> {
         let of = |program: &Program, statement: usize| program.place(program.command_of(statement));
         if let Some(program) = self.programs.scripts.get(usize::from(kind)) {
@@ -162,7 +162,7 @@ impl Compiled {
     }
 }
 
-/// What a statement asks of a store, and its parameters' types.
+/// Returns the call that a statement makes of a store, and its parameters' types.
 fn call(text: &StatementText, types: &[Option<ValueType>], finds_rows: bool) -> (Call, Vec<ValueType>) {
     let of = |slot: &usize| types.get(*slot).copied().flatten().unwrap_or(ValueType::Text);
     match text {
@@ -180,7 +180,7 @@ fn call(text: &StatementText, types: &[Option<ValueType>], finds_rows: bool) -> 
     }
 }
 
-/// Tells `read` of each variable that a command of `program` reads.
+/// Calls `read` for each variable that a command of `program` reads.
 fn reads(program: &Program, command: &Command, read: &mut impl FnMut(usize)) {
     match command {
         Command::Set(_, value) | Command::Sleep(value, _) | Command::JumpUnless(value, _) => {
@@ -208,8 +208,8 @@ fn forget_unread(programs: &mut Programs) {
     }
 }
 
-/// Which variables a script may read before it has set them itself, while some script sets them: they carry values
-/// from one operation to another.
+/// Returns true for each variable that a script may read before setting it, while some script sets it: it carries
+/// values from one operation to another.
 fn carried(programs: &Programs) -> Vec<bool> {
     let mut carried = vec![false; programs.names.len()];
     for program in &programs.scripts {

@@ -21,7 +21,7 @@ struct Table {
     /// All values one behind the other, and where each of them ends.
     text: String,
     ends: Vec<u32>,
-    /// Whether all values of a column are integers, written as such.
+    /// True for each column of which all values are integers in canonical form.
     is_int: Vec<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Column {
         self.table.is_int.get(self.at).copied().unwrap_or(false)
     }
 
-    /// Its value in the row of an operation. The rows of one file's columns are the same.
+    /// Returns the value in the row of an operation. All columns of a file use the same row.
     #[inline]
     pub(super) fn value(&self, place: OperationNumber) -> Value<'_> {
         let (table, rows) = (&*self.table, self.table.rows as u64);
@@ -174,7 +174,7 @@ fn line_of(text: &str, position: &csv::Position) -> u64 {
     position.line() + skipped as u64
 }
 
-/// What a column's variable is called: `First name` is `First_name`.
+/// Returns the variable name of a column: `First name` is `First_name`.
 fn variable(prefix: &str, name: &str) -> String {
     let mut variable = prefix.to_owned();
     for c in name.trim().chars() {
@@ -187,7 +187,7 @@ fn variable(prefix: &str, name: &str) -> String {
     variable
 }
 
-/// Whether `text` is an integer that would be written the same.
+/// Returns true if `text` is an integer in canonical form.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = !digits.starts_with(['0', '+']) || text == "0";

@@ -87,7 +87,7 @@ pub(crate) const FUNCTIONS: [(&str, usize, usize, Function); 21] = [
     ("sqrt", 1, 1, Function::Sqrt),
 ];
 
-/// Where variables get their values from, and random functions their numbers.
+/// Source of the values of variables, and of the numbers of random functions.
 pub(crate) trait Scope {
     /// The variable's value.
     fn variable(&self, slot: usize) -> Evaluated;
@@ -97,7 +97,7 @@ pub(crate) trait Scope {
 }
 
 impl Expression {
-    /// What it is worth in `scope`. Arguments are evaluated from left to right.
+    /// Returns the value in `scope`. Arguments are evaluated from left to right.
     pub(crate) fn evaluate(&self, scope: &mut impl Scope) -> Evaluated {
         match self {
             Expression::Constant(value) => Ok(*value),
@@ -146,8 +146,8 @@ impl Expression {
         }
     }
 
-    /// The same with everything worked out that is known before a script runs. What would be an error stays, as it
-    /// may stand where it is never reached.
+    /// Returns the expression with all parts evaluated that are known before a script runs. Errors stay, because they
+    /// may be in a part that is never reached.
     pub(crate) fn folded(self, known: &impl Fn(usize) -> Option<Scalar>) -> Expression {
         let fold = |inner: Expression| inner.folded(known);
         let folded = match self {
@@ -244,7 +244,7 @@ fn call(function: Function, arguments: &[Scalar], scope: &mut impl Scope) -> Eva
             Scalar::Int(value) => Ok(Scalar::Int(value.wrapping_abs())),
             other => other.to_float().map(|value| Scalar::Float(value.abs())),
         },
-        // Nothing is printed here: a workload talks to nobody.
+        // Nothing is printed here: a workload has no output.
         Function::Debug => Ok(one),
         Function::Double => float(|value| value),
         Function::Exp => float(f64::exp),

@@ -1,4 +1,4 @@
-//! What the statements of scripts are: SQL, or commands of a line each.
+//! Language of the statements of scripts: SQL, or commands of a line each.
 
 use plimsoll_core::Call;
 use plimsoll_core::command::{self, Part, RawPart};
@@ -10,7 +10,7 @@ use super::scan::{self, Mention, Raw, RawSql};
 use super::statement::{self, BlockEffect, StatementText, head, initial_text};
 use super::symbols::Symbols;
 
-/// What the statements of scripts are, and how values get into them.
+/// Language of the statements of scripts, and the way of values into them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     /// SQL, with values as parameters wherever they may stand.
@@ -45,7 +45,7 @@ impl Language {
         }
     }
 
-    /// What ends a transaction block after an error, with its name.
+    /// Returns the statement that ends a transaction block after an error, with its name.
     pub(super) fn roll_back(self) -> (&'static str, Call) {
         match self {
             Language::Commands => ("discard", Call::Command(vec![vec![Part::Text("DISCARD".to_owned())]])),
@@ -53,7 +53,7 @@ impl Language {
         }
     }
 
-    /// What ends a transaction block, for people.
+    /// Returns the statements that end a transaction block, for messages.
     pub(super) fn ends_of_block(self) -> &'static str {
         if self == Language::Commands { "EXEC or DISCARD" } else { "COMMIT or ROLLBACK" }
     }
@@ -62,7 +62,7 @@ impl Language {
         if self == Language::Commands { "a command" } else { "an SQL command" }
     }
 
-    /// How the statement `raw` of `script` is sent, and its first words.
+    /// Returns the text that sends the statement `raw` of `script`, and its first words.
     pub(super) fn texts(
         self,
         script: &str,

@@ -1,4 +1,4 @@
-//! What is wrong in a script, where, and what may have been meant.
+//! Mistakes in scripts, with their position and a suggestion.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use std::ops::Range;
 pub(crate) struct Mistake {
     /// Bytes of the script's text.
     pub(crate) range: Range<usize>,
-    /// What is wrong.
+    /// Description of the mistake.
     pub(crate) what: String,
-    /// What to do.
+    /// Suggested remedy.
     pub(crate) help: Option<String>,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn mistake(range: Range<usize>, what: String) -> Mistake {
 }
 
 impl Mistake {
-    /// With what to do.
+    /// Adds a remedy.
     pub(super) fn with_help(self, help: impl Into<String>) -> Self {
         Mistake { help: Some(help.into()), ..self }
     }

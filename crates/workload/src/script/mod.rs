@@ -80,7 +80,7 @@ const COMMANDS_PARAMS: &[ParamSpec] = &[
     MAX_TRIES,
 ];
 
-/// The same of scripts whose statements are commands.
+/// Returns the specification for scripts whose statements are commands.
 pub fn commands_spec() -> WorkloadSpec {
     WorkloadSpec {
         name: "commands",

@@ -1,7 +1,7 @@
 //! The names of the columns that a statement's answer has, read from its text: what `\gset` calls its variables.
 //!
-//! pgbench takes them from the server. Here they are known before the script runs, so that a variable which nobody sets
-//! is found at once, and an answer need not carry names.
+//! pgbench takes them from the server. Here they are known before the script runs, so that a variable without a value
+//! is found immediately, and an answer need not carry names.
 
 /// The names in order, or what keeps them from being known.
 pub(super) fn columns(sql: &str) -> Result<Vec<String>, &'static str> {
@@ -23,7 +23,7 @@ enum Token {
     Star,
     /// `::`
     Cast,
-    /// Something in parentheses or brackets.
+    /// Text in parentheses or brackets.
     Group,
     /// A string, a number or a variable.
     Literal,
@@ -92,7 +92,8 @@ fn tokens(sql: &str) -> Vec<Token> {
     tokens
 }
 
-/// What stands between the quotes that `text` begins with; `None` where they do not end. A doubled quote is none.
+/// Returns the text between the quotes that `text` begins with; `None` if the closing quote is missing. A doubled
+/// quote does not close.
 fn quoted(text: &str, quote: char) -> Option<&str> {
     let mut at = 1;
     loop {

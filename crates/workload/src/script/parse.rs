@@ -56,7 +56,7 @@ struct Parser<'t, 's> {
     end: usize,
     symbols: &'s mut Symbols,
     next: Token<'t>,
-    /// Where `next` stands.
+    /// Range of `next` in the text.
     range: Range<usize>,
 }
 

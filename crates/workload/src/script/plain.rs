@@ -25,7 +25,7 @@ pub(super) struct Plain {
     of_operation: Vec<(usize, Initial)>,
 }
 
-/// What a local becomes.
+/// Replacement of a local.
 #[derive(Debug)]
 enum Becomes {
     /// `random(low, high)` of two constants, by far the most frequent.
@@ -44,12 +44,12 @@ impl Becomes {
     }
 }
 
-/// Where a parameter comes from.
+/// Source of a parameter.
 #[derive(Debug)]
 enum Source {
     /// The local at this position.
     Local(usize),
-    /// What is known before the script runs.
+    /// Value that is known before the script runs.
     Known(Initial),
 }
 
@@ -130,7 +130,7 @@ impl Plain {
     }
 }
 
-/// Which operation it is: its client, of how many, and its number.
+/// Identification of an operation: its client, the number of clients, and its number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OperationNumber {
     pub(super) client: u32,
@@ -197,11 +197,11 @@ fn bounds_of_initial(initial: &Initial) -> Option<Bounds> {
     }
 }
 
-/// What the value of an expression that cannot fail may be.
+/// Bounds of the value of an expression that cannot fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bounds {
     Bool,
-    /// From the first to the second.
+    /// Range from the first to the second.
     Int(i64, i64),
     Float,
 }

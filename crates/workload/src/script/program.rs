@@ -25,20 +25,20 @@ pub(crate) struct Programs {
     pub(crate) scripts: Vec<Program>,
     /// Names of the variables, by place.
     pub(crate) names: Vec<String>,
-    /// Whether a script gives them values, by place.
+    /// True for each variable that a script assigns, by index.
     pub(crate) assigned: Vec<bool>,
-    /// What the variables are before the first script runs, by place.
+    /// Initial values of the variables before the first script, by index.
     pub(crate) initial: Vec<Initial>,
 }
 
-/// What a variable is before any script has set it.
+/// Value of a variable before any script has set it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Initial {
-    /// Nothing: reading it is an error.
+    /// No value: reading it is an error.
     Unset,
-    /// This value.
+    /// Value.
     Value(Scalar),
-    /// This text, which is no value that would be written the same.
+    /// Text that is not a value in canonical form.
     Text(String),
     /// The client's number.
     Client,
@@ -50,13 +50,13 @@ pub(crate) enum Initial {
     Column(Column),
 }
 
-/// One script.
+/// A script.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) commands: Vec<Command>,
     pub(crate) statements: Vec<ScriptStatement>,
-    /// It as one plain operation, if it can be one; found later, as are its kinds.
+    /// Plain operation equivalent to the script, if there is one; set later, with its operation types.
     pub(super) plain: Option<Plain>,
     /// The kind of operations that took more than one try.
     pub(super) retried: Option<KindId>,
@@ -64,19 +64,19 @@ pub(crate) struct Program {
     pub(super) rollback: Option<KindId>,
     /// The line of each command, from 1.
     lines: Vec<u32>,
-    /// Its file, or its name.
+    /// File of the script, or its name.
     from: String,
 }
 
 impl Program {
-    /// One that sends `statements`, the first command of each being of the step of that number.
+    /// Makes a program that sends `statements`, the first command of each being of the step of that number.
     pub(crate) fn of_requests(name: &str, commands: Vec<(Command, u32)>, statements: Vec<ScriptStatement>) -> Self {
         let (commands, lines) = commands.into_iter().unzip();
         let (name, from) = (name.to_owned(), name.to_owned());
         Program { name, commands, statements, plain: None, retried: None, rollback: None, lines, from }
     }
 
-    /// Where the command at this position stands: `transfer.sql:3`.
+    /// Returns the position of the command: `transfer.sql:3`.
     pub(crate) fn place(&self, command: usize) -> String {
         format!("{}:{}", self.from, self.lines.get(command).copied().unwrap_or(1))
     }
@@ -87,7 +87,7 @@ impl Program {
     }
 }
 
-/// What a script does next.
+/// Next action of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Command {
     /// `\set`
@@ -104,16 +104,16 @@ pub(crate) enum Command {
     EndPipeline,
 }
 
-/// One statement.
+/// A statement.
 #[derive(Debug)]
 pub(crate) struct ScriptStatement {
-    /// Its number among the kinds, given later.
+    /// Number of its operation type, assigned later.
     pub(crate) kind: KindId,
-    /// How it is sent.
+    /// Text that is sent.
     pub(crate) text: StatementText,
-    /// Its first words, for its kind's name.
+    /// First words of the statement, for the name of its operation type.
     pub(crate) head: String,
-    /// What becomes of its answer.
+    /// Use of its answer.
     pub(crate) take: Option<Take>,
     pub(crate) block: BlockEffect,
     /// The next statement goes with it in one pipeline (`\;`).
@@ -173,7 +173,7 @@ fn initial_values(symbols: &Symbols, variables: &[(String, Initial)]) -> Vec<Ini
     initial
 }
 
-/// Finds the first variable that is read and that nobody ever gives a value.
+/// Finds the first variable that is read and never assigned.
 fn check_defined(symbols: &Symbols, initial: &[Initial]) -> Result<(), Misread> {
     let has_value = |slot: usize| symbols.is_assigned(slot) || initial[slot] != Initial::Unset;
     let undefined = symbols.reads.iter().filter(|(_, slot, _)| !has_value(*slot));
@@ -410,7 +410,7 @@ impl Draft {
     }
 }
 
-/// What can be said of a place before the script runs: yes, no, or it depends on the way there.
+/// Knowledge about a position before the script runs: yes, no, or dependent on the path to it.
 type Surely = Option<bool>;
 
 /// Follows all ways through a script, which only go forward, and finds pipelines and transactions that cannot be.

@@ -1,7 +1,9 @@
 //! pgbench's random numbers, hashes and permutation, as PostgreSQL 15 and later define them (`src/common/pg_prng.c`,
 //! PostgreSQL documentation, "pgbench", "Built-In Functions"): the same state gives the same numbers.
 
-use crate::scramble::{hash, mix};
+use plimsoll_core::random::{GOLDEN, SplitMix, mix};
+
+use crate::scramble::hash;
 
 /// Least parameter of [`Xoroshiro::gaussian`].
 pub(crate) const GAUSSIAN_MIN: f64 = 2.0;
@@ -16,18 +18,17 @@ pub(crate) struct Xoroshiro {
 }
 
 impl Xoroshiro {
-    /// As `pg_prng_seed`: the state from two steps of SplitMix64.
+    /// Seeds the generator as `pg_prng_seed` does: the state from two steps of SplitMix64.
     pub(crate) fn of_seed(seed: u64) -> Self {
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let first = seed.wrapping_add(GOLDEN);
-        Self::of_state(mix(first), mix(first.wrapping_add(GOLDEN)))
+        let mut seeds = SplitMix::new(seed);
+        Self::of_state(seeds.bits(), seeds.bits())
     }
 
-    /// That of operation `cycle` of `client`.
+    /// Returns the generator of operation `cycle` of `client`.
     #[inline]
     pub(crate) fn of_operation(seed: u64, client: u32, cycle: u64) -> Self {
         let first = hash(seed, u64::from(client), cycle);
-        Self::of_state(first, mix(first ^ 0x9e37_79b9_7f4a_7c15))
+        Self::of_state(first, mix(first ^ GOLDEN))
     }
 
     #[inline]
@@ -169,7 +170,7 @@ pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// From `pgbench` of PostgreSQL 15.18 with `--random-seed=42 -c 1 -j 1`, each by `\set a debug(…)`.
+    /// Values of `pgbench` of PostgreSQL 15.18 with `--random-seed=42 -c 1 -j 1`, each by `\set a debug(…)`.
     #[test]
     fn what_pgbench_says_is_what_comes_out() {
         assert_eq!(hash_murmur2(42, 5432), -8_888_550_574_847_118_926);
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The same call's random numbers. pgbench takes the client's state, then the default seed, from a sequence that
+    /// Random numbers of the same call. pgbench takes the client's state, then the default seed, from a sequence that
     /// starts at the seed.
     #[test]
     fn a_state_gives_the_numbers_that_it_gives_pgbench() {

@@ -11,7 +11,7 @@ pub(crate) enum Scalar {
     Float(f64),
 }
 
-/// Why an expression has no value; pgbench's own words where it has some.
+/// Error of an expression, in pgbench's own words if it has any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum EvaluationError {
     /// An operation's result is no 64-bit integer.
@@ -101,7 +101,7 @@ impl Scalar {
         }
     }
 
-    /// As a truth value; only one of these is one.
+    /// Converts to a truth value; fails for other types.
     pub(crate) fn to_bool(self) -> Evaluated<bool> {
         match self {
             Scalar::Bool(value) => Ok(value),
@@ -109,7 +109,7 @@ impl Scalar {
         }
     }
 
-    /// As an integer; a double is rounded to the nearest, halves to the even one.
+    /// Converts to an integer; a double is rounded to the nearest, halves to the even one.
     #[inline]
     pub(crate) fn to_int(self) -> Evaluated<i64> {
         match self {
@@ -124,7 +124,7 @@ impl Scalar {
         }
     }
 
-    /// As a double.
+    /// Converts to a double.
     #[inline]
     pub(crate) fn to_float(self) -> Evaluated<f64> {
         match self {
@@ -134,7 +134,7 @@ impl Scalar {
         }
     }
 
-    /// Whether a condition holds: not null, false or zero.
+    /// Returns true if a condition holds: not null, false or zero.
     pub(crate) fn is_true(self) -> bool {
         match self {
             Scalar::Null => false,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::mistake::{Mistake, mistake};
 use super::symbols::is_name_byte;
 
-/// One command of a script.
+/// A command of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Raw {
     Sql(RawSql),
@@ -19,13 +19,13 @@ pub(super) enum Raw {
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawSql {
-    /// Its text, without comments before it, blanks around it and the semicolon.
+    /// Text of the statement, without comments before it, blanks around it and the semicolon.
     pub(super) range: Range<usize>,
     /// `:name`s within, in order.
     pub(super) mentions: Vec<Mention>,
     /// Backslashes that only kept a colon from being a variable's: bytes to leave out.
     pub(super) escapes: Vec<usize>,
-    /// It ended with `\;`: the next statement goes with it.
+    /// True if the statement ended with `\;`: the next statement is sent with it.
     pub(super) joined: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RawSql {
 pub(super) struct Mention {
     /// The colon and the name.
     pub(super) range: Range<usize>,
-    /// It stands between quotes.
+    /// True within quotes.
     pub(super) quoted: bool,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Mention {
 pub(super) struct RawMeta {
     /// All of it, from the backslash on.
     pub(super) range: Range<usize>,
-    /// Its name.
+    /// Name of the command.
     pub(super) name: Range<usize>,
-    /// What comes after the name.
+    /// Text after the name.
     pub(super) arguments: Range<usize>,
 }
 
@@ -87,7 +87,7 @@ fn continuation(bytes: &[u8], at: usize) -> Option<usize> {
 /// The statement that is being read.
 #[derive(Default)]
 struct Sql {
-    /// Where its first word stands.
+    /// Start of the first word.
     start: Option<usize>,
     /// The end of its last word.
     end: usize,

@@ -8,14 +8,14 @@ use super::program::Initial;
 use super::scan::{Mention, RawSql};
 use super::symbols::{Symbols, is_name_byte};
 
-/// How a statement is sent.
+/// Form in which a statement is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StatementText {
     /// Prepared, with the variables at these places as `$1`, `$2` …
     Prepared(String, Vec<usize>),
-    /// As text, with these pieces put together.
+    /// Text, put together from these pieces.
     Pieces(Vec<Piece>),
-    /// As the words of a command, with the variables at these places as its parameters.
+    /// Words of a command, with the variables at these places as its parameters.
     Command(Vec<Vec<Part>>, Vec<usize>),
     /// A request, with the variables at these places as its parameters.
     Request(Box<HttpCall>, Vec<usize>),
@@ -47,7 +47,7 @@ pub(crate) enum Piece {
     Variable(usize),
 }
 
-/// What becomes of a statement's answer.
+/// Use of a statement's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Take {
     /// The variables that its columns go to.
@@ -56,7 +56,7 @@ pub(crate) struct Take {
     pub(crate) all: bool,
 }
 
-/// What a statement does to the session's transaction block.
+/// Effect of a statement on the session's transaction block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockEffect {
     None,
@@ -88,7 +88,7 @@ fn leading_words(sql: &str, most: usize) -> Vec<String> {
     words
 }
 
-/// What `sql` does to the session's transaction block.
+/// Returns the effect of `sql` on the session's transaction block.
 pub(super) fn block_effect(sql: &str) -> BlockEffect {
     let words = leading_words(sql, 5);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -104,7 +104,7 @@ pub(super) fn block_effect(sql: &str) -> BlockEffect {
     }
 }
 
-/// How the statement `sql` of `script` is sent, and its first words.
+/// Returns the form in which the statement `sql` of `script` is sent, and its first words.
 pub(super) fn texts(
     script: &str,
     sql: &RawSql,
@@ -186,8 +186,8 @@ pub(super) fn initial_text(initial: &Initial) -> Option<String> {
     }
 }
 
-/// Whether a parameter may stand where `mention` does, and means the same as its value's text: not within quotes or a
-/// name, not where a table or the text of a literal is expected, not where a number is a column's.
+/// Returns true if a parameter may replace `mention` and means the same as its value's text: not within quotes or a
+/// name, not in place of a table or the text of a literal, not where a number is a column's.
 fn takes_parameter(script: &str, sql: &RawSql, mention: &Mention) -> bool {
     if mention.quoted {
         return false;

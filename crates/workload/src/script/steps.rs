@@ -1,4 +1,4 @@
-//! One client's way through its scripts.
+//! Progress of a client through its scripts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::variables::Variables;
 /// Stands for the ROLLBACK among the statements that are to be answered.
 const ROLLBACK: usize = usize::MAX;
 
-/// One client's scripts on one session.
+/// Scripts of a client on a session.
 pub(super) struct ScriptSteps {
     scripts: Arc<Compiled>,
     run: Run,
@@ -65,7 +65,7 @@ struct Run {
     in_block: bool,
 }
 
-/// One way from the first command on.
+/// Pass through a script from its first command on.
 #[derive(Default)]
 struct Pass {
     /// The command that is next.
@@ -80,7 +80,7 @@ struct Pass {
     failed: Option<Failed>,
     /// A statement did not find its rows.
     missed: bool,
-    /// What was wrong in the script itself, and in which command.
+    /// Error in the script itself, and the index of its command.
     fault: Option<(EvaluationError, usize)>,
 }
 
@@ -188,7 +188,7 @@ impl Run {
         }
     }
 
-    /// Does what is no statement.
+    /// Executes a command that is not a statement.
     fn control(&mut self, command: &Command) -> Evaluated<Option<Step>> {
         match command {
             Command::Set(slot, value) => {
@@ -269,7 +269,7 @@ impl Run {
         Step::Send { kind: statement.kind, more }
     }
 
-    /// Something is wrong in the script itself.
+    /// Ends the operation with an error of the script itself.
     #[cold]
     fn fail(&mut self, fault: EvaluationError, command: usize) {
         // What waits is sent, as its pipeline must end.

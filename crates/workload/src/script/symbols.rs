@@ -9,7 +9,7 @@ pub(crate) struct Symbols {
     /// All names, by place.
     pub(crate) names: Vec<String>,
     places: HashMap<String, usize>,
-    /// Whether a script gives it a value.
+    /// True if a script assigns it.
     pub(crate) assigned: Vec<bool>,
     /// Reads: script, variable, where. For what is never given a value.
     pub(crate) reads: Vec<(usize, usize, Range<usize>)>,
@@ -49,18 +49,18 @@ impl Symbols {
         self.places.get(name).copied()
     }
 
-    /// Whether a script gives the variable a value.
+    /// Returns true if a script assigns the variable.
     pub(crate) fn is_assigned(&self, slot: usize) -> bool {
         self.assigned.get(slot).copied().unwrap_or(false)
     }
 }
 
-/// Whether `byte` may stand in a variable's name.
+/// Returns true if `byte` is allowed in a variable's name.
 pub(crate) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Whether `name` may be a variable's.
+/// Returns true if `name` is valid as a variable's name.
 pub(crate) fn is_name(name: &str) -> bool {
     name.bytes().all(is_name_byte) && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
 }

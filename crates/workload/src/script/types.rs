@@ -1,4 +1,4 @@
-//! What types variables have, as far as that can be told before a script runs.
+//! Types of variables, as far as they are known before a script runs.
 
 use plimsoll_core::ValueType;
 

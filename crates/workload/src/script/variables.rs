@@ -7,7 +7,7 @@ use super::program::Initial;
 use super::random::Xoroshiro;
 use super::scalar::{Evaluated, EvaluationError, Scalar};
 
-/// What a variable holds.
+/// Value of a variable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Held {
     Unset,
@@ -23,7 +23,7 @@ enum Held {
 pub(super) struct Variables {
     held: Vec<Held>,
     texts: Vec<String>,
-    /// Where random numbers come from now.
+    /// Current source of random numbers.
     pub(super) random: Xoroshiro,
 }
 

@@ -1,3 +1,3 @@
-//! What needs a process of its own: the allocator is counted.
+//! Tests that need a process of their own: they count allocations.
 
 mod allocations;

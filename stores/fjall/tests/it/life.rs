@@ -1,138 +1,32 @@
 //! A store's life as a trial goes through it.
 
-use std::path::Path;
-
 use plimsoll_core::{
-    Access, Answer, BlockingSession, CacheSize, Call, ColdStart, Collection, Durability, Field, Index, IndexMode, Kv,
-    Layout, Op, OpKind, OpenOptions, Outcome, ParamValue, Params, RecordsCall, SeriesKind, Sessions, Store,
-    StoreErrorKind, Target, Value, ValueBuf, ValueType,
+    BlockingSession, CacheSize, ColdStart, Durability, IndexMode, Kv, Outcome, SeriesKind, Store, StoreErrorKind,
+    Value, ValueBuf,
 };
 use plimsoll_store_fjall::{FjallStore, Sizes, kind};
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::records::{FIND, INSERT, SCAN, UPDATE, batch, blocking, execute, kinds, layout, record};
 
 const RECORDS: i64 = 20_000;
 
-fn layout(index: IndexMode) -> Layout {
-    let field = |name: &str, value_type| Field { name: name.into(), value_type };
-    let coupons = Collection {
-        name: "coupons".into(),
-        fields: vec![field("code", ValueType::Text), field("used", ValueType::Int), field("note", ValueType::Text)],
-        key: 0,
-        indexes: vec![Index { fields: vec![1] }],
-    };
-    Layout { collections: vec![coupons], index, ..Layout::default() }
-}
-
-fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, call| OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 0, call },
-        params: Vec::new(),
-        keep_answer: true,
-        step_of: None,
-    };
-    vec![
-        kind("insert", RecordsCall::Insert),
-        kind("get", RecordsCall::Get),
-        kind("use", RecordsCall::Update { fields: vec![1] }),
-        kind("scan", RecordsCall::Find { field: 1, access: Access::Scan }),
-        kind("query", RecordsCall::Find { field: 1, access: Access::Indexed }),
-    ]
-}
-
 fn session(store: &mut dyn Store, durability: Durability) -> Box<dyn BlockingSession> {
-    let Sessions::Blocking(mut sessions) = store.sessions(1, durability).unwrap() else { panic!("not blocking") };
-    assert_eq!(sessions.len(), 1);
-    let mut session = sessions.remove(0);
-    session.prepare(&kinds()).unwrap();
-    session
+    blocking(store, 1, durability, &kinds()[..8]).remove(0)
 }
 
-fn run(session: &mut dyn BlockingSession, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-    let (mut buf, mut answer) = (ValueBuf::new(), Answer::default());
-    params.iter().for_each(|value| buf.push(*value));
-    let outcome = session.execute(&Op::new(kind, buf.values()), &mut answer);
-    assert!(!outcome.is_error(), "{} {}", answer.code, answer.message);
-    (outcome, answer)
+/// Inserts a record with a body of `bytes`.
+fn insert(session: &mut dyn BlockingSession, code: &str, bytes: usize) {
+    let (mut record, body) = (record(code, Some(1)), vec![b'n'; bytes]);
+    record[4] = Value::Bytes(&body);
+    let (outcome, answer) = execute(session, INSERT, &record);
+    assert_eq!(outcome, Outcome::Ok, "{} {}", answer.code, answer.message);
 }
 
 fn load(session: &mut dyn BlockingSession) {
-    for batch in 0..RECORDS / 1_000 {
-        let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
-        for n in batch * 1_000..(batch + 1) * 1_000 {
-            params.push_text_with(|text| text.push_str(&format!("{:06}", n * 7_919 % RECORDS)));
-            params.push(Value::Int(n % 200));
-            params.push_text_with(|text| text.push_str(&"note ".repeat(30)));
-        }
-        let outcome = session.execute(&Op::new(0, params.values()), &mut answer);
+    for first in (0..RECORDS).step_by(1_000) {
+        let names: Vec<String> = (first..first + 1_000).map(|n| format!("{:0150}", n * 7_919 % RECORDS)).collect();
+        let (outcome, answer) = execute(session, INSERT, &batch(&names));
         assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
-    }
-}
-
-/// Codes of the coupons used less than once.
-fn answers(session: &mut dyn BlockingSession, kind: u16) -> Vec<String> {
-    let (_, answer) = run(session, kind, &[Value::Null, Value::Int(1)]);
-    let mut codes: Vec<String> = answer
-        .row_iter()
-        .map(|row| if let Value::Text(code) = row.get(0) { code.to_owned() } else { panic!("no code") })
-        .collect();
-    codes.sort();
-    codes
-}
-
-fn options(dir: &Path) -> OpenOptions {
-    let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
-    OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() }
-}
-
-#[test]
-fn a_trial_goes_through_with_right_answers_at_every_step() {
-    for mode in [IndexMode::None, IndexMode::Keyindex] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
-        store.create(&layout(mode)).unwrap();
-        let mut loading = session(&mut *store, Durability::AtEnd);
-        load(&mut *loading);
-        drop(loading);
-        store.sync().unwrap();
-        store.settle().unwrap();
-
-        let mut right: Vec<String> =
-            (0..RECORDS).filter(|n| n % 200 < 1).map(|n| format!("{:06}", n * 7_919 % RECORDS)).collect();
-        right.sort();
-        assert_eq!(right.len(), 100);
-        let footprint = store.footprint().unwrap();
-        assert!(footprint.data_bytes > 100_000, "{footprint:?}");
-        assert_eq!(footprint.index_bytes.unwrap() > 100_000, mode == IndexMode::Keyindex, "{footprint:?}");
-        assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
-
-        let ColdStart::Done { file_bytes, resident_bytes } = store.cold().unwrap() else { panic!("not cold") };
-        assert!(file_bytes > 100_000 && resident_bytes < file_bytes / 10, "{resident_bytes} of {file_bytes}");
-        for step in ["cold", "warm", "restarted"] {
-            let mut asking = session(&mut *store, Durability::Durable);
-            assert_eq!(answers(&mut *asking, 3), right, "{step}");
-            assert_eq!(answers(&mut *asking, 4), right, "{step}");
-            drop(asking);
-            if step == "warm" {
-                store.restart().unwrap();
-            }
-        }
-
-        let mut writing = session(&mut *store, Durability::Durable);
-        assert_eq!(run(&mut *writing, 2, &[Value::Text(&right[0]), Value::Int(5)]).0, Outcome::Ok);
-        assert_eq!(run(&mut *writing, 2, &[Value::Text("no such code"), Value::Int(5)]).0, Outcome::NotFound);
-        assert_eq!(answers(&mut *writing, 3), right[1..]);
-        assert_eq!(answers(&mut *writing, 4), right[1..]);
-        drop(writing);
-        let checked = store.check_integrity().unwrap();
-        assert_eq!(checked.is_some_and(|checked| checked.contains("20000 records")), mode == IndexMode::Keyindex);
-
-        // Made again it is empty.
-        store.create(&layout(mode)).unwrap();
-        let mut empty = session(&mut *store, Durability::Buffered);
-        assert!(answers(&mut *empty, 3).is_empty() && answers(&mut *empty, 4).is_empty());
-        drop(empty);
-        store.close().unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
     }
 }
 
@@ -141,7 +35,7 @@ fn a_lost_index_key_breaks_the_integrity_check() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
-    run(&mut *session(&mut store, Durability::AtEnd), 0, &[Value::Text("c"), Value::Int(1), Value::Null]);
+    insert(&mut *session(&mut store, Durability::AtEnd), "c", 1);
     assert!(store.check_integrity().unwrap().is_some());
     let mut kv = store.kv(Durability::AtEnd).unwrap();
     let mut index_keys = Vec::new();
@@ -162,22 +56,18 @@ fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
-    let Sessions::Blocking(sessions) = store.sessions(8, Durability::Buffered).unwrap() else { panic!("not blocking") };
+    let sessions = blocking(&mut store, 8, Durability::Buffered, &kinds()[..8]);
     std::thread::scope(|scope| {
         for (thread, mut session) in sessions.into_iter().enumerate() {
             scope.spawn(move || {
-                session.prepare(&kinds()).unwrap();
                 for round in 0..2_000i64 {
-                    let code = format!("c{}", round % 3);
-                    let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
-                    params.push(Value::Text(&code));
-                    params.push(Value::Int(round * 8 + thread as i64));
+                    let (code, count) = (format!("c{}", round % 3), round * 8 + thread as i64);
                     if round < 3 {
-                        params.push(Value::Null);
-                        let outcome = session.execute(&Op::new(0, params.values()), &mut answer);
+                        let (outcome, _) = execute(&mut *session, INSERT, &record(&code, Some(count)));
                         assert!(matches!(outcome, Outcome::Ok | Outcome::Rejected));
                     } else {
-                        let outcome = session.execute(&Op::new(2, params.values()), &mut answer);
+                        let update = [Value::Text(&code), Value::Int(count), Value::Null];
+                        let (outcome, answer) = execute(&mut *session, UPDATE, &update);
                         assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
                     }
                 }
@@ -191,26 +81,23 @@ fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
 #[test]
 fn what_it_says_of_itself_is_so() {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = options(dir.path());
-    options.params.0.insert("cache".into(), ParamValue::Int(1 << 20));
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
+    let mut store = Opening::private(kind, dir.path()).int("cache", 1 << 20).open().unwrap();
     let description = store.describe().unwrap();
     assert_eq!(description.place, "embedded");
     let names: Vec<_> = description.settings.iter().map(|setting| setting.name.as_str()).collect();
     assert_eq!(names, ["manual_journal_persist", "cache_size"]);
     store.create(&layout(IndexMode::Keyindex)).unwrap();
-    let explained = store.explain(&kinds()[4], ValueBuf::new().values()).unwrap().unwrap();
+    let explained = store.explain(&kinds()[FIND as usize], ValueBuf::new().values()).unwrap().unwrap();
     assert!(explained.contains("index keys"), "{explained}");
-    assert!(store.explain(&kinds()[3], ValueBuf::new().values()).unwrap().unwrap().contains("all records"));
+    assert!(store.explain(&kinds()[SCAN as usize], ValueBuf::new().values()).unwrap().unwrap().contains("all records"));
 }
 
 #[test]
 fn what_it_cannot_do_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let mut attach = options(dir.path());
-    attach.target = Target::Attach { url: "fjall://there".into(), password: None };
-    assert_eq!(kind().open(attach, &mut |_| {}).map(drop).unwrap_err().kind, StoreErrorKind::Usage);
-    let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
+    let attach = Opening::attached(kind, "fjall://there", None);
+    assert_eq!(attach.open().map(drop).unwrap_err().kind, StoreErrorKind::Usage);
+    let mut store = Opening::private(kind, dir.path()).open().unwrap();
     assert_eq!(store.create(&layout(IndexMode::Own)).unwrap_err().kind, StoreErrorKind::Usage);
     // A session left open keeps the files locked: said, and mended by closing it.
     store.create(&layout(IndexMode::None)).unwrap();
@@ -229,7 +116,7 @@ fn it_conforms() {
 #[test]
 fn what_was_never_flushed_has_a_size_too() {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = plimsoll_lab::open(&*kind(), options(dir.path()), &mut |_| {}).unwrap();
+    let mut store = Opening::private(kind, dir.path()).open().unwrap();
     store.create(&layout(IndexMode::Keyindex)).unwrap();
     let mut loading = session(&mut *store, Durability::AtEnd);
     load(&mut *loading);
@@ -237,15 +124,16 @@ fn what_was_never_flushed_has_a_size_too() {
     let footprint = store.footprint().unwrap();
     assert!(footprint.data_bytes > 100_000 && footprint.index_bytes.unwrap() > 100_000, "{footprint:?}");
     assert!(footprint.total_bytes.unwrap() >= footprint.data_bytes);
+    store.settle().unwrap();
+    let ColdStart::Done { file_bytes, resident_bytes } = store.cold().unwrap() else { panic!("not cold") };
+    assert!(file_bytes > 100_000 && resident_bytes < file_bytes / 10, "{resident_bytes} of {file_bytes}");
     store.close().unwrap();
 }
 
 #[test]
 fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = options(dir.path());
-    options.params.0.insert("memtable".to_owned(), ParamValue::Int(1 << 20));
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
+    let mut store = Opening::private(kind, dir.path()).int("memtable", 1 << 20).open().unwrap();
     store.create(&layout(IndexMode::None)).unwrap();
     let flushes = |store: &mut dyn Store| {
         let counters = plimsoll_testkit::ask::counters(store);
@@ -257,11 +145,8 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     let before = flushes(&mut *store);
     let mut writing = session(&mut *store, Durability::AtEnd);
     assert_eq!(store.cycle().unwrap(), None, "nothing was written");
-    let note = "n".repeat(10_000);
     let write = |session: &mut dyn BlockingSession, from: u32, count: u32| {
-        for n in from..from + count {
-            run(session, 0, &[Value::Text(&format!("{n:06}")), Value::Int(1), Value::Text(&note)]);
-        }
+        (from..from + count).for_each(|n| insert(session, &format!("{n:06}"), 10_000));
     };
     write(&mut *writing, 0, 50);
     let early = store.cycle().unwrap().expect("half a memtable tells");
@@ -292,9 +177,9 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
 fn it_tells_the_size_of_its_cache() {
     for (given, bytes) in [(None, 32 << 20), (Some(5 << 20), 5 << 20)] {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = options(dir.path());
-        options.params.0.extend(given.map(|bytes| ("cache".to_owned(), ParamValue::Int(bytes))));
-        let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
+        let opening = Opening::private(kind, dir.path());
+        let opening = given.into_iter().fold(opening, |opening, bytes| opening.int("cache", bytes));
+        let mut store = opening.open().unwrap();
         assert_eq!(store.cache_bytes().unwrap(), Some(CacheSize::Own { setting: "cache", bytes }));
         store.close().unwrap();
     }

@@ -1,4 +1,4 @@
-//! What arrives on a connection of HTTP/2: frame by frame, up to an answer.
+//! Input of an HTTP/2 connection: frame by frame, up to an answer.
 
 use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind, WireState};
 
@@ -123,7 +123,7 @@ impl Http2Session {
                 stream.status = 0;
                 self.noise += 1;
                 return match status == 101 || self.noise > NOISE_MAX {
-                    true => Err(self.no_http(Malformed("answers before the answer that nobody asked for"))),
+                    true => Err(self.no_http(Malformed("an interim answer that was not requested"))),
                     false => Ok(()),
                 };
             }
@@ -178,7 +178,7 @@ impl Http2Session {
                     self.go_on(out);
                 }
             }
-            frame::PUSH_PROMISE => return Err(Malformed("an answer that nobody asked for")),
+            frame::PUSH_PROMISE => return Err(Malformed("a pushed answer that was not requested")),
             frame::PRIORITY if frame.payload.len() != 5 => return Err(Malformed("a priority of a wrong form")),
             _ => {}
         }
@@ -290,7 +290,7 @@ impl Http2Session {
     }
 }
 
-/// So many `bytes` more have arrived: tells the server now and then that as many may follow.
+/// Notes that `bytes` more have arrived, and from time to time permits the server to send as many again.
 #[inline]
 fn tell(untold: &mut u64, bytes: u64, stream: u32, out: &mut Vec<u8>) {
     *untold += bytes;

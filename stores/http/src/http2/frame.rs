@@ -2,9 +2,9 @@
 
 use crate::response::Malformed;
 
-/// What stands before every frame's payload.
+/// Size of the header of a frame, bytes.
 pub(crate) const HEADER_BYTES: usize = 9;
-/// The largest payload that we take: nobody is told otherwise.
+/// Largest payload that is accepted, bytes: the protocol's default.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// The largest window, and the largest number of a stream.
 pub(crate) const WINDOW_MAX: i64 = (1 << 31) - 1;
@@ -28,9 +28,9 @@ pub(crate) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const HAS_PRIORITY: u8 = 0x20;
 
-/// Nothing is wrong.
+/// No error.
 pub(crate) const NO_ERROR: u32 = 0;
-/// Nothing has been done with the stream.
+/// The stream was not processed.
 pub(crate) const REFUSED_STREAM: u32 = 7;
 /// The server wants HTTP/1.1.
 pub(crate) const HTTP_1_1_REQUIRED: u32 = 13;
@@ -66,7 +66,7 @@ impl<'b> Frame<'b> {
         self.flags & flag != 0
     }
 
-    /// What is in it, without padding and priority.
+    /// Returns the content, without padding and priority.
     #[inline]
     pub(crate) fn content(&self) -> Result<&'b [u8], Malformed> {
         let mut content = self.payload;

@@ -12,10 +12,10 @@ const NUMBER_MAX: usize = 1 << 24;
 /// The field `cookie`, never to be kept, up to its value.
 pub(crate) const COOKIE: [u8; 2] = [0x1f, 32 - 15];
 
-/// Fields that nobody on the way may keep (RFC 7541, 7.1.3).
+/// Fields that intermediaries must not store (RFC 7541, 7.1.3).
 const SECRETS: [&str; 2] = ["authorization", "cookie"];
 
-/// What a request's head says, as one header block.
+/// Encodes a request's head as one header block.
 pub(crate) fn encode(said: &Said<'_>, is_tls: bool) -> Vec<Part> {
     let bytes = |text: &str| vec![Part::Bytes(text.as_bytes().to_vec())];
     let mut all = Vec::new();
@@ -112,7 +112,7 @@ pub(crate) enum Text<'b> {
 }
 
 impl<'b> Text<'b> {
-    /// What it says; `room` is anybody's memory.
+    /// Decodes the text; `room` is a reusable buffer.
     #[inline]
     pub(crate) fn read<'t>(&self, room: &'t mut Vec<u8>) -> Result<&'t [u8], Malformed>
     where

@@ -8,7 +8,7 @@ use crate::response::Malformed;
 /// Shortest and longest code, in bits.
 const BITS: std::ops::RangeInclusive<usize> = 5..=30;
 
-/// How many codes have so many bits.
+/// Number of codes of each length in bits.
 const COUNTS: [u32; 31] =
     [0, 0, 0, 0, 0, 10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15, 19, 29, 0, 4];
 
@@ -28,7 +28,7 @@ static SYMBOLS: [u8; 256] = [
     23, 24, 25, 26, 27, 28, 29, 30, 31, 127, 220, 249, 10, 13, 22,
 ];
 
-/// For each length: the first code that is longer, at the left of 32 bits; and the number of its first symbol less its
+/// Table by length: the first code that is longer, at the left of 32 bits; and the number of its first symbol less its
 /// first code.
 static LENGTHS: [(u64, i64); 31] = {
     let mut all = [(0, 0); 31];

@@ -1,4 +1,4 @@
-//! One request and its answer on a connection of HTTP/2.
+//! Request and its answer on a connection of HTTP/2.
 
 use plimsoll_core::Ticket;
 
@@ -6,7 +6,7 @@ use super::hpack::Fields;
 use crate::client::Client;
 use crate::response::{HEAD_BYTES_MAX, Malformed, number};
 
-/// One stream. Its memory is used again by those that follow.
+/// A stream. Its memory is reused by the following streams.
 #[derive(Default)]
 pub(super) struct Stream {
     /// 0 when there is none, or it has not been begun.
@@ -22,15 +22,15 @@ pub(super) struct Stream {
     pub window: i64,
     /// The answer's status; 0 until its head has arrived.
     pub status: u16,
-    /// How long its body will be, where that was said; how long it is.
+    /// Announced length of the body, if any, and the bytes that have arrived.
     pub length: Option<u64>,
     pub arrived: u64,
     /// Bytes whose arrival the server was not told of.
     pub untold: u64,
     pub retry_after: bool,
-    /// Its head as lines, where something of that is wanted.
+    /// Lines of the head, if any of it is wanted.
     pub head: Vec<u8>,
-    /// Its body as far as it arrived, where it is kept.
+    /// Body as far as it arrived, if it is kept.
     pub body: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Stream {
         self.op.map(|(_, kind)| kind)
     }
 
-    /// Whether its answer has no body, whatever its head says.
+    /// Returns true if the answer has no body, whatever its head says.
     pub(super) fn is_bare(&self, client: &Client) -> bool {
         matches!(self.status, 204 | 304) || client.asked(self.kind()).is_none_or(|request| request.is_head)
     }

@@ -1,59 +1,13 @@
-//! Servers that are somebody's.
+//! Tests with attached servers.
 
 use std::net::TcpListener;
 
 use plimsoll_core::{ColdStart, Durability, Outcome, StoreErrorKind, Value};
-use plimsoll_testkit::ask::{Reply, Script, ask};
+use plimsoll_store_http::kind;
+use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open};
-
-fn asked(server: &Server, script: &Script) -> Vec<Reply> {
-    let mut store = open(&server.url(), None).unwrap();
-    ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
-}
-
-#[test]
-fn every_class_of_answers_is_an_outcome() {
-    let server = Server::start("");
-    let mut script = Script::new();
-    for target in ["/", "/there", "/nothing", "/none", "/teapot", "/down"] {
-        script.op(GET, [Value::Text(target)]);
-    }
-    script.op(HEAD, [Value::Text("/")]).op(LOOK, [Value::Text("/")]);
-    script.op(PUT, [Value::Text("a b"), Value::Bytes(&[0, 1, 255])]).op(GET, [Value::Text("/put/a b")]);
-    let replies = asked(&server, &script);
-    let all: Vec<_> = replies.iter().map(|reply| (reply.outcome, reply.answer.code.as_str())).collect();
-    use Outcome::{Ok, Rejected};
-    assert_eq!(all[..4], [(Ok, ""), (Ok, ""), (Ok, ""), (Rejected, "404")]);
-    assert_eq!(all[4..], [(Rejected, "418"), (Rejected, "503"), (Ok, ""), (Ok, ""), (Ok, ""), (Ok, "")]);
-    assert_eq!(replies[5].answer.message, "Service Unavailable");
-    let bodies: Vec<_> =
-        replies.iter().map(|reply| kept(&reply.answer).map(|(status, body)| (status, body.len()))).collect();
-    assert_eq!((bodies[0], bodies[2], bodies[6], bodies[7]), (Some((200, 612)), Some((204, 0)), Some((200, 0)), None));
-    assert_eq!(bodies[1].unwrap().0, 302);
-    assert_eq!(kept(&replies[9].answer), Some((200, vec![0, 1, 255])));
-}
-
-#[test]
-fn connections_stay_until_the_server_closes_them_and_are_opened_again() {
-    let server =
-        Server::start("keepalive_requests 4; log_format main '$connection $request'; access_log access.log main;");
-    let mut script = Script::new();
-    for _ in 0..20 {
-        script.op(GET, [Value::Text("/")]);
-    }
-    let replies = asked(&server, &script);
-    assert!(replies.iter().all(|reply| reply.outcome == Outcome::Ok), "{replies:?}");
-    let connections: std::collections::BTreeMap<String, usize> =
-        server.accesses().iter().filter(|line| line.contains("GET")).fold(Default::default(), |mut all, line| {
-            *all.entry(line.split(' ').next().unwrap().to_owned()).or_default() += 1;
-            all
-        });
-    // The first of all is the session's own question, which connections that follow do not repeat.
-    let mut counts: Vec<usize> = connections.into_values().collect();
-    counts.sort_unstable();
-    assert_eq!(counts, [1, 3, 4, 4, 4, 4]);
-}
+use crate::fixture::{GET, LOOK, Server, kinds, open};
 
 #[test]
 fn a_user_is_let_in_with_the_password_and_not_without() {
@@ -81,14 +35,8 @@ fn a_user_is_let_in_with_the_password_and_not_without() {
 fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
     let server = Server::start("");
     let mut said = Vec::new();
-    let target = plimsoll_core::Target::Attach { url: format!("{}/missing", server.url()), password: None };
-    let options = plimsoll_core::OpenOptions {
-        target,
-        params: Default::default(),
-        run_id: "test-1".to_owned(),
-        waits: Default::default(),
-    };
-    let mut store = plimsoll_store_http::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap();
+    let missing = Opening::attached(kind, &format!("{}/missing", server.url()), None);
+    let mut store = missing.open_saying(&mut said).unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");
     let mut script = Script::new();

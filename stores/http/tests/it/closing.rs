@@ -1,4 +1,4 @@
-//! Servers that end connections in good order.
+//! Tests of servers that end connections gracefully.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn driven(port: u16, depth: u32, pace: Pace) -> DriveResult {
     driven_in(&mut open(&format!("http://127.0.0.1:{port}"), None).unwrap(), depth, pace)
 }
 
-/// The same with any store.
+/// Drives any store.
 pub fn driven_in(store: &mut OpenStore, depth: u32, pace: Pace) -> DriveResult {
     let sessions = store.sessions(8, Durability::Durable).unwrap();
     let ops_per_client = 1_000 / u64::from(depth);

@@ -1,4 +1,4 @@
-//! What every store is held to.
+//! Conformance of the store.
 
 use plimsoll_store_http::kind;
 

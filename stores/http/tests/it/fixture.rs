@@ -1,43 +1,41 @@
 //! A server for one test, and sessions without a socket.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, CompletionSink, Durability, HttpCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
-    Target, Template, Ticket, Value, ValueType, WireSession, WireState,
+    Answer, Call, Durability, HttpCall, OpKind, Outcome, ParamValue, StoreError, Template, Value, ValueType,
+    WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_http::endpoint::{Login, Version, resolve};
 use plimsoll_store_http::kind;
 use plimsoll_store_http::server::{NGINX, content};
 use plimsoll_store_http::wire::HttpSession;
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::pieces::Kept;
+use plimsoll_testkit::process::{ServerProcess, free_port};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An nginx on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    child: Child,
-    dir: tempfile::TempDir,
+    process: ServerProcess,
     pub port: u16,
 }
 
 impl Server {
-    /// One with these words in its `http` block, besides a file `/` of 612 bytes.
+    /// Starts a server with these words in its `http` block, besides a file `/` of 612 bytes.
     pub fn start(words: &str) -> Server {
         Self::listening(words, "", |_| {})
     }
 
-    /// The same, with words behind the port it listens on, and its directory made ready by `prepare`.
+    /// Starts a server with words behind the port it listens on, and a directory prepared by `prepare`.
     pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
         let program = NGINX.find().expect("nginx (or run `cargo xtask test`)");
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("http-test-{}-", std::process::id()))
-            .tempdir_in("/var/tmp")
-            .expect("a directory");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (dir, port) = (ServerProcess::dir("/var/tmp"), free_port());
         std::fs::create_dir_all(dir.path().join("files/put")).unwrap();
         std::fs::write(dir.path().join("files/index.html"), content(612)).unwrap();
         prepare(dir.path());
@@ -50,24 +48,17 @@ impl Server {
              location /there {{ return 302 /; }} location /down {{ return 503; }} include more*; }} }}\n"
         );
         std::fs::write(dir.path().join("nginx.conf"), configuration).unwrap();
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let mut command = Command::new(program);
         command.args(["-e", "stderr", "-p"]).arg(dir.path()).arg("-c").arg(dir.path().join("nginx.conf"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nginx runs");
-        let mut server = Server { child, dir, port };
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap_or_default();
-            let runs = matches!(server.child.try_wait(), Ok(None));
-            assert!(runs && began.elapsed() < TIMEOUT, "it did not start: {log}");
-            std::thread::sleep(Duration::from_millis(5));
+        Server {
+            process: ServerProcess::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok()),
+            port,
         }
-        server
     }
 
     /// The path of a file in its directory.
     pub fn path(&self, name: &str) -> std::path::PathBuf {
-        self.dir.path().join(name)
+        self.process.path(name)
     }
 
     pub fn url(&self) -> String {
@@ -76,15 +67,8 @@ impl Server {
 
     /// The lines of `access.log`, where it was told to write one.
     pub fn accesses(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap_or_default();
+        let text = std::fs::read_to_string(self.path("access.log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -93,12 +77,11 @@ pub fn open(url: &str, password: Option<&str>) -> Result<OpenStore, StoreError> 
     open_with(url, password, &[])
 }
 
-/// The same with these parameters of the store.
+/// Opens a store with these parameters.
 pub fn open_with(url: &str, password: Option<&str>, params: &[(&str, ParamValue)]) -> Result<OpenStore, StoreError> {
-    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    let params = Params(params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect());
-    let options = OpenOptions { target, params, run_id: "test-1".to_owned(), waits: Default::default() };
-    plimsoll_lab::open(&*kind(), options, &mut |_| {})
+    let mut opening = Opening::attached(kind, url, password);
+    opening.options.params.0.extend(params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    opening.open()
 }
 
 pub const GET: u16 = 0;
@@ -108,16 +91,10 @@ pub const PUT: u16 = 3;
 pub const NUMBERED: u16 = 4;
 
 pub fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, method: &str, target: &str, body: bool, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Http(HttpCall {
-            method: method.into(),
-            body: body.then(|| Template::of("{}")),
-            ..HttpCall::get(target)
-        }),
-        params: params.to_vec(),
-        keep_answer,
-        step_of: None,
+    let kind = |name: &str, method: &str, target: &str, body: bool, params: &[ValueType], keep_answer| {
+        let body = body.then(|| Template::of("{}"));
+        let call = Call::Http(HttpCall { method: method.into(), body, ..HttpCall::get(target) });
+        OpKind { keep_answer, ..OpKind::new(name, call, params) }
     };
     let (text, bytes) = (ValueType::Text, ValueType::Bytes);
     vec![
@@ -129,12 +106,8 @@ pub fn kinds() -> Vec<OpKind> {
     ]
 }
 
-/// What a session said of one operation: its outcome, status and body, the code and the message.
+/// Result of an operation: its outcome, status and body, the code and the message.
 pub type Said = (u32, Outcome, Option<(i64, Vec<u8>)>, String, String);
-
-/// Keeps what a session says.
-#[derive(Default)]
-pub struct Kept(pub Vec<Said>);
 
 pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {
     let values = answer.values.values();
@@ -145,10 +118,9 @@ pub fn kept(answer: &Answer) -> Option<(i64, Vec<u8>)> {
     }
 }
 
-impl CompletionSink for Kept {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
-        self.0.push((ticket.0, outcome, kept(answer), answer.code.clone(), answer.message.clone()));
-    }
+/// Keeps what a session says.
+pub fn keeper() -> Kept<Said> {
+    Kept::new(|ticket, outcome, answer| (ticket, outcome, kept(answer), answer.code.clone(), answer.message.clone()))
 }
 
 pub fn login(version: Version) -> Arc<Login> {
@@ -166,7 +138,7 @@ pub fn ready() -> HttpSession {
     session.open(&kinds(), &mut out);
     assert!(out.starts_with(b"HEAD / HTTP/1.1\r\nHost: h\r\n") && out.ends_with(b"\r\n\r\n"));
     let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 612\r\n\r\n";
-    assert_eq!(session.feed(answer, &mut out, &mut Kept::default()), answer.len());
+    assert_eq!(session.feed(answer, &mut out, &mut keeper()), answer.len());
     assert_eq!(*session.state(), WireState::Ready);
     assert_eq!(session.server(), "test");
     session

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
-    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, OpenOptions, Outcome, ParamValue, Params, Recipe,
-    Sessions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Template, Value, ValueType,
+    Call, Durability, HttpCall, HttpHeader, HttpTake, OpKind, Outcome, ParamValue, Sessions, StoreError,
+    StoreErrorKind, Template, Value, ValueType,
 };
 use plimsoll_drive::Pace;
 use plimsoll_lab::OpenStore;
@@ -14,6 +14,7 @@ use plimsoll_store_http::endpoint::Version;
 use plimsoll_store_http::{NginxRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::conformance;
 
 use crate::closing::driven_in;
 use crate::fixture::{GET, HEAD, LOOK, PUT, Server, kept, kinds, open, open_with};
@@ -31,28 +32,32 @@ fn clear(words: &str) -> Server {
     Server::listening(words, "http2", |_| {})
 }
 
-/// One with TLS and a certificate, that listens with the words `how`.
+/// Starts a server with TLS and a certificate, which listens with the words `how`.
 fn encrypted(authority: &Authority, how: &str, words: &str) -> Server {
     let pair = authority.sign("127.0.0.1");
     let certificate =
         format!("ssl_certificate {}; ssl_certificate_key {};", pair.certificate.display(), pair.key.display());
-    let large = vec![b'x'; 3_000_000];
-    Server::listening(&format!("{certificate} {words}"), how, |place| {
-        std::fs::write(place.join("files/large"), &large).unwrap()
-    })
+    Server::listening(&format!("{certificate} {words}"), how, large)
+}
+
+fn large(place: &Path) {
+    std::fs::write(place.join("files/large"), vec![b'x'; 3_000_000]).unwrap();
 }
 
 #[test]
-fn requests_come_to_what_they_come_to_over_http1() {
+fn requests_come_to_the_same_over_http1_and_http2_with_and_without_tls() {
     let words = "client_max_body_size 9m; log_format said '$server_protocol $request_method $host'; access_log access.log said;";
     let authority = Authority::default();
-    let root = || ("cacert", ParamValue::Text(authority.root().display().to_string()));
-    let tls = encrypted(&authority, "ssl http2", words);
-    let plain = clear(words);
-    std::fs::write(plain.path("files/large"), vec![b'x'; 3_000_000]).unwrap();
+    let root = ("cacert", ParamValue::Text(authority.root().display().to_string()));
     let body: Vec<u8> = (0..2_000_000_u32).map(|at| (at % 251) as u8).collect();
-    for (server, url) in [(&tls, format!("https://127.0.0.1:{}", tls.port)), (&plain, plain.url())] {
-        let params = if url.starts_with("https") { vec![two(), root()] } else { vec![two()] };
+    for (version, tls) in [(1, false), (1, true), (2, false), (2, true)] {
+        let how = if version == 2 { "http2" } else { "" };
+        let (server, scheme, mut params) = match tls {
+            true => (encrypted(&authority, &format!("ssl {how}"), words), "https", vec![root.clone()]),
+            false => (Server::listening(words, how, large), "http", Vec::new()),
+        };
+        params.extend((version == 2).then(two));
+        let url = format!("{scheme}://127.0.0.1:{}", server.port);
         let mut store = open_with(&url, None, &params).unwrap();
         assert!(store.describe().unwrap().version.starts_with("nginx/"));
         let mut script = Script::new();
@@ -70,16 +75,15 @@ fn requests_come_to_what_they_come_to_over_http1() {
             [(Ok, ""), (Ok, ""), (Ok, ""), (Rejected, "404"), (Rejected, "418"), (Rejected, "503"), (Ok, "")]
         );
         assert_eq!(all[7..], [(Ok, ""); 6]);
+        assert_eq!(replies[5].answer.message, "Service Unavailable");
         let bodies: Vec<_> = replies.iter().map(|reply| kept(&reply.answer)).collect();
         let shape = |at: usize| bodies[at].as_ref().map(|(status, body)| (*status, body.len()));
         assert_eq!((shape(0), shape(1).unwrap().0, shape(2)), (Some((200, 612)), 302, Some((204, 0))));
         assert_eq!((shape(6), shape(7), shape(8)), (Some((200, 3_000_000)), Some((200, 0)), None));
         assert!(bodies[10] == Some((200, body.clone())) && shape(12) == Some((200, 0)));
-        let said = server.accesses();
-        assert!(
-            !said.is_empty() && said.iter().all(|line| line.starts_with("HTTP/2.0 ") && line.ends_with(" 127.0.0.1")),
-            "{said:?}"
-        );
+        let (said, begin) = (server.accesses(), if version == 2 { "HTTP/2.0 " } else { "HTTP/1.1 " });
+        let is_so = |line: &String| line.starts_with(begin) && line.ends_with(" 127.0.0.1");
+        assert!(!said.is_empty() && said.iter().all(is_so), "{said:?}");
     }
 }
 
@@ -175,42 +179,10 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     assert_eq!(result.kinds[usize::from(LOOK)][3], 0, "unknown");
 }
 
-/// The store with HTTP/2 unless somebody says otherwise.
-struct Over2(Box<dyn StoreKind>);
-
-fn with2(params: &Params) -> Params {
-    let mut params = params.clone();
-    params.0.insert("http_version".to_owned(), two().1);
-    params
-}
-
-impl StoreKind for Over2 {
-    fn spec(&self) -> &StoreSpec {
-        self.0.spec()
-    }
-
-    fn installed(&self) -> Result<String, StoreError> {
-        self.0.installed()
-    }
-
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        self.0.announce(options)
-    }
-
-    fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        self.0.recipe(&with2(params))
-    }
-
-    fn open(&self, mut options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        options.params = with2(&options.params);
-        self.0.open(options, progress)
-    }
-}
-
 #[test]
 fn a_private_server_and_an_attached_one_conform() {
-    plimsoll_testkit::conformance::run(&Over2(kind()));
-    plimsoll_testkit::conformance::run_attached(&Over2(kind()), &clear("").url(), None);
+    conformance::run_with(&*kind(), &[two()]);
+    conformance::run_attached_with(&*kind(), &clear("").url(), None, &[two()]);
 }
 
 #[test]

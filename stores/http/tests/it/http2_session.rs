@@ -1,14 +1,13 @@
 //! Sessions of HTTP/2 without a socket: how answers are taken, whole and in pieces, and what garbage comes to.
 
-use plimsoll_core::{
-    Answer, CompletionSink, Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState,
-};
+use plimsoll_core::{Durability, Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
 use plimsoll_store_http::endpoint::Version;
 use plimsoll_store_http::http2::Http2Session;
-use plimsoll_testkit::allocations::count;
+use plimsoll_testkit::allocations::{ROUNDS, none};
+use plimsoll_testkit::pieces::{self, Counted, failure};
 use proptest::prelude::*;
 
-use crate::fixture::{GET, HEAD, Kept, LOOK, PUT, Said, kinds, login};
+use crate::fixture::{GET, HEAD, LOOK, PUT, Said, keeper, kinds, login};
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -64,32 +63,21 @@ fn ready(settings: &[u8]) -> Http2Session {
     ]
     .concat();
     let mut out = Vec::new();
-    assert_eq!(session.feed(&greeting, &mut out, &mut Kept::default()), greeting.len());
+    assert_eq!(session.feed(&greeting, &mut out, &mut keeper()), greeting.len());
     assert_eq!(out, frame(SETTINGS, 1, 0, &[]));
     assert_eq!(*session.state(), WireState::Ready);
     session
 }
 
 fn start(session: &mut Http2Session, kinds: &[u16], body: &[u8]) -> Vec<u8> {
-    let (mut out, mut params) = (Vec::new(), ValueBuf::new());
-    params.push(Value::Text("/x"));
-    params.push(Value::Bytes(body));
-    for (ticket, kind) in (0..).zip(kinds) {
-        session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
-    }
-    out
+    pieces::start(session, kinds, &[Value::Text("/x"), Value::Bytes(body)])
 }
 
 /// Feeds `bytes` in pieces of `step`; what it says, and what it sends.
 fn fed(session: &mut Http2Session, bytes: &[u8], step: usize) -> (Vec<Said>, Vec<u8>) {
-    let (mut kept, mut rest, mut out) = (Kept::default(), Vec::new(), Vec::new());
-    for piece in bytes.chunks(step) {
-        rest.extend_from_slice(piece);
-        let used = session.feed(&rest, &mut out, &mut kept);
-        assert!(used <= rest.len());
-        rest.drain(..used);
-    }
-    (kept.0, out)
+    let mut kept = keeper();
+    let (out, _) = pieces::fed(session, bytes, &[step], &mut kept);
+    (kept.all, out)
 }
 
 #[test]
@@ -185,7 +173,7 @@ fn what_a_server_did_not_begin_with_before_it_closed_has_not_happened() {
     start(&mut session, &[GET, GET], b"");
     let (said, _) = fed(&mut session, &frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 11, b'c', b'a', b'l', b'm']), 99);
     assert_eq!(shown(&said), [(1, Outcome::Rejected, "closed".into()), (0, Outcome::Unknown, "connection".into())]);
-    let WireState::Failed(error) = session.state() else { panic!("it goes on") };
+    let error = failure(&session);
     assert!(error.what.ends_with("ended the connection: ENHANCE_YOUR_CALM") && error.detail.as_deref() == Some("calm"));
 }
 
@@ -202,7 +190,7 @@ fn who_speaks_no_http2_is_told_so() {
             let mut session = Http2Session::new(login(Version::Http2), Durability::AtEnd);
             session.open(&kinds(), &mut Vec::new());
             fed(&mut session, bytes, step);
-            let WireState::Failed(error) = session.state() else { panic!("{}", bytes.escape_ascii()) };
+            let error = failure(&session);
             assert!(error.what.contains(words) && error.next.is_some(), "{error:?}");
         }
     }
@@ -252,29 +240,26 @@ fn garbage_ends_the_session_and_all_in_flight_is_unknown() {
     ] {
         let mut session = ready(&[]);
         start(&mut session, &[GET, PUT], b"v");
-        let mut kept = Kept::default();
+        let mut kept = keeper();
         assert_eq!(session.feed(&bad, &mut Vec::new(), &mut kept), bad.len());
         let shown = bad[..bad.len().min(40)].escape_ascii().to_string();
-        let WireState::Failed(error) = session.state() else { panic!("{shown}") };
+        let error = failure(&session);
         assert!(error.kind == StoreErrorKind::Broken && error.next.is_some(), "{shown}: {error:?}");
-        assert!(kept.0.len() == 2 && kept.0.iter().all(|said| said.1 == Outcome::Unknown), "{shown}: {:?}", kept.0);
-    }
-}
-
-struct Counted(u64);
-
-impl CompletionSink for Counted {
-    fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
-        self.0 += u64::from(outcome == Outcome::Ok);
+        assert!(
+            kept.all.len() == 2 && kept.all.iter().all(|said| said.1 == Outcome::Unknown),
+            "{shown}: {:?}",
+            kept.all
+        );
     }
 }
 
 #[test]
 fn operations_in_flight_allocate_nothing() {
     let mut session = ready(&[]);
-    let (mut params, mut out, mut answers, mut done) = (ValueBuf::new(), Vec::new(), Vec::new(), Counted(0));
+    let (mut params, mut out, mut answers, mut done) = (ValueBuf::new(), Vec::new(), Vec::new(), Counted::default());
     let mut id = 3;
-    let mut round = || {
+    // Until each place has had each of the requests.
+    none(10, || {
         out.clear();
         answers.clear();
         for (ticket, kind) in (0..).zip([GET, LOOK, PUT]) {
@@ -295,18 +280,9 @@ fn operations_in_flight_allocate_nothing() {
         }
         answers.extend_from_slice(&[0, 0, 4, WINDOW_UPDATE, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
         id += 6;
-        session.feed(&answers, &mut out, &mut done)
-    };
-    // Until each place has had each of the requests.
-    for _ in 0..10 {
-        round();
-    }
-    let before = count();
-    for _ in 0..1_000 {
-        round();
-    }
-    assert_eq!(count() - before, 0);
-    assert_eq!(done.0, 3 * 1_010);
+        session.feed(&answers, &mut out, &mut done);
+    });
+    assert_eq!(done.0, [3 * (ROUNDS + 10), 0, 0, 0]);
 }
 
 /// Frames with some sense in them, or none.

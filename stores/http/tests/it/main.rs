@@ -1,4 +1,4 @@
-//! Everything here runs against a real nginx, or against bytes that a server might send.
+//! Tests against a real nginx, or against bytes that a server might send.
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 

@@ -35,7 +35,7 @@ impl Stream for Targets {
     }
 }
 
-/// What came back, and something that is done once there have been so many.
+/// Counts answers, and acts after a given number.
 struct Counter {
     kept: Arc<Mutex<Vec<(Outcome, usize)>>>,
     at: usize,
@@ -103,7 +103,7 @@ fn it_serves_its_files_and_is_gone_afterwards() {
     assert!(!sockets.exists() && !files.exists() && !PathBuf::from(format!("/proc/{pid}")).exists());
 }
 
-/// Whether none of a process' sockets listens in `/proc/net/tcp` or `tcp6`.
+/// Returns true if no socket of a process listens in `/proc/net/tcp` or `tcp6`.
 fn listens_on_no_port(pid: u32) -> bool {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let inodes: Vec<String> = links
@@ -138,7 +138,7 @@ fn a_server_that_is_killed_leaves_unknown_operations_and_is_driven_again() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(&dir);
     let again = server.handle();
-    // Killed from within the run: what is sent next has nobody to answer it.
+    // Killed from within the run: the next request has no server to answer it.
     let (tell, told) = std::sync::mpsc::channel();
     let killer = std::thread::spawn(move || {
         told.recv().unwrap();

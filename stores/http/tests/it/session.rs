@@ -5,30 +5,20 @@ use plimsoll_core::{
     WireState,
 };
 use plimsoll_store_http::wire::HttpSession;
+use plimsoll_testkit::pieces::{self, failure};
 use proptest::prelude::*;
 
-use crate::fixture::{GET, HEAD, Kept, LOOK, PUT, Said, kinds, ready, session};
+use crate::fixture::{GET, HEAD, LOOK, PUT, Said, keeper, kinds, ready, session};
 
 fn start(session: &mut HttpSession, kinds: &[u16]) -> Vec<u8> {
-    let (mut out, mut params) = (Vec::new(), ValueBuf::new());
-    params.push(Value::Text("/x"));
-    params.push(Value::Bytes(b"body"));
-    for (ticket, kind) in (0..).zip(kinds) {
-        session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
-    }
-    out
+    pieces::start(session, kinds, &[Value::Text("/x"), Value::Bytes(b"body")])
 }
 
 /// Feeds `bytes` in pieces of `step`, as an executor does.
 fn fed(session: &mut HttpSession, bytes: &[u8], step: usize) -> Vec<Said> {
-    let (mut kept, mut rest) = (Kept::default(), Vec::new());
-    for piece in bytes.chunks(step) {
-        rest.extend_from_slice(piece);
-        let used = session.feed(&rest, &mut Vec::new(), &mut kept);
-        assert!(used <= rest.len());
-        rest.drain(..used);
-    }
-    kept.0
+    let mut kept = keeper();
+    pieces::fed(session, bytes, &[step], &mut kept);
+    kept.all
 }
 
 const ASKED: [u16; 8] = [GET, LOOK, HEAD, GET, GET, GET, GET, LOOK];
@@ -67,12 +57,12 @@ fn answers_are_taken_however_they_arrive() {
 fn a_body_that_is_not_kept_is_thrown_away_as_it_arrives() {
     let mut session = ready();
     start(&mut session, &[LOOK]);
-    let mut kept = Kept::default();
+    let mut kept = keeper();
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nabc";
     assert_eq!(session.feed(head, &mut Vec::new(), &mut kept), head.len());
     let piece = vec![b'x'; 1 << 20];
     assert_eq!(session.feed(&piece, &mut Vec::new(), &mut kept), piece.len());
-    assert!(kept.0.is_empty());
+    assert!(kept.all.is_empty());
     // Kept, such a body is refused at once.
     let mut session = ready();
     start(&mut session, &[GET]);
@@ -81,7 +71,7 @@ fn a_body_that_is_not_kept_is_thrown_away_as_it_arrives() {
     session.limit_answers(1_000);
     start(&mut session, &[GET]);
     fed(&mut session, b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", 99);
-    let WireState::Failed(error) = session.state() else { panic!("it was taken") };
+    let error = failure(&session);
     let words = "answers with 1001 bytes, and at most 1000 are kept of an answer (--answer-max)";
     assert!(error.to_string().contains(words), "{error}");
 }
@@ -91,16 +81,14 @@ fn a_chunked_body_that_is_kept_has_a_bound() {
     let mut session = ready();
     session.limit_answers(64 << 20);
     start(&mut session, &[GET]);
-    let mut kept = Kept::default();
+    let mut kept = keeper();
     session.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n", &mut Vec::new(), &mut kept);
     let piece = vec![b'x'; 8 << 20];
     for _ in 0..9 {
         session.feed(&piece, &mut Vec::new(), &mut kept);
     }
-    assert_eq!(kept.0[0].1, Outcome::Unknown);
-    assert!(
-        matches!(session.state(), WireState::Failed(error) if error.to_string().contains("more bytes, and at most 67108864"))
-    );
+    assert_eq!(kept.all[0].1, Outcome::Unknown);
+    assert!(failure(&session).to_string().contains("more bytes, and at most 67108864"));
 }
 
 #[test]
@@ -111,7 +99,7 @@ fn a_connection_that_closes_ends_in_good_order() {
     assert_eq!((said[0].1, said[1].1), (Outcome::Ok, Outcome::Unknown));
     assert_eq!(said[1].3, "closed");
     assert_eq!(*session.state(), WireState::Ended);
-    // Opened again, it asks nobody whether this is the place.
+    // Opened again, it does not send the opening request.
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
     assert_eq!((session.state(), out.len()), (&WireState::Ready, 0));
@@ -162,7 +150,7 @@ fn the_first_answer_says_whether_this_is_the_place() {
         let mut session = session(Durability::AtEnd);
         session.open(&kinds(), &mut Vec::new());
         fed(&mut session, answer, 3);
-        assert!(matches!(session.state(), WireState::Failed(error) if error.kind == kind), "{:?}", session.state());
+        assert_eq!(failure(&session).kind, kind);
     }
 }
 
@@ -193,7 +181,7 @@ fn an_answer_that_nobody_asked_for_ends_the_connection() {
     let mut session = ready();
     let said = fed(&mut session, b"HTTP/1.1 408 Request Time-out\r\nConnection: close\r\n\r\n", 1000);
     assert!(said.is_empty());
-    let WireState::Failed(error) = session.state() else { panic!("{:?}", session.state()) };
+    let error = failure(&session);
     assert_eq!((error.kind, error.detail.as_deref()), (StoreErrorKind::Unreachable, Some("408 Request Timeout")));
 }
 
@@ -274,7 +262,7 @@ fn an_answer_without_what_is_wanted_is_an_error_of_its_own() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever an answer holds, what is wanted of it is found or missed; once.
+    /// Tests that the wanted values of any answer are found or missed, once.
     #[test]
     fn what_is_wanted_of_garbage_panics_nobody(
         damage in prop::collection::vec((0..GIVEN.len(), any::<u8>()), 0..6),

@@ -2,13 +2,11 @@
 
 use std::net::TcpListener;
 
-use plimsoll_core::{
-    Call, ColdStart, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value, ValueType,
-};
+use plimsoll_core::{Call, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
 
-use crate::fixture::{ADD, ADMIN, BASE, DELETE, LOOK, PASSWORD, Server, kinds, open};
+use crate::fixture::{ADD, ADMIN, BASE, DELETE, LOOK, PASSWORD, Server, attach, kinds, open};
 
 #[test]
 fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
@@ -20,6 +18,7 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
         "{description:?}"
     );
     assert_eq!(store.cache_bytes().unwrap(), None, "which database it has is not asked");
+    assert!(store.probe().is_none());
     let mut script = Script::new();
     script.op(LOOK, [Value::Int(1)]).op(ADD, [Value::Int(1), Value::Int(1)]).op(LOOK, [Value::Int(1)]);
     let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
@@ -41,30 +40,20 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
 #[test]
 fn what_another_run_left_is_named() {
     let server = Server::prepared(|_| "allow update_anon".to_owned(), "access to * by * write");
-    let attach = |run_id: &str, said: &mut Vec<String>| {
-        let target = plimsoll_core::Target::Attach { url: server.anonymous(), password: None };
-        let options = plimsoll_core::OpenOptions {
-            target,
-            params: crate::fixture::params("yes"),
-            run_id: run_id.to_owned(),
-            waits: Default::default(),
-        };
-        plimsoll_store_ldap::kind().open(options, &mut |words| said.push(words.to_owned())).unwrap()
-    };
+    let attached = |run_id: &str| attach(&server.anonymous(), None, "yes").run(run_id);
     for run_id in ["20260102-030405-dead", "results"] {
-        attach(run_id, &mut Vec::new()).create(&Layout::default()).unwrap();
+        let mut store = attached(run_id).open().unwrap();
+        store.create(&Layout::default()).unwrap();
+        // As runs that were killed leave it.
+        std::mem::forget(store);
     }
-    // As runs that were killed leave it.
-    let mut said = Vec::new();
-    attach("next", &mut said);
+    let said = attached("next").messages();
     let unit = format!("ou=plimsoll-20260102-030405-dead,{BASE}");
     assert!(said[0].starts_with(&format!("{unit} of another run is still there; if that run has ended, ")), "{said:?}");
     let command = follow(&said, &[]);
     assert_eq!(command, format!("ldapdelete -H ldap://127.0.0.1:{} -x -r {unit}", server.port));
     assert_eq!(server.entries().len(), 3, "the base and the entries that bear no run's name");
-    said.clear();
-    attach("next", &mut said);
-    assert_eq!(said, [""; 0]);
+    assert_eq!(attached("next").messages(), [""; 0]);
 }
 
 #[test]
@@ -140,33 +129,14 @@ fn bad_names_and_filters_are_refused_before_anything_is_asked() {
     let server = Server::start("");
     let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
     for (base, filter, words) in [("people", "(a=b)", "not a DN"), ("ou=People", "(a=b", "not a filter")] {
-        let call = LdapCall::Search {
-            base: base.into(),
-            scope: LdapScope::Sub,
-            filter: filter.into(),
-            attributes: Vec::new(),
-        };
-        let kind = OpKind {
-            name: "search".into(),
-            call: Call::Ldap(call),
-            params: Vec::<ValueType>::new(),
-            keep_answer: false,
-            step_of: None,
-        };
+        let (base, filter, attributes) = (base.into(), filter.into(), Vec::new());
+        let call = LdapCall::Search { base, scope: LdapScope::Sub, filter, attributes };
+        let kind = OpKind::new("search", Call::Ldap(call), &[]);
         let mut script = Script::new();
         script.op(0, []);
         let error = ask(&mut *store, &[kind], Durability::Durable, &script).unwrap_err();
         assert!(error.contains("operation `search`") && error.contains(words), "{error}");
     }
-}
-
-#[test]
-fn what_is_not_ours_is_not_stopped() {
-    let server = Server::start("");
-    let mut store = open(&server.url(), Some(PASSWORD), "ask").unwrap();
-    assert!(matches!(store.cold(), Ok(ColdStart::NotPossible(_))));
-    assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
-    assert!(store.processes().is_empty() && store.probe().is_none());
 }
 
 #[test]

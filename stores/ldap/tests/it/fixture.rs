@@ -1,20 +1,22 @@
 //! A server for one test, and sessions without a socket.
 
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, CompletionSink, LdapCall, LdapScope, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
-    Target, Ticket, Value, ValueType, WireSession, WireState,
+    Call, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreError, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_ldap::endpoint::resolve;
 use plimsoll_store_ldap::server::SLAPD;
 use plimsoll_store_ldap::wire::LdapSession;
 use plimsoll_store_ldap::{Control, kind};
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::pieces::Kept;
+use plimsoll_testkit::process::{ServerProcess, free_port};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub const BASE: &str = "dc=example,dc=com";
@@ -23,15 +25,10 @@ pub const PASSWORD: &str = "word-7";
 
 /// A slapd on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    child: Child,
-    dir: tempfile::TempDir,
+    process: ServerProcess,
     pub port: u16,
-    /// For TLS from the first byte on.
+    /// Port for TLS from the first byte on.
     pub tls_port: u16,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Server {
@@ -43,10 +40,7 @@ impl Server {
     /// Starts a server with lines that `prepare` makes from the server's directory, and `database` for its database.
     pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
         let program = SLAPD.find().expect("slapd (or run `cargo xtask test`)");
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("ldap-test-{}-", std::process::id()))
-            .tempdir_in("/var/tmp")
-            .expect("a directory");
+        let dir = ServerProcess::dir("/var/tmp");
         let (port, tls_port) = (free_port(), free_port());
         let lines = prepare(dir.path());
         let place = dir.path().display();
@@ -57,21 +51,13 @@ impl Server {
              directory {place}\nmaxsize 268435456\n{database}\ndatabase monitor\n"
         );
         std::fs::write(dir.path().join("slapd.conf"), configuration).unwrap();
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let tls =
             if lines.contains("TLSCertificateFile") { format!(" ldaps://127.0.0.1:{tls_port}") } else { String::new() };
         let mut command = Command::new(program);
         command.args(["-d", "32768", "-h", &format!("ldap://127.0.0.1:{port}{tls}"), "-f"]);
         command.arg(dir.path().join("slapd.conf"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("slapd runs");
-        let mut server = Server { child, dir, port, tls_port };
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap_or_default();
-            let runs = matches!(server.child.try_wait(), Ok(None));
-            assert!(runs && began.elapsed() < TIMEOUT, "it did not start: {log}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let process = ServerProcess::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let server = Server { process, port, tls_port };
         let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
         let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         server.control().must(&LdapCall::Add { dn: BASE.to_owned(), attributes }, "add the base").unwrap();
@@ -101,38 +87,31 @@ impl Server {
 
     /// Stops it as a crash would.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
+/// Sets the store's parameters to their defaults but for `syncs`.
+fn with_params(opening: Opening, syncs: &str) -> Opening {
+    let opening = opening.text("index", "objectClass,uid eq").text("syncs", syncs).text("load", "offline");
+    opening.int("threads", 16).int("maxsize", 1 << 30).run("test-1")
 }
 
-/// The store's parameters at their defaults but for `syncs`.
-pub fn params(syncs: &str) -> Params {
-    let text = |name: &str, value: &str| (name.to_owned(), ParamValue::Text(value.to_owned()));
-    let int = |name: &str, value| (name.to_owned(), ParamValue::Int(value));
-    Params(
-        [
-            text("index", "objectClass,uid eq"),
-            text("syncs", syncs),
-            text("load", "offline"),
-            int("threads", 16),
-            int("maxsize", 1 << 30),
-        ]
-        .into(),
-    )
+/// Returns options for what listens at `url`.
+pub fn attach(url: &str, password: Option<&str>, syncs: &str) -> Opening {
+    with_params(Opening::attached(kind, url, password), syncs)
 }
 
 /// Attaches to what listens at `url`.
 pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<OpenStore, StoreError> {
-    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    let options = OpenOptions { target, params: params(syncs), run_id: "test-1".to_owned(), waits: Default::default() };
-    plimsoll_lab::open(&*kind(), options, &mut |_| {})
+    attach(url, password, syncs).open()
+}
+
+/// Opens a private store, with an empty directory.
+pub fn private(dir: &Path) -> OpenStore {
+    let mut store = with_params(Opening::private(kind, dir), "ask").open().expect("a private server");
+    store.create(&Layout::default()).expect("an empty directory");
+    store
 }
 
 pub const SEARCH: u16 = 0;
@@ -143,11 +122,8 @@ pub const ADD: u16 = 4;
 
 pub fn kinds() -> Vec<OpKind> {
     let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Ldap(call),
-        params: params.to_vec(),
         keep_answer,
-        step_of: None,
+        ..OpKind::new(name, Call::Ldap(call), params)
     };
     let search = || LdapCall::Search {
         base: "uid={}".into(),
@@ -172,19 +148,16 @@ pub fn kinds() -> Vec<OpKind> {
 pub type Said = (u32, Outcome, u64, Vec<String>, String, String);
 
 /// Keeps what a session says.
-#[derive(Default)]
-pub struct Kept(pub Vec<Said>);
-
-impl CompletionSink for Kept {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+pub fn keeper() -> Kept<Said> {
+    Kept::new(|ticket, outcome, answer| {
         let text = |value: Value<'_>| match value {
             Value::Text(text) => text.to_owned(),
             Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             other => format!("{other:?}"),
         };
         let row = answer.row_iter().next().map(|row| row.iter().map(text).collect()).unwrap_or_default();
-        self.0.push((ticket.0, outcome, answer.rows, row, answer.code.clone(), answer.message.clone()));
-    }
+        (ticket, outcome, answer.rows, row, answer.code.clone(), answer.message.clone())
+    })
 }
 
 /// A session whose bind has been answered.
@@ -194,7 +167,7 @@ pub fn ready() -> LdapSession {
     session.open(&kinds(), &mut out);
     assert_eq!(out, b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0");
     let answer = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
-    assert_eq!(session.feed(answer, &mut out, &mut Kept::default()), answer.len());
+    assert_eq!(session.feed(answer, &mut out, &mut keeper()), answer.len());
     assert_eq!(*session.state(), WireState::Ready);
     session
 }

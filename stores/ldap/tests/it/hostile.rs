@@ -1,19 +1,18 @@
 //! Replies that no directory server sends.
 
-use plimsoll_core::{Op, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState};
+use plimsoll_core::{Outcome, StoreErrorKind, Value, WireSession};
+use plimsoll_store_ldap::wire::LdapSession;
+use plimsoll_testkit::pieces::{self, failure, start};
 use proptest::prelude::*;
 
-use crate::fixture::{COMPARE, Kept, LOOK, SEARCH, entry, ready, result};
+use crate::fixture::{COMPARE, LOOK, SEARCH, Said, entry, keeper, ready, result};
 
-fn fed(ops: &[u16], bytes: &[u8]) -> (WireState, Kept) {
-    let (mut session, mut kept) = (ready(), Kept::default());
-    let (mut params, mut out) = (ValueBuf::new(), Vec::new());
-    params.push(Value::Int(1));
-    for (ticket, kind) in (0..).zip(ops) {
-        session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
-    }
-    session.feed(bytes, &mut out, &mut kept);
-    (session.state().clone(), kept)
+/// Starts operations in a new session and feeds it. Returns it, and what it said.
+fn fed(ops: &[u16], bytes: &[u8], piece: usize) -> (LdapSession, Vec<Said>) {
+    let (mut session, mut kept) = (ready(), keeper());
+    start(&mut session, ops, &[Value::Int(1)]);
+    pieces::fed(&mut session, bytes, &[piece], &mut kept);
+    (session, kept.all)
 }
 
 #[test]
@@ -30,26 +29,23 @@ fn what_is_no_answer_ends_the_connection_and_leaves_everything_open() {
         (result(1, 0x6b, 0), "to another operation type"),
         (entry(2), "unexpected entry"),
     ] {
-        let (state, kept) = fed(&[LOOK, COMPARE], &bytes);
-        let WireState::Failed(error) = state else { panic!("{bytes:?} was taken") };
+        let (session, kept) = fed(&[LOOK, COMPARE], &bytes, usize::MAX);
+        let error = failure(&session);
         assert_eq!(error.kind, StoreErrorKind::Broken);
         assert!(error.to_string().contains(words), "{error}");
-        assert!(kept.0.len() == 2 && kept.0.iter().all(|said| said.1 == Outcome::Unknown), "{bytes:?}");
+        assert!(kept.len() == 2 && kept.iter().all(|said| said.1 == Outcome::Unknown), "{bytes:?}");
     }
 }
 
 #[test]
 fn an_answer_that_is_larger_than_what_is_kept_is_refused_as_soon_as_its_length_is_known() {
     let limited = |bytes: &[u8]| {
-        let (mut session, mut kept) = (ready(), Kept::default());
+        let (mut session, mut kept) = (ready(), keeper());
         session.limit_answers(1_000);
-        let mut params = ValueBuf::new();
-        params.push(Value::Int(1));
-        session.start(Ticket(0), &Op::new(SEARCH, params.values()), &mut Vec::new());
+        start(&mut session, &[SEARCH], &[Value::Int(1)]);
         session.feed(bytes, &mut Vec::new(), &mut kept);
-        let WireState::Failed(error) = session.state() else { panic!("it was taken") };
-        assert_eq!(kept.0[0].1, Outcome::Unknown);
-        error.to_string()
+        assert_eq!(kept.all[0].1, Outcome::Unknown);
+        failure(&session).to_string()
     };
     let words = "and at most 1000 are kept of an answer (--answer-max)";
     let one = limited(b"\x30\x84\x10\x00\x00\x00\x02\x01\x01\x65\x84\x0f\xff\xff\xf0");
@@ -65,17 +61,17 @@ fn a_notice_of_disconnection_is_told() {
     bytes.extend_from_slice(b"1.3.6.1.4.1.1466.20036");
     bytes[1] = (bytes.len() - 2) as u8;
     bytes[6] = (bytes.len() - 7) as u8;
-    let (state, kept) = fed(&[LOOK], &bytes);
-    let WireState::Failed(error) = state else { panic!("it was taken") };
+    let (session, kept) = fed(&[LOOK], &bytes, usize::MAX);
+    let error = failure(&session);
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("unavailable (52): stop"), "{error}");
-    assert_eq!(kept.0[0].1, Outcome::Unknown);
+    assert_eq!(kept[0].1, Outcome::Unknown);
 }
 
 proptest! {
     #[test]
     fn no_bytes_panic_and_none_are_used_twice(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        fed(&[LOOK, SEARCH, COMPARE], &bytes);
+        fed(&[LOOK, SEARCH, COMPARE], &bytes, usize::MAX);
     }
 
     #[test]
@@ -83,18 +79,6 @@ proptest! {
         let mut bytes: Vec<u8> = [entry(2), entry(1), result(1, 0x65, 0)].concat();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
-        let (mut session, mut kept, mut waiting) = (ready(), Kept::default(), Vec::new());
-        let (mut params, mut out) = (ValueBuf::new(), Vec::new());
-        params.push(Value::Int(1));
-        for (ticket, kind) in [(0, LOOK), (1, SEARCH)] {
-            session.start(Ticket(ticket), &Op::new(kind, params.values()), &mut out);
-        }
-        for arrived in bytes.chunks(piece) {
-            waiting.extend_from_slice(arrived);
-            let used = session.feed(&waiting, &mut out, &mut kept);
-            prop_assert!(used <= waiting.len());
-            waiting.drain(..used);
-        }
-        prop_assert!(kept.0.len() <= 2);
+        prop_assert!(fed(&[LOOK, SEARCH], &bytes, piece).1.len() <= 2);
     }
 }

@@ -1,12 +1,12 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, Nodes, OpenOptions, Outcome, StoreErrorKind, Target, Value};
+use plimsoll_core::{CacheSize, Durability, Layout, Outcome, StoreErrorKind, Value, ValueBuf};
 use plimsoll_lab::{Cluster, OpenStore};
-use plimsoll_store_ldap::server::{BASE, endpoint};
-use plimsoll_store_ldap::{Control, SlapdRecipe, kind};
+use plimsoll_store_ldap::SlapdRecipe;
 use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::wire::values;
 
-use crate::fixture::{ADD, LOOK, TIMEOUT, kinds, params};
+use crate::fixture::{ADD, LOOK, kinds, private};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
     let recipe = SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
@@ -16,10 +16,7 @@ fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core:
 #[test]
 fn it_dies_and_comes_back_with_what_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
-    let target = Target::Private { data_dir: dir.path().to_owned(), said: false, log_dir: dir.path().to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = private(dir.path());
     let mut script = Script::new();
     for number in 0..50 {
         script.op(ADD, [Value::Int(number), Value::Int(number)]);
@@ -46,21 +43,6 @@ fn it_dies_and_comes_back_with_what_it_acknowledged() {
 }
 
 #[test]
-fn it_is_killed_and_started_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = started(dir.path(), "").unwrap();
-    server.kill(Nodes::All).unwrap();
-    assert_eq!(server.check(Nodes::All).unwrap_err().kind, StoreErrorKind::Unreachable);
-    assert!(Control::open(&endpoint(&server.first()), TIMEOUT).is_err());
-    server.start(Nodes::All).unwrap();
-    let root = Control::open(&endpoint(&server.first()), TIMEOUT).unwrap().entry("", &["namingContexts"]).unwrap();
-    assert_eq!(root, Some(vec![BASE.to_owned()]));
-    let data = server.first().data_dir.clone();
-    server.close().unwrap();
-    assert!(!data.exists());
-}
-
-#[test]
 fn what_it_does_not_take_is_told_with_its_words() {
     let dir = tempfile::tempdir().unwrap();
     let error = started(dir.path(), "uid perhaps").err().unwrap();
@@ -70,19 +52,20 @@ fn what_it_does_not_take_is_told_with_its_words() {
     assert_eq!(error.kind, StoreErrorKind::Usage);
 }
 
+/// Adds an entry for each number.
+fn adds(numbers: impl IntoIterator<Item = i64>) -> impl FnMut(&mut ValueBuf) -> Option<u16> {
+    let mut numbers = numbers.into_iter();
+    move |params| {
+        let number = numbers.next()?;
+        params.extend(values(&[Value::Int(number); 2]).values());
+        Some(ADD)
+    }
+}
+
 /// A store of our own, loaded with `count` entries at once.
 fn loaded(dir: &std::path::Path, durability: Durability, count: i64) -> OpenStore {
-    let target = Target::Private { data_dir: dir.to_owned(), said: false, log_dir: dir.to_owned() };
-    let options = OpenOptions { target, params: params("ask"), run_id: "test-1".to_owned(), waits: Default::default() };
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
-    store.create(&Layout::default()).unwrap();
-    let mut numbers = 0..count;
-    let how = store.load_at_once(&kinds(), durability, &mut |params| {
-        let number = numbers.next()?;
-        params.push(Value::Int(number));
-        params.push(Value::Int(number));
-        Some(ADD)
-    });
+    let mut store = private(dir);
+    let how = store.load_at_once(&kinds(), durability, &mut adds(0..count));
     assert!(how.unwrap().unwrap().contains(&format!("{count} entries")));
     store
 }
@@ -104,13 +87,7 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
         store.restart().unwrap();
         // Made again it is empty, and is loaded again.
         store.create(&Layout::default()).unwrap();
-        let mut once = Some(5);
-        let again = store.load_at_once(&kinds(), durability, &mut |params| {
-            let number = once.take()?;
-            params.push(Value::Int(number));
-            params.push(Value::Int(number));
-            Some(ADD)
-        });
+        let again = store.load_at_once(&kinds(), durability, &mut adds([5]));
         assert!(again.unwrap().is_some());
         let mut script = Script::new();
         script.op(LOOK, [Value::Int(5)]).op(LOOK, [Value::Int(0)]);
@@ -118,21 +95,14 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
         assert_eq!((replies[0].outcome, replies[1].outcome), (Ok, NotFound));
         store.close().unwrap();
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+    assert_eq!(std::fs::read_dir(dir.path().join("data")).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]
 fn what_slapadd_refuses_is_told_in_its_words() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = loaded(dir.path(), Durability::AtEnd, 3);
-    let mut twice = vec![1, 1];
-    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
-        let number = twice.pop()?;
-        params.push(Value::Int(number));
-        params.push(Value::Int(number));
-        Some(ADD)
-    });
-    let error = error.unwrap_err();
+    let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut adds([1, 1])).unwrap_err();
     assert!(error.to_string().contains("slapadd") && error.to_string().contains("uid=1"), "{error:?}");
     let error = store.load_at_once(&kinds(), Durability::AtEnd, &mut |params| {
         params.push(Value::Int(1));

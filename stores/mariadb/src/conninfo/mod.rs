@@ -46,7 +46,7 @@ const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.soc
 pub struct ConnInfo {
     /// Address where the server listens.
     pub address: Address,
-    /// As whom, and to which database.
+    /// Login, with its database.
     pub login: Login,
     /// Further hosts of the URL, whose logins differ in their place only.
     pub others: Vec<(Address, Login)>,
@@ -129,7 +129,8 @@ fn add(parameters: &mut Parameters, more: Vec<(&'static str, String)>, place_is_
     }
 }
 
-/// As the servers' own clients: `localhost` without a port is the socket in its usual place, where there is one.
+/// Resolves the address as the servers' own clients do: `localhost` without a port is the socket in its usual place,
+/// if it exists.
 fn address(parameters: &mut Parameters, port: Option<u16>) -> Result<Address, StoreError> {
     if let Some(socket) = parameters.remove("socket") {
         return Ok(Address::Unix(PathBuf::from(socket)));

@@ -24,11 +24,11 @@ pub struct Encryption {
     pub client: TlsClient,
     /// The name that the server's certificate is to be for.
     pub host: String,
-    /// Without it there is no session. Otherwise a server that has none is talked to in clear.
+    /// True if a session requires encryption. Otherwise a server without it is used in clear.
     pub required: bool,
 }
 
-/// As whom a session logs in, and to what.
+/// Login of a session, with its database.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The user.
@@ -37,7 +37,8 @@ pub struct Login {
     pub database: Option<String>,
     /// The user's password, if one is known.
     pub password: Option<Password>,
-    /// Why none is known, where there is a reason: a configuration file that everybody may write to, say.
+    /// Reason that no password is known, if there is one: for example a configuration file that everybody may write
+    /// to.
     pub no_password_because: Option<String>,
     /// Shown in the server's `performance_schema.session_connect_attrs`.
     pub program_name: String,
@@ -126,9 +127,9 @@ pub(crate) struct Auth {
 pub(crate) enum Reply {
     /// A packet with these bytes.
     Send(Vec<u8>),
-    /// To wait for its next word.
+    /// Waits for its next message.
     Wait,
-    /// Nothing more: we are in.
+    /// Login complete.
     Done,
 }
 

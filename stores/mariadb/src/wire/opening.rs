@@ -1,4 +1,4 @@
-//! From the server's greeting to the first operation: login, settings, statements.
+//! Opening of a session, from the server's greeting to the first operation: login, settings, statements.
 
 use plimsoll_core::{StoreError, StoreErrorKind, WireState};
 
@@ -82,7 +82,7 @@ pub(super) struct Preparing {
     statement: usize,
     /// The server has answered.
     known: bool,
-    /// With what ends them, of a server that says so.
+    /// Remaining parameter definitions, with the packet that ends them if the server sends one.
     parameters_left: u32,
     columns_left: u32,
 }

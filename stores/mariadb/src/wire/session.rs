@@ -75,7 +75,7 @@ pub struct MySession {
     pub(super) has_eof: bool,
     /// The number of the next packet.
     pub(super) number: u8,
-    /// Once it was agreed on; `None` while the session hears or writes through it.
+    /// TLS, if it was agreed on; `None` while the session reads or writes through it.
     pub(super) tls: Option<Box<Tls>>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) expect: Expect,
@@ -84,7 +84,7 @@ pub struct MySession {
     skips_on: bool,
     /// A message of several packets.
     long: Vec<u8>,
-    /// Of the operation that is being answered: rows and errors, outcome, bytes of rows.
+    /// Answer in progress: rows and errors, outcome, bytes of rows.
     pub(super) answer: Answer,
     /// Most bytes of rows that are kept of one answer, and of any message.
     pub(super) answer_max: usize,
@@ -116,7 +116,7 @@ impl MySession {
         Self { turns: Some((servers, first)), ..self }
     }
 
-    /// Lets the session write, encrypted if that was agreed on.
+    /// Calls `write` for the session, with encryption if that was agreed on.
     #[inline]
     pub(super) fn write(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let Some(mut tls) = self.tls.take() else { return write(self, out) };

@@ -21,7 +21,7 @@ pub(crate) struct Statement {
     /// Position in `execute` of the bits of null parameters, and of the types.
     nulls_at: usize,
     types_at: usize,
-    /// Of each `?`, as `execute` says.
+    /// Type of each `?`, in the form of `execute`.
     types: Vec<u8>,
     /// Types of its columns.
     pub(crate) columns: Vec<Code>,
@@ -166,7 +166,7 @@ mod tests {
         Prepared::new(&kind, compiled)
     }
 
-    /// As in the server's documentation of COM_STMT_EXECUTE.
+    /// Example of the server's documentation of COM_STMT_EXECUTE.
     #[test]
     fn an_execution_is_laid_out_as_documented() {
         let mut prepared = statement("SELECT $2, $1, $2", &[ValueType::Int, ValueType::Text]);

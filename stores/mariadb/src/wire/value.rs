@@ -101,8 +101,8 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Of a column definition ("Column Definition Packet"), whose fields after the names have fixed places from its end
-    /// on. `None` when it is not one.
+    /// Parses a column definition ("Column Definition Packet"), whose fields after the names have fixed positions from
+    /// its end on. Returns `None` if it is not one.
     #[inline]
     pub(crate) fn of_definition(payload: &[u8]) -> Option<Code> {
         let fixed: &[u8; 13] = payload.last_chunk()?;

@@ -2,42 +2,32 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 
-use plimsoll_core::{
-    Answer, CompletionSink, IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, WireSession, WireState,
-};
-use plimsoll_store_mariadb::wire::{Login, MySession};
+use plimsoll_core::{IndexMode, Op, OpKind, Outcome, Ticket, Value, ValueType, WireSession, WireState};
+use plimsoll_store_mariadb::wire::MySession;
 use plimsoll_testkit::allocations::{Counting, count};
+use plimsoll_testkit::pieces::Counted;
+use plimsoll_testkit::records::{GET, INSERT, kinds, record};
+use plimsoll_testkit::wire::values;
 
-use crate::fixture::{Server, TIMEOUT, create, layout, login, sql, values};
-use crate::records::{GET, INSERT, record};
+use crate::fixture::{Server, SqlServer as _, TIMEOUT, layout, sql};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-struct Finished(Option<Outcome>);
-
-impl CompletionSink for Finished {
-    fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
-        self.0 = Some(outcome);
-    }
-}
 
 #[test]
 fn an_operation_allocates_nothing() {
     let server = Server::start();
     let layout = layout(IndexMode::Own);
-    create(&mut server.control(), &layout);
-    let login = Login { database: Some(server.database.clone()), ..login("root", None) };
-    let mut session = MySession::new(Arc::new(login), Arc::new(layout), Vec::new());
-    let mut kinds = crate::records::kinds();
+    server.create(&layout);
+    let mut session = server.session(&layout);
+    let mut kinds = kinds();
     kinds.push(sql("select", "SELECT code, made, ratio FROM items WHERE code = $1 OR $1 = 'x'", &[ValueType::Text]));
     kinds.push(OpKind { call: plimsoll_core::Call::SqlText, ..sql("text", "", &[ValueType::Text]) });
     let mut socket = UnixStream::connect(server.socket()).expect("connected");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let (mut out, mut input, mut buffer) = (Vec::with_capacity(1 << 16), Vec::with_capacity(1 << 16), vec![0; 1 << 16]);
-    let mut turn = |session: &mut MySession, out: &mut Vec<u8>, done: &mut Finished| {
+    let mut turn = |session: &mut MySession, out: &mut Vec<u8>, done: &mut Counted| {
         socket.write_all(out).expect("sent");
         out.clear();
         let count = socket.read(&mut buffer).expect("an answer in time");
@@ -48,7 +38,7 @@ fn an_operation_allocates_nothing() {
     };
     session.open(&kinds, &mut out);
     while *session.state() == WireState::Opening {
-        turn(&mut session, &mut out, &mut Finished(None));
+        turn(&mut session, &mut out, &mut Counted::default());
     }
     let batch: Vec<Value<'_>> = ["a", "b", "c"].iter().flat_map(|code| record(code, Some(1))).collect();
     // The batch is in its second round refused, and rolled back.
@@ -62,12 +52,12 @@ fn an_operation_allocates_nothing() {
     ];
     let mut run = |round: usize| {
         for (kind, params, expected) in &ops {
-            let mut done = Finished(None);
+            let mut done = Counted::default();
             session.start(Ticket(0), &Op::new(*kind, params.values()), &mut out);
-            while done.0.is_none() {
+            while done == Counted::default() {
                 turn(&mut session, &mut out, &mut done);
             }
-            assert_eq!(done.0, Some(expected[round.min(1)]), "kind {kind} in round {round}");
+            assert_eq!(done.0[expected[round.min(1)] as usize], 1, "kind {kind} in round {round}");
         }
     };
     // Buffers grow in the first rounds.

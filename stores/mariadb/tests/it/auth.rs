@@ -2,17 +2,29 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::sync::Arc;
 
 use plimsoll_core::{Address, Outcome, StoreError, StoreErrorKind};
+use plimsoll_store_mariadb::connect;
 use plimsoll_store_mariadb::wire::Login;
 
-use crate::fixture::{Server, address, login, open_login, start};
+use crate::fixture::{Server, SqlServer as _, TIMEOUT, address, ask, login, open_login, sql, start};
+
+#[test]
+fn a_login_is_taken_or_refused() {
+    plimsoll_testkit::steps!(
+        a_password_is_proven_and_a_wrong_one_refused,
+        a_password_of_ed25519_is_proven_and_a_wrong_one_refused,
+        the_sockets_own_user_is_let_in,
+        a_refusal_says_what_is_wrong,
+        a_password_is_in_no_process_list_and_no_setting,
+    );
+}
 
 fn refused(address: &Address, login: Login) -> StoreError {
     open_login(address, login).map(|_| ()).expect_err("it must not get in")
 }
 
-#[test]
 fn a_password_is_proven_and_a_wrong_one_refused() {
     let server = Server::start();
     let mut control = server.control();
@@ -35,10 +47,8 @@ fn a_password_is_proven_and_a_wrong_one_refused() {
         assert!(none.what.contains("no password is known"), "{none}");
         assert!(none.next.unwrap().contains("MYSQL_PWD"));
     }
-    control.simple("DROP USER `näme`@`%`, nobody@`%`").expect("dropped");
 }
 
-#[test]
 fn a_password_of_ed25519_is_proven_and_a_wrong_one_refused() {
     let server = Server::start();
     let mut control = server.control();
@@ -64,12 +74,10 @@ fn a_password_of_ed25519_is_proven_and_a_wrong_one_refused() {
         let none = refused(&address, login("signer", None));
         assert!(none.what.contains("no password is known"), "{none}");
     }
-    control.simple("DROP USER signer@`%`, short@`%`").expect("dropped");
     control.simple("UNINSTALL SONAME 'auth_ed25519'").expect("taken out");
 }
 
 /// Root of the system is let in by its socket, whatever method the greeting names; and by no other name.
-#[test]
 fn the_sockets_own_user_is_let_in() {
     let server = Server::start();
     let mut control = server.control();
@@ -90,7 +98,6 @@ fn the_sockets_own_user_is_let_in() {
     let stranger = refused(&server.address(), login("stranger", None));
     assert_eq!(stranger.kind, StoreErrorKind::Authentication, "{stranger}");
     assert!(stranger.detail.unwrap().contains("1698"));
-    control.simple("DROP USER stranger@localhost").expect("dropped");
     if own {
         control
             .simple("ALTER USER root@localhost IDENTIFIED VIA mysql_native_password USING ''")
@@ -98,7 +105,6 @@ fn the_sockets_own_user_is_let_in() {
     }
 }
 
-#[test]
 fn a_refusal_says_what_is_wrong() {
     let server = Server::start();
     let database = |name: &str| Login { database: Some(name.into()), ..login("root", None) };
@@ -112,12 +118,11 @@ fn a_refusal_says_what_is_wrong() {
     assert_eq!(denied.kind, StoreErrorKind::Permission);
     control.simple("ALTER USER guest@localhost REQUIRE SSL").expect("altered");
     assert_eq!(refused(&server.address(), login("guest", None)).kind, StoreErrorKind::Authentication);
-    control.simple("DROP USER guest@localhost").expect("dropped");
 }
 
 #[test]
 fn a_server_that_takes_no_more_connections_says_so() {
-    let server = start(&[("max-connections", "10")]).expect("a server");
+    let server = start(&[("max-connections", "10")]);
     let mut control = open_login(&address(&server), login("root", None)).expect("the one for root");
     control.simple("CREATE USER guest@localhost IDENTIFIED BY ''").expect("a user");
     let mut open = Vec::new();
@@ -156,27 +161,17 @@ fn a_server_of_another_protocol_is_told_from_mariadb() {
 }
 
 /// A login leaves no password with the server and the list of processes.
-#[test]
 fn a_password_is_in_no_process_list_and_no_setting() {
     let server = Server::start();
     let mut control = server.control();
     control.simple("CREATE USER keeper@`%` IDENTIFIED BY 'hush-hush'").expect("a user");
-    let kinds = [crate::fixture::sql("one", "SELECT 1", &[])];
-    let login = std::sync::Arc::new(login("keeper", Some("hush-hush")));
-    let mut connection = plimsoll_store_mariadb::connect(
-        &server.address(),
-        std::sync::Arc::clone(&login),
-        std::sync::Arc::default(),
-        &[],
-        &kinds,
-        crate::fixture::TIMEOUT,
-    )
-    .expect("let in");
-    assert_eq!(crate::fixture::ask(&mut connection, 0, &[]).0, Outcome::Ok);
+    let (kinds, login) = ([sql("one", "SELECT 1", &[])], Arc::new(login("keeper", Some("hush-hush"))));
+    let connected = connect(&server.address(), Arc::clone(&login), Arc::default(), &[], &kinds, TIMEOUT);
+    let mut connection = connected.expect("let in");
+    assert_eq!(ask(&mut connection, 0, &[]).0, Outcome::Ok);
     assert!(!format!("{login:?}").contains("hush"));
     let listed = control.simple("SELECT * FROM information_schema.PROCESSLIST").expect("a list");
     assert!(!format!("{:?}", listed.values).contains("hush"));
     let own = std::fs::read("/proc/self/cmdline").expect("our own line");
     assert!(!String::from_utf8_lossy(&own).contains("hush"));
-    control.simple("DROP USER keeper@`%`").expect("dropped");
 }

@@ -1,88 +1,126 @@
-//! A server for one test, and connections to it.
+//! Servers for tests, and connections to them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession};
+use plimsoll_core::{Address, Layout, OpKind, StoreError};
 use plimsoll_lab::Cluster;
-use plimsoll_store_mariadb::wire::{Login, Password};
-use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect};
-pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
+use plimsoll_store_mariadb::wire::{Login, MySession, Password};
+use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect, kind};
+use plimsoll_testkit::process::free_port;
+pub use plimsoll_testkit::records::layout;
+pub use plimsoll_testkit::sql::{Dialect, SqlServer, ask};
+pub use plimsoll_testkit::wire::sql;
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A MariaDB to connect to: a database of its own on the one that all tests share.
+/// A MariaDB to connect to: a database of its own on the one that all tests share, or one of its own.
 pub struct Server {
+    own: Option<Cluster>,
+    pub port: u16,
     pub database: String,
 }
 
-struct Shared {
-    mariadb: Cluster,
-    port: u16,
+/// Server of all tests, which is removed when this process has ended.
+fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(Server::alone)
 }
 
-/// Server of all tests, which listens on TCP too and is removed when this process has ended.
-fn shared() -> &'static Shared {
-    static SHARED: OnceLock<Shared> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        let port =
-            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let settings = [("skip-networking", "OFF"), ("bind-address", "127.0.0.1"), ("port", &*port.to_string())];
-        Shared { mariadb: start(&settings).expect("a private server"), port }
-    })
-}
-
-/// A private server of one's own.
-pub fn start(settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
-    let base = PathBuf::from("/var/tmp");
-    let settings: Vec<_> = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let mut told = Vec::new();
+/// Starts a private server. Its files are in memory: what is proved with it is not its disk.
+pub fn start(settings: &[(&str, &str)]) -> Cluster {
+    let base = PathBuf::from("/dev/shm");
+    let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = Box::new(MariadbRecipe { settings, ..Default::default() });
-    let started = Cluster::start(recipe, std::slice::from_ref(&base), &base, &Default::default(), &mut |what| {
-        told.push(what.to_owned());
-    });
-    assert!(!told.is_empty(), "mariadbd is not installed: apt-get install mariadb-server (or run `cargo xtask test`)");
-    started
+    let bases = std::slice::from_ref(&base);
+    Cluster::start(recipe, bases, Path::new("/var/tmp"), &Default::default(), &mut |_| {}).expect("a private server")
+}
+
+impl SqlServer for Server {
+    type Session = MySession;
+    type Control = MySession;
+    const DIALECT: Dialect = Dialect {
+        kind,
+        version: "MariaDB ",
+        admin: "root",
+        taken: ("1062", &["23000: ", "c0007"]),
+        refusals: ["1064", "1146"],
+        sum: "SELECT $1 + $2",
+        sleep: "SELECT SLEEP(30)",
+        sleepers: "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%' AND DB = DATABASE()",
+        own_id: "SELECT CONNECTION_ID()",
+        end: "KILL {}",
+        ended: &["1927", "1053", ""],
+        bounded: ("SET max_statement_time = 0.05", "1969"),
+        holder: "database",
+        exists: "database exists",
+        inventory: "SELECT GROUP_CONCAT(VARIABLE_NAME, VARIABLE_VALUE ORDER BY 1) \
+                    FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME LIKE 'innodb%'",
+        guest: "CREATE USER `The Guest`@localhost IDENTIFIED BY ''",
+        refused: ["user `The Guest` may not make database", "As an administrator: "],
+        analyze: "ANALYZE TABLE theirs",
+        size: "SELECT DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()",
+        cache: ("innodb_buffer_pool_size", "SELECT @@GLOBAL.innodb_buffer_pool_size"),
+        cache_shown: "33554432",
+        checks: true,
+        small: &[("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)],
+        plans: [&["table items", "key items_index_0"], &["type ALL"]],
+    };
+
+    fn start() -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        shared().control().simple(&format!("CREATE DATABASE {database}")).expect("a database");
+        Server { own: None, port: shared().port, database }
+    }
+
+    fn alone() -> Server {
+        let port = free_port();
+        let port_shown = port.to_string();
+        let own = start(&[("skip-networking", "OFF"), ("bind-address", "127.0.0.1"), ("port", &port_shown)]);
+        Server { own: Some(own), port, database: "mysql".to_owned() }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.own.as_ref().unwrap_or_else(|| shared().cluster())
+    }
+
+    fn address(&self) -> Address {
+        address(self.cluster())
+    }
+
+    /// Root asks the server's database; others may not have a right to it.
+    fn url(&self, user: &str) -> String {
+        let database = if user == "root" { &self.database } else { "" };
+        format!("mysql://{user}@/{database}?socket={}", self.socket().display())
+    }
+
+    fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
+        connect(&self.address(), Arc::new(self.login()), Arc::new(layout.clone()), &[], kinds, TIMEOUT)
+    }
+
+    fn session(&self, layout: &Layout) -> MySession {
+        MySession::new(Arc::new(self.login()), Arc::new(layout.clone()), vec!["SET NAMES utf8mb4".to_owned()])
+    }
+
+    fn tables(layout: &Layout) -> Vec<String> {
+        plimsoll_store_mariadb::sql::create(layout, Default::default()).expect("a layout")
+    }
 }
 
 impl Server {
-    /// A database of its own on the shared server.
-    pub fn start() -> Server {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut control = open_login(&address(&shared().mariadb), login("root", None)).expect("a connection");
-        control.simple(&format!("CREATE DATABASE {database}")).expect("a database");
-        Server { database }
-    }
-
-    pub fn address(&self) -> Address {
-        address(&shared().mariadb)
+    fn login(&self) -> Login {
+        Login { database: Some(self.database.clone()), ..login("root", None) }
     }
 
     pub fn tcp(&self) -> Address {
-        Address::Tcp("127.0.0.1".into(), shared().port)
+        Address::Tcp("127.0.0.1".into(), self.port)
     }
 
     pub fn socket(&self) -> PathBuf {
-        let Address::Unix(path) = self.address() else { panic!("a private server has a socket") };
-        path
-    }
-
-    /// A connection of root's with `kinds` over `layout`.
-    pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
-        let login = Arc::new(Login { database: Some(self.database.clone()), ..login("root", None) });
-        connect(&self.address(), login, Arc::new(layout.clone()), &[], kinds, TIMEOUT)
-    }
-
-    pub fn control(&self) -> Connection {
-        self.open(&Layout::default(), &[]).expect("a connection")
-    }
-
-    /// The URL for a user.
-    pub fn url(&self, user: &str) -> String {
-        format!("mysql://{user}@/?socket={}", self.socket().display())
+        self.cluster().first().socket_dir.join("socket")
     }
 }
 
@@ -106,24 +144,4 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
         place: "mysql://test".into(),
         ..Login::default()
     }
-}
-
-/// Makes the tables of [`layout`] the way the store would.
-pub fn create(connection: &mut Connection, layout: &Layout) {
-    for statement in plimsoll_store_mariadb::sql::create(layout, Default::default()).expect("a layout") {
-        connection.simple(&statement).expect("created");
-    }
-}
-
-/// Runs one operation to its end.
-pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-    let params = values(params);
-    let mut result = None;
-    let op = Op::new(kind, params.values());
-    let ended = connection.run(|session, out| session.start(Ticket(0), &op, out), &mut |_, outcome, answer| {
-        result = Some((outcome, answer.clone()))
-    });
-    let result = result.expect("every operation comes to something");
-    assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
-    result
 }

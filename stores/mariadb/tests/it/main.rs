@@ -1,4 +1,4 @@
-//! Everything here runs against a real MariaDB, or against what a real one sent.
+//! Tests against a real MariaDB, or against messages of a real one.
 
 mod allocations;
 mod auth;
@@ -8,8 +8,6 @@ mod fixture;
 mod hostile;
 mod mysql;
 mod private;
-mod records;
 mod sql;
 mod store;
 mod tls;
-mod unknown;

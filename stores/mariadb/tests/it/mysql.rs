@@ -4,24 +4,23 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use plimsoll_core::{
-    Address, Durability, IndexMode, Interface, Layout, LayoutStatement, OpenOptions, Outcome, ParamValue, Params,
-    Sessions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target, Value, ValueType,
+    Address, Durability, IndexMode, Interface, Layout, LayoutStatement, OpenOptions, Outcome, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Value, ValueType,
 };
-use plimsoll_lab::ServerUser;
+use plimsoll_lab::{OpenStore, ServerUser};
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::conformance::CheckResult;
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::process::ServerProcess;
+use plimsoll_testkit::sql::wire;
 
-use crate::fixture::{TIMEOUT, Wire, layout, login, open_login, sql};
+use crate::fixture::{layout, login, open_login, sql};
 
-/// A MySQL that lives as long as this value. It belongs to the test, not to Plimsoll.
-struct Mysql {
-    child: Child,
-    dir: tempfile::TempDir,
-}
+/// A MySQL that lives as long as this value.
+struct Mysql(ServerProcess);
 
 /// Directory where `cargo xtask mysql` puts it.
 fn fetched() -> PathBuf {
@@ -31,10 +30,7 @@ fn fetched() -> PathBuf {
 
 impl Mysql {
     fn start() -> Mysql {
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("mysql-test-{}-", std::process::id()))
-            .tempdir_in("/var/tmp")
-            .expect("a directory");
+        let dir = ServerProcess::dir("/var/tmp");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let user = ServerUser::caller_or("mysql", "mariadb-server").expect("a user for the server");
         for name in ["data", "data/mysql", "server"] {
@@ -56,22 +52,10 @@ impl Mysql {
             .output()
             .expect("mysqld runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let log = fs::File::create(dir.path().join("log")).expect("a log");
-        let mut child = Self::command(dir.path(), &user)
-            .args(["--skip-networking", "--socket"])
-            .arg(dir.path().join("data/socket"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("mysqld runs");
-        let began = Instant::now();
-        while UnixStream::connect(dir.path().join("data/socket")).is_err() {
-            let log = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
-            assert!(matches!(child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT, "it did not start: {log}");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        Mysql { child, dir }
+        let socket = dir.path().join("data/socket");
+        let mut command = Self::command(dir.path(), &user);
+        command.args(["--skip-networking", "--socket"]).arg(&socket);
+        Mysql(ServerProcess::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()))
     }
 
     fn command(dir: &Path, user: &ServerUser) -> Command {
@@ -85,31 +69,15 @@ impl Mysql {
     }
 
     fn socket(&self) -> PathBuf {
-        self.dir.path().join("data/socket")
+        self.0.path("data/socket")
     }
 
     fn url(&self) -> String {
         format!("mysql://root@/?socket={}", self.socket().display())
     }
 
-    fn open(&self) -> Box<dyn Store> {
-        let url = self.url();
-        let params = [("buffer_pool", 32 << 20), ("log_file", 8 << 20), ("max_connections", 20)];
-        let params = Params(params.map(|(name, value)| (name.to_owned(), ParamValue::Int(value))).into());
-        let options = OpenOptions {
-            target: Target::Attach { url, password: None },
-            params,
-            run_id: "one".to_owned(),
-            waits: Default::default(),
-        };
-        kind().open(options, &mut |_| {}).expect("attached")
-    }
-}
-
-impl Drop for Mysql {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn open(&self) -> OpenStore {
+        Opening::attached(kind, &self.url(), None).run("one").open().expect("attached")
     }
 }
 
@@ -137,8 +105,7 @@ fn statements_run_on_mysql_itself() {
         sql("update", "UPDATE t SET words = 'a' WHERE id = $1", &[int]),
         sql("plain", "SELECT 1 WHERE 0", &[]),
     ];
-    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("wire sessions") };
-    let mut wire = Wire::open(clients.remove(0), &kinds[..3]);
+    let mut wire = wire(&mut *store, Durability::Durable, &kinds[..3]);
     for id in 0..3 {
         assert_eq!(wire.ask(0, &[Value::Int(id), Value::Text("ä€𝄞 ")]).0, Outcome::Ok);
     }

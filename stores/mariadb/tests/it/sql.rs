@@ -1,10 +1,21 @@
 //! The sql interface.
 
-use plimsoll_core::{Call, Layout, OpKind, Outcome, StoreErrorKind, Value, ValueType};
+use plimsoll_core::{Call, Layout, OpKind, Outcome, Value, ValueType};
 
-use crate::fixture::{Server, ask, sql};
+use crate::fixture::{Server, SqlServer as _, ask, sql};
 
 #[test]
+fn statements_of_this_server() {
+    plimsoll_testkit::steps!(
+        values_come_back_by_the_type_of_their_column,
+        transactions_are_begun_ended_and_rolled_back,
+        a_deadlock_is_rejected_with_its_number_and_so_is_a_lock_not_had_in_time,
+        what_changes_its_columns_between_two_executions_is_read_as_it_is_then,
+        a_procedures_answers_are_taken_to_the_end,
+        long_values_go_and_come_in_several_packets,
+    );
+}
+
 fn values_come_back_by_the_type_of_their_column() {
     let server = Server::start();
     server
@@ -84,25 +95,6 @@ fn values_come_back_by_the_type_of_their_column() {
     assert_eq!(ask(&mut connection, 1, &[Value::Int(2)]).1.values.values().get(0), Value::Int(-3));
 }
 
-#[test]
-fn a_statement_that_cannot_be_prepared_is_named() {
-    let server = Server::start();
-    let wrong = |text: &str, params: &[ValueType]| {
-        let Err(error) = server.open(&Layout::default(), &[sql("bad", text, params)]) else { panic!("{text} passed") };
-        error
-    };
-    let syntax = wrong("SELEC 1", &[]);
-    assert_eq!(syntax.kind, StoreErrorKind::Usage);
-    assert!(syntax.what.contains("SELEC 1"), "{syntax}");
-    assert!(syntax.detail.unwrap().contains("1064"));
-    let missing = wrong("SELECT 1 FROM nowhere", &[]);
-    assert_eq!(missing.kind, StoreErrorKind::Usage);
-    assert!(missing.detail.unwrap().contains("1146"));
-    let count = wrong("SELECT $1 + $2", &[ValueType::Int]);
-    assert!(count.what.contains("declares 1 parameters and its statement takes 2"), "{count}");
-}
-
-#[test]
 fn transactions_are_begun_ended_and_rolled_back() {
     let server = Server::start();
     server.control().simple("CREATE TABLE t (n INT PRIMARY KEY)").expect("a table");
@@ -124,7 +116,6 @@ fn transactions_are_begun_ended_and_rolled_back() {
     assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1062"), "{}", answer.message);
 }
 
-#[test]
 fn a_deadlock_is_rejected_with_its_number_and_so_is_a_lock_not_had_in_time() {
     let server = Server::start();
     server.control().simple("CREATE TABLE t (n INT PRIMARY KEY, v INT)").expect("a table");
@@ -161,7 +152,6 @@ fn a_deadlock_is_rejected_with_its_number_and_so_is_a_lock_not_had_in_time() {
     assert_eq!((outcome, answer.code.as_str(), answer.gave_way), (Outcome::Rejected, "1205", true));
 }
 
-#[test]
 fn what_changes_its_columns_between_two_executions_is_read_as_it_is_then() {
     let server = Server::start();
     let mut control = server.control();
@@ -177,7 +167,6 @@ fn what_changes_its_columns_between_two_executions_is_read_as_it_is_then() {
     }
 }
 
-#[test]
 fn a_procedures_answers_are_taken_to_the_end() {
     let server = Server::start();
     let mut control = server.control();
@@ -192,7 +181,6 @@ fn a_procedures_answers_are_taken_to_the_end() {
     }
 }
 
-#[test]
 fn long_values_go_and_come_in_several_packets() {
     let server = Server::start();
     let mut control = server.control();

@@ -1,58 +1,54 @@
 //! Connections over TLS, and what is refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plimsoll_core::{
-    CompletionSink, Layout, Outcome, StoreError, StoreErrorKind, Ticket, Value, ValueType, WireSession, WireState,
-};
+use plimsoll_core::{Layout, Outcome, StoreError, StoreErrorKind, Value, ValueType, WireSession};
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::Connection;
 use plimsoll_store_mariadb::conninfo::{Environment, resolve};
 use plimsoll_store_mariadb::wire::MySession;
 use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::pieces::{Counted, failure};
+use plimsoll_testkit::process::free_port;
 
-use crate::fixture::{Server, TIMEOUT, address, ask, login, open_login, sql, start};
+use crate::fixture::{Server, SqlServer as _, TIMEOUT, address, ask, login, open_login, sql, start};
 
-/// A server that shows a certificate for `localhost`, and where it and its authority stand.
+/// A server that shows a certificate for `localhost`, and its authority.
 struct Encrypted {
-    mariadb: Option<Cluster>,
+    mariadb: Cluster,
     authority: Authority,
     port: u16,
 }
 
-impl Drop for Encrypted {
-    fn drop(&mut self) {
-        let closed = self.mariadb.take().map(Cluster::close);
-        assert!(closed.is_some_and(|closed| closed.is_ok()) || std::thread::panicking());
-    }
-}
-
-fn encrypted() -> Encrypted {
-    let authority = Authority::default();
+#[test]
+fn a_server_with_tls() {
+    let (authority, port) = (Authority::default(), free_port());
     let own = authority.sign("localhost");
-    let (root, path) = (authority.root(), |path: &std::path::Path| path.display().to_string());
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let path = |path: &Path| path.display().to_string();
     let settings = [
         ("skip-networking", "OFF"),
         ("bind-address", "127.0.0.1"),
         ("port", &*port.to_string()),
-        ("ssl-ca", &*path(&root)),
+        ("ssl-ca", &*path(&authority.root())),
         ("ssl-cert", &*path(&own.certificate)),
         ("ssl-key", &*path(&own.key)),
     ];
-    let mariadb = start(&settings).expect("a server");
-    let mut control = open_login(&address(&mariadb), login("root", None)).expect("root");
-    for statement in [
-        "CREATE USER careful@`%` IDENTIFIED BY 'pw' REQUIRE SSL",
-        "CREATE USER easy@`%` IDENTIFIED BY 'pw'",
-        "CREATE DATABASE d",
-        "GRANT ALL ON d.* TO careful@`%`",
-    ] {
+    let server = Encrypted { mariadb: start(&settings), authority, port };
+    let mut control = open_login(&address(&server.mariadb), login("root", None)).expect("root");
+    for statement in
+        ["CREATE USER careful@`%` IDENTIFIED BY 'pw' REQUIRE SSL", "CREATE USER easy@`%` IDENTIFIED BY 'pw'"]
+    {
         control.simple(statement).expect("done");
     }
-    Encrypted { mariadb: Some(mariadb), authority, port }
+    plimsoll_testkit::steps!(
+        with &server;
+        a_connection_is_encrypted_as_far_as_was_asked,
+        operations_of_any_size_go_over_it,
+        what_cannot_be_trusted_is_refused,
+        nothing_is_taken_in_clear_after_tls_was_agreed_on,
+    );
+    server.mariadb.close().expect("closed");
 }
 
 impl Encrypted {
@@ -74,9 +70,7 @@ fn cipher(connection: &mut Connection) -> String {
     }
 }
 
-#[test]
-fn a_connection_is_encrypted_as_far_as_was_asked() {
-    let server = encrypted();
+fn a_connection_is_encrypted_as_far_as_was_asked(server: &Encrypted) {
     let ca = server.authority.root();
     let verify = |mode: &str| format!("ssl-mode={mode}&ssl-ca={}", ca.display());
     for (host, parameters, is_encrypted) in [
@@ -93,9 +87,7 @@ fn a_connection_is_encrypted_as_far_as_was_asked() {
     connect(&server.url("careful", "127.0.0.1", ""), &[]).expect("whoever must use it does");
 }
 
-#[test]
-fn operations_of_any_size_go_over_it() {
-    let server = encrypted();
+fn operations_of_any_size_go_over_it(server: &Encrypted) {
     let kinds = [
         sql("echo", "SELECT $1, LENGTH($2)", &[ValueType::Int, ValueType::Bytes]),
         sql("long", "SELECT REPEAT('x', $1)", &[ValueType::Int]),
@@ -110,9 +102,7 @@ fn operations_of_any_size_go_over_it() {
     }
 }
 
-#[test]
-fn what_cannot_be_trusted_is_refused() {
-    let server = encrypted();
+fn what_cannot_be_trusted_is_refused(server: &Encrypted) {
     let other = Authority::new("other");
     let ca = |file: PathBuf, mode: &str| format!("ssl-mode={mode}&ssl-ca={}", file.display());
     for (host, parameters, kind, words) in [
@@ -142,16 +132,8 @@ fn a_server_without_it_is_refused_when_it_is_asked_for() {
     connect(&format!("mysql://root@{host}:{port}/"), &[]).expect("preferred is not required");
 }
 
-struct Nobody;
-
-impl CompletionSink for Nobody {
-    fn push(&mut self, _: Ticket, _: Outcome, _: &plimsoll_core::Answer) {}
-}
-
 /// A machine in between adds bytes of its own behind the server's greeting.
-#[test]
-fn nothing_is_taken_in_clear_after_tls_was_agreed_on() {
-    let server = encrypted();
+fn nothing_is_taken_in_clear_after_tls_was_agreed_on(server: &Encrypted) {
     let info = resolve(
         &server.url("easy", "127.0.0.1", "ssl-mode=REQUIRED"),
         None,
@@ -170,6 +152,6 @@ fn nothing_is_taken_in_clear_after_tls_was_agreed_on() {
     session.open(&[], &mut Vec::new());
     // An OK, as if we were let in.
     greeting.extend_from_slice(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]);
-    session.feed(&greeting, &mut Vec::new(), &mut Nobody);
-    assert!(matches!(session.state(), WireState::Failed(error) if error.kind == StoreErrorKind::Broken));
+    session.feed(&greeting, &mut Vec::new(), &mut Counted::default());
+    assert_eq!(failure(&session).kind, StoreErrorKind::Broken);
 }

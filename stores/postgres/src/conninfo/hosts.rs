@@ -32,7 +32,7 @@ impl Place {
         }
     }
 
-    /// As a URL without user and password.
+    /// Formats the place as a URL without user and password.
     pub(super) fn shown(&self, database: &str) -> String {
         let Place { host, port, .. } = self;
         match self.is_local() {

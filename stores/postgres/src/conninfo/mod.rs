@@ -32,9 +32,9 @@ const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 /// The servers to try, in order, and how to log in.
 #[derive(Debug, Clone)]
 pub struct ConnInfo {
-    /// At least one. Those of one URL differ in address and password only.
+    /// Hosts, at least one. Those of one URL differ in address and password only.
     pub hosts: Vec<Host>,
-    /// Which of them will do.
+    /// Condition for an acceptable host.
     pub wanted: Wanted,
     /// Sessions are spread over all of those: libpq's `load_balance_hosts=random`.
     pub balanced: bool,
@@ -47,7 +47,7 @@ pub struct ConnInfo {
 pub struct Host {
     /// Address where the server listens.
     pub address: Address,
-    /// As whom, and to which database.
+    /// Login, with its database.
     pub login: Login,
     /// Encrypted or not: each is tried when the one before it was not accepted.
     pub attempts: Vec<Option<TlsEnd>>,

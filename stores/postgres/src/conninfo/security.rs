@@ -96,7 +96,7 @@ impl Settings {
         Ok(Settings { mode, direct, trusted, certificate })
     }
 
-    /// In which ways a host is to be tried, in order.
+    /// Returns the ways in which a host is to be tried, in order.
     pub(super) fn attempts(&self, place: &Place) -> Result<Vec<Option<TlsEnd>>, StoreError> {
         if place.is_local() || self.mode == Mode::Disable {
             return Ok(vec![None]);
@@ -129,7 +129,7 @@ impl Settings {
     }
 }
 
-/// As libpq: a key that others can read is not used; root's may be read by a group.
+/// Checks a key as libpq does: a key that others can read is refused; root's may be readable by a group.
 fn check_key(key: &Path) -> Result<(), StoreError> {
     let metadata = std::fs::metadata(key).map_err(|error| {
         usage(format!("the client key {} cannot be read", key.display()), "Name its file with sslkey=")

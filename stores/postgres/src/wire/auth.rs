@@ -12,7 +12,7 @@ use super::message::{Reader, ServerError, broken, cstr, frame, unexpected};
 pub enum Binding {
     /// Never.
     Disable,
-    /// If both sides support it.
+    /// Binds if both sides support it.
     #[default]
     Prefer,
     /// Or not at all.
@@ -29,7 +29,7 @@ pub(crate) enum Channel {
     Tls(Option<Vec<u8>>),
 }
 
-/// As whom a session logs in, and to what.
+/// Login of a session, with its database.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
     /// The role.
@@ -38,7 +38,7 @@ pub struct Login {
     pub database: String,
     /// Password, if known.
     pub password: Option<Password>,
-    /// Why none is known, where there is a reason: a password file that others may read, say.
+    /// Reason that no password is known, if there is one: for example a password file that others may read.
     pub no_password_because: Option<String>,
     /// Shown in the server's `pg_stat_activity` and logs.
     pub application_name: String,

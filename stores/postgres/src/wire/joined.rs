@@ -26,7 +26,7 @@ pub(super) struct Joined {
 /// being started at its end.
 #[derive(Debug, Default)]
 pub(super) struct Joint {
-    /// Of those at the front that are completed, in their order: their answers. Others are room.
+    /// Answers of the completed operations at the front, in order. Further entries are free.
     held: Vec<Answer>,
     /// Number of completed operations.
     held_count: usize,
@@ -47,7 +47,7 @@ impl Joint {
         self.held_count - usize::from(self.complete)
     }
 
-    /// Something was started and is not followed by a Sync.
+    /// Returns true if a request was started and is not followed by a Sync.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.open > 0
@@ -85,7 +85,7 @@ impl PgSession {
         }
     }
 
-    /// Nothing follows at once on what was started: the Sync.
+    /// Appends the Sync, as no further request follows immediately.
     #[inline]
     pub(super) fn end_joint(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&SYNC);
@@ -135,7 +135,7 @@ impl PgSession {
         Ok(())
     }
 
-    /// Their Sync is answered.
+    /// Handles the answer to their Sync.
     #[inline]
     pub(super) fn take_ready_of_joined(
         &mut self,

@@ -20,7 +20,7 @@ pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// Executes the unnamed portal to its end.
 pub(crate) const EXECUTE: [u8; 10] = [b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
 
-/// Says good-bye.
+/// Message that ends the session.
 pub(crate) const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
 
 /// Appends a message with `tag`, whose body `write` appends, and its length.

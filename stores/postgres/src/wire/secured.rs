@@ -21,7 +21,7 @@ pub struct TlsEnd {
     pub(crate) host: Arc<str>,
     /// True if TLS begins without a request (PostgreSQL 17 and later).
     pub(crate) direct: bool,
-    /// Without it there is no session. Otherwise a server that has none is spoken to in clear.
+    /// True if a session requires encryption. Otherwise a server without it is used in clear.
     pub required: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn around(tls: Option<&TlsEnd>, inner: PgSession, place: &str) -> Res
 pub struct SslRequest {
     /// True if TLS begins without a request.
     is_direct: bool,
-    /// Without it there is no session.
+    /// True if a session requires encryption.
     is_required: bool,
 }
 

@@ -33,14 +33,14 @@ pub enum Protocol {
     Prepared,
     /// Parsed, described, bound and executed each time.
     Extended,
-    /// As text, with the values inside it.
+    /// Sends text, with the values inside it.
     Simple,
 }
 
 /// State of a session's transaction by the server's last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Transaction {
-    /// There is none.
+    /// No transaction.
     #[default]
     None,
     /// A transaction is open.
@@ -119,7 +119,7 @@ pub struct PgSession {
     pub(super) skipping: bool,
     /// Bytes of a skipped row that have not arrived yet.
     skip_bytes: usize,
-    /// Of the operation that is being answered: its rows and errors, outcome and completed statements.
+    /// Answer in progress: its rows and errors, outcome and completed statements.
     pub(super) answer: Answer,
     answer_bytes: usize,
     /// Most bytes of rows that are kept of one answer, as the server sends them, and of any message.

@@ -12,9 +12,9 @@ use super::message::patch_length;
 /// Format of a column's values in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// As the server keeps it, for the types of [`Code`]; others as text.
+    /// Binary representation of the server, for the types of [`Code`]; text for others.
     Binary,
-    /// As text.
+    /// Text representation.
     Text,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum Code {
     Text,
     Bytea,
     Timestamp,
-    /// Everything else, as text.
+    /// Any other type, as text.
     Other,
 }
 
 impl Code {
-    /// By the server's number of the type (`src/include/catalog/pg_type.dat`).
+    /// Returns the type with the server's number (`src/include/catalog/pg_type.dat`).
     pub(crate) fn of_oid(oid: u32) -> Code {
         match oid {
             16 => Code::Bool,

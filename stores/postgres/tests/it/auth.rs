@@ -6,12 +6,14 @@ use std::net::TcpListener;
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::wire::Login;
 
-use crate::fixture::{Server, login, open_login};
+use crate::conninfo::{found, write};
+use crate::fixture::{Server, SqlServer as _, login, open_login};
 
 const HBA: &str = "local all scram_user scram-sha-256
 local all md5_user md5
 local all clear_user password
 local all postgres trust
+local all u scram-sha-256
 host all tls_user 127.0.0.1/32 reject
 hostssl all all 127.0.0.1/32 trust
 ";
@@ -21,8 +23,19 @@ fn refused(address: &Address, login: Login) -> StoreError {
 }
 
 #[test]
-fn every_way_to_log_in_takes_the_right_password_only() {
-    let server = Server::start_with(HBA);
+fn a_login_is_taken_or_refused() {
+    let server = Server::alone();
+    it_is_reached_over_tcp_too(&server);
+    server.lets_in(HBA);
+    plimsoll_testkit::steps!(
+        with &server;
+        every_way_to_log_in_takes_the_right_password_only,
+        a_refusal_says_what_is_wrong,
+        a_password_file_that_others_can_read_is_not_used,
+    );
+}
+
+fn every_way_to_log_in_takes_the_right_password_only(server: &Server) {
     server
         .control()
         .simple(
@@ -32,34 +45,32 @@ fn every_way_to_log_in_takes_the_right_password_only() {
         )
         .expect("roles");
     for user in ["scram_user", "md5_user", "clear_user"] {
-        let mut connection = open_login(&server.socket(), login(user, Some("pä's"))).expect(user);
+        let mut connection = open_login(&server.address(), login(user, Some("pä's"))).expect(user);
         assert_eq!(connection.value("SELECT current_user").unwrap(), user);
         assert_eq!(
             connection.value("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()").unwrap(),
             "plimsoll"
         );
 
-        let wrong = refused(&server.socket(), login(user, Some("secret-word")));
+        let wrong = refused(&server.address(), login(user, Some("secret-word")));
         assert_eq!(wrong.kind, StoreErrorKind::Authentication, "{wrong:?}");
         assert!(wrong.what.contains(user), "{wrong}");
         assert!(wrong.detail.as_ref().unwrap().contains("28P01"), "the server's words: {wrong}");
         assert!(!format!("{wrong:?}").contains("secret-word"));
 
-        let none = refused(&server.socket(), login(user, None));
+        let none = refused(&server.address(), login(user, None));
         assert_eq!(none.kind, StoreErrorKind::Authentication);
         assert!(none.what.contains("asks for a password"), "{none}");
         assert!(none.next.unwrap().contains("PGPASSWORD"));
     }
 }
 
-#[test]
-fn a_refusal_says_what_is_wrong() {
-    let server = Server::start_with(HBA);
-    let no_database = refused(&server.socket(), Login { database: "nowhere".into(), ..login("postgres", None) });
+fn a_refusal_says_what_is_wrong(server: &Server) {
+    let no_database = refused(&server.address(), Login { database: "nowhere".into(), ..login("postgres", None) });
     assert_eq!(no_database.kind, StoreErrorKind::Usage);
     assert!(no_database.what.contains("no database `nowhere`"), "{no_database}");
 
-    let stranger = refused(&server.socket(), login("stranger", None));
+    let stranger = refused(&server.address(), login("stranger", None));
     assert_eq!(stranger.kind, StoreErrorKind::Authentication);
     assert!(stranger.detail.unwrap().contains("28000"));
 
@@ -68,11 +79,18 @@ fn a_refusal_says_what_is_wrong() {
     assert!(tls.what.contains("without TLS"), "{tls}");
 }
 
-#[test]
-fn it_is_reached_over_tcp_too() {
-    let server = Server::alone();
+fn it_is_reached_over_tcp_too(server: &Server) {
     let mut connection = open_login(&server.tcp(), login("postgres", None)).expect("logged in");
-    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port().to_string());
+    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port.to_string());
+}
+
+fn a_password_file_that_others_can_read_is_not_used(server: &Server) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = write(&dir.path().join(".pgpass"), "h:*:*:*:any\n", 0o640);
+    let info = found("postgres://u@h/d", &[("PGPASSFILE", &file)]);
+    let error = refused(&server.address(), Login { database: "postgres".to_owned(), ..info.login });
+    assert_eq!(error.kind, StoreErrorKind::Authentication);
+    assert!(error.detail.is_some_and(|reason| reason.contains("chmod 600")));
 }
 
 #[test]

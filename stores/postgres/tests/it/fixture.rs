@@ -1,187 +1,181 @@
-//! A server for one test, and connections to it.
+//! Servers for tests, and connections to them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Address, Answer, Layout, Op, OpKind, Outcome, StoreError, Ticket, Value, WireSession};
+use plimsoll_core::{Address, Layout, OpKind, StoreError, tables};
 use plimsoll_lab::Cluster;
-use plimsoll_store_postgres::wire::{Login, Password};
-use plimsoll_store_postgres::{Connection, Endpoint, PostgresRecipe};
-pub use plimsoll_testkit::wire::{Wire, kind, layout, sql, values};
+use plimsoll_store_postgres::sql::Postgres;
+use plimsoll_store_postgres::wire::{Login, Password, PgSession, Secured};
+use plimsoll_store_postgres::{Connection, Endpoint, PostgresRecipe, kind};
+use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::process::free_port;
+pub use plimsoll_testkit::records::layout;
+pub use plimsoll_testkit::sql::{Dialect, SqlServer, ask};
+pub use plimsoll_testkit::wire::{Wire, sql, values};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A PostgreSQL to connect to: a database of its own on the one that all tests share, or one of its own.
 pub struct Server {
-    alone: Option<Alone>,
-    socket: PathBuf,
+    own: Option<Cluster>,
+    pub port: u16,
     pub database: String,
 }
 
-/// A PostgreSQL that lives as long as this value, and listens on TCP too.
-struct Alone {
-    child: Child,
-    dir: tempfile::TempDir,
-    port: u16,
+/// Starts a server that listens on TCP too. Its files are in memory: what is proved with it is not its disk.
+fn started() -> (Cluster, u16) {
+    let (base, port) = (PathBuf::from("/dev/shm"), free_port());
+    let settings = [("listen_addresses", "127.0.0.1".to_owned()), ("port", port.to_string())];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
+    let recipe = Box::new(PostgresRecipe { settings, synced_later: true, ..Default::default() });
+    let bases = std::slice::from_ref(&base);
+    let cluster = Cluster::start(recipe, bases, Path::new("/var/tmp"), &Default::default(), &mut |_| {});
+    (cluster.expect("a private server"), port)
 }
 
 /// Server of all tests, which is removed when this process has ended.
-fn shared() -> &'static Cluster {
-    static SHARED: OnceLock<Cluster> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        let base = PathBuf::from("/var/tmp");
-        let recipe = Box::new(PostgresRecipe::default());
-        Cluster::start(recipe, std::slice::from_ref(&base), &base, &Default::default(), &mut |_| {})
-            .expect("a private server")
-    })
+fn shared() -> &'static (Cluster, u16) {
+    static SHARED: OnceLock<(Cluster, u16)> = OnceLock::new();
+    SHARED.get_or_init(started)
 }
 
-fn bin_dir() -> PathBuf {
-    let mut found: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
-        .map(|all| all.flatten().map(|entry| entry.path().join("bin")).collect())
-        .unwrap_or_default();
-    found.retain(|dir| dir.join("initdb").exists() && dir.join("postgres").exists());
-    found.sort();
-    found.pop().expect("postgres is not installed: apt-get install postgresql (or run `cargo xtask test`)")
-}
+impl SqlServer for Server {
+    type Session = PgSession;
+    type Control = Secured;
+    const DIALECT: Dialect = Dialect {
+        kind,
+        version: "PostgreSQL ",
+        admin: "postgres",
+        taken: ("23505", &["items_pkey"]),
+        refusals: ["42601", "42P01"],
+        sum: "SELECT $1::int + $2::int",
+        sleep: "SELECT pg_sleep(30)",
+        sleepers: "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
+                   AND query LIKE 'SELECT pg_sleep%'",
+        own_id: "SELECT pg_backend_pid()",
+        end: "SELECT pg_terminate_backend({})",
+        ended: &["57P01"],
+        bounded: ("SET statement_timeout = 50", "57014"),
+        holder: "schema",
+        exists: "already exists",
+        inventory: INVENTORY,
+        guest: "CREATE ROLE \"The Guest\" LOGIN",
+        refused: ["role `The Guest` may not make a schema", "As its owner: "],
+        analyze: "ANALYZE theirs",
+        size: "SELECT pg_total_relation_size('theirs')",
+        cache: ("shared_buffers", "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"),
+        cache_shown: "32MB",
+        checks: false,
+        small: &[("shared_buffers", 32 << 20), ("max_connections", 20)],
+        plans: [&["items_index_0"], &["Seq Scan on items"]],
+    };
 
-fn as_server_user(program: &Path) -> Command {
-    if rustix::process::geteuid().is_root() {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
-        command
-    } else {
-        Command::new(program)
-    }
-}
-
-fn server_uid() -> Option<u32> {
-    rustix::process::geteuid().is_root().then(|| fs::metadata("/var/lib/postgresql").expect("its home").uid())
-}
-
-impl Server {
-    /// A database of its own on the shared server.
-    pub fn start() -> Server {
+    fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let socket = shared().first().socket_dir.join(".s.PGSQL.5432");
         let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let server = Server { alone: None, socket, database: "postgres".to_owned() };
+        let server = Server { own: None, port: shared().1, database: "postgres".to_owned() };
         server.control().simple(&format!("CREATE DATABASE {database}")).expect("a database");
         Server { database, ..server }
     }
 
-    /// A server of its own, which trusts everybody.
-    pub fn alone() -> Server {
-        Self::start_with("local all all trust\nhost all all 127.0.0.1/32 trust\n")
+    fn alone() -> Server {
+        let (own, port) = started();
+        Server { own: Some(own), port, database: "postgres".to_owned() }
     }
 
-    /// A server of its own, with these lines as pg_hba.conf.
-    pub fn start_with(hba: &str) -> Server {
-        Self::start_with_files(hba, &[], &[])
+    fn cluster(&self) -> &Cluster {
+        self.own.as_ref().unwrap_or_else(|| &shared().0)
     }
 
-    /// Starts a server with these files in its data directory, which only it can read, and these settings.
-    pub fn start_with_files(hba: &str, files: &[(&str, String)], settings: &[&str]) -> Server {
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("postgres-test-{}-", std::process::id()))
-            .tempdir_in("/var/tmp")
-            .expect("a directory");
-        chown(dir.path(), server_uid(), None).expect("the server's own directory");
-        let data = dir.path().join("data");
-        let made = as_server_user(&bin_dir().join("initdb"))
-            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
-            .arg(&data)
-            .current_dir("/")
-            .output()
-            .expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        fs::write(data.join("pg_hba.conf"), hba).expect("pg_hba.conf");
-        for (name, text) in files {
-            let path = data.join(name);
-            fs::write(&path, text).expect("a file of the server");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
-            chown(&path, server_uid(), None).expect("the server's own file");
+    fn address(&self) -> Address {
+        Address::Unix(self.cluster().first().socket_dir.join(format!(".s.PGSQL.{}", self.port)))
+    }
+
+    /// URL of the socket; for a server of its own that of its port, with a password that the server does not ask for.
+    fn url(&self, user: &str) -> String {
+        if !self.is_shared() {
+            return format!("postgres://{user}:s3cret@127.0.0.1:{}/{}", self.port, self.database);
         }
-        let port =
-            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let log = fs::File::create(dir.path().join("log")).expect("a log");
-        let child = as_server_user(&bin_dir().join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .arg("-k")
-            .arg(dir.path())
-            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "log_statement=none"])
-            .args(settings.iter().flat_map(|setting| ["-c", setting]))
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("postgres runs");
-        let alone = Alone { child, dir, port };
-        let began = Instant::now();
-        while !alone.log().contains("ready to accept connections") {
-            assert!(began.elapsed() < TIMEOUT, "the server did not start: {}", alone.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let socket = alone.dir.path().join(format!(".s.PGSQL.{port}"));
-        Server { alone: Some(alone), socket, database: "postgres".to_owned() }
+        let dir = self.cluster().first().socket_dir.display().to_string();
+        format!("postgres://{user}@/{}?host={dir}&port={}", self.database, self.port)
     }
 
-    pub fn socket(&self) -> Address {
-        Address::Unix(self.socket.clone())
+    fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
+        Endpoint::plain(self.address(), self.login()).open(Arc::new(layout.clone()), "", kinds, TIMEOUT)
     }
 
-    fn own(&self) -> &Alone {
-        self.alone.as_ref().expect("this test needs a server of its own")
+    fn session(&self, layout: &Layout) -> PgSession {
+        PgSession::new(Arc::new(self.login()), Arc::new(layout.clone()), "SET synchronous_commit = off")
     }
 
-    pub fn port(&self) -> u16 {
-        self.own().port
+    fn tables(layout: &Layout) -> Vec<String> {
+        tables::create(&Postgres, layout).expect("a layout")
+    }
+}
+
+/// Statement for everything in a database that is not the system's.
+const INVENTORY: &str = "SELECT string_agg(nspname || '.' || coalesce(relname, ''), ' ' ORDER BY nspname, relname) \
+     FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid \
+     WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
+
+impl Server {
+    fn login(&self) -> Login {
+        Login { database: self.database.clone(), ..login("postgres", None) }
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.own.is_none()
     }
 
     pub fn tcp(&self) -> Address {
-        Address::Tcp("127.0.0.1".into(), self.port())
+        Address::Tcp("127.0.0.1".into(), self.port)
     }
 
-    pub fn kill(&mut self) {
-        let alone = self.alone.as_mut().expect("this test needs a server of its own");
-        alone.child.kill().expect("it runs");
-        alone.child.wait().expect("it ends");
+    /// Replaces pg_hba.conf, of a server of its own.
+    pub fn lets_in(&self, hba: &str) {
+        self.write("pg_hba.conf", hba);
+        self.set(&[]);
     }
 
-    /// A connection of the superuser with `kinds` over `layout`.
-    pub fn open(&self, layout: &Layout, kinds: &[OpKind]) -> Result<Connection, StoreError> {
-        let login = Login { database: self.database.clone(), ..login("postgres", None) };
-        let endpoint = Endpoint::plain(self.socket(), login);
-        endpoint.open(Arc::new(layout.clone()), "", kinds, TIMEOUT)
-    }
-
-    pub fn control(&self) -> Connection {
-        self.open(&Layout::default(), &[]).expect("a connection")
-    }
-}
-
-impl Alone {
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            return;
+    /// Gives the server a certificate for 127.0.0.1, and replaces the lines of pg_hba.conf that are not for the socket.
+    pub fn encrypt(&self, authority: &Authority, hba: &str) {
+        let pair = authority.sign("127.0.0.1");
+        let files = [("server.crt", pair.certificate), ("server.key", pair.key), ("root.crt", authority.root())];
+        for (name, path) in files {
+            self.write(name, &fs::read_to_string(path).expect("it was just written"));
         }
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        self.write("pg_hba.conf", &format!("local all all trust\n{hba}"));
+        self.set(&[("ssl_cert_file", "server.crt"), ("ssl_key_file", "server.key"), ("ssl_ca_file", "root.crt")]);
+        self.set(&[("ssl", "on")]);
+    }
+
+    /// Writes a file of the data directory, which only the server can read.
+    fn write(&self, name: &str, text: &str) {
+        let path = self.cluster().first().data_dir.join(name);
+        fs::write(&path, text).expect("a file of the server");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+        let owner = path.parent().and_then(|dir| dir.metadata().ok()).map(|dir| dir.uid());
+        chown(&path, owner, None).expect("the server's own file");
+    }
+
+    /// Sets settings, of a server of its own, and waits until the server has read its files.
+    pub fn set(&self, settings: &[(&str, &str)]) {
+        let loaded = || self.control().value("SELECT pg_conf_load_time()").expect("a time");
+        let (before, began) = (loaded(), Instant::now());
+        let mut control = self.control();
+        for (name, value) in settings {
+            control.simple(&format!("ALTER SYSTEM SET {name} = '{value}'")).expect("set");
         }
-        let _ = self.child.wait();
+        control.simple("SELECT pg_reload_conf()").expect("reloaded");
+        while loaded() == before {
+            assert!(began.elapsed() < TIMEOUT, "it does not read its files");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -199,31 +193,4 @@ pub fn login(user: &str, password: Option<&str>) -> Login {
         place: "postgres://test".into(),
         ..Login::default()
     }
-}
-
-/// Makes the tables of [`layout`] the way the store would.
-pub fn create(connection: &mut Connection, layout: &Layout) {
-    for statement in plimsoll_core::tables::create(&plimsoll_store_postgres::sql::Postgres, layout).expect("a layout") {
-        connection.simple(&statement).expect("created");
-    }
-}
-
-/// The server's URL for a user.
-pub fn url(server: &Server, user: &str) -> String {
-    let dir = server.socket.parent().expect("a socket stands in a directory").display();
-    let port = server.socket.extension().expect("its name ends with the port").to_string_lossy();
-    format!("postgres://{user}@/{}?host={dir}&port={port}", server.database)
-}
-
-/// Runs one operation to its end.
-pub fn ask(connection: &mut Connection, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-    let params = values(params);
-    let mut result = None;
-    let op = Op::new(kind, params.values());
-    let ended = connection.run(|session, out| session.start(Ticket(0), &op, out), &mut |_, outcome, answer| {
-        result = Some((outcome, answer.clone()))
-    });
-    let result = result.expect("every operation comes to something");
-    assert!(ended.is_ok() || result.0 == Outcome::Unknown, "{ended:?}");
-    result
 }

@@ -1,11 +1,17 @@
 //! Reads of several clients under one Sync: what they come to is what they come to alone.
 
-use plimsoll_core::{
-    Answer, Durability, IndexMode, OpKind, OpenOptions, Outcome, Params, Sessions, Target, Value, ValueType,
-};
-use plimsoll_store_postgres::kind;
+use plimsoll_core::{Answer, Durability, IndexMode, OpKind, Outcome, Value, ValueType};
 
-use crate::fixture::{Server, Wire, layout, sql, url};
+use crate::fixture::{Server, SqlServer as _, Wire, layout, sql};
+
+#[test]
+fn reads_and_their_syncs() {
+    plimsoll_testkit::steps!(
+        reads_that_go_out_together_end_in_one_sync,
+        a_read_that_fails_leaves_its_neighbours_as_they_would_be_alone,
+        a_write_shares_no_sync_and_stands_whatever_its_neighbours_come_to,
+    );
+}
 
 const READ: u16 = 0;
 const DIVIDE: u16 = 1;
@@ -24,13 +30,9 @@ fn kinds() -> Vec<OpKind> {
 
 /// A session over two records, `a` and `b`.
 fn open(server: &Server) -> Wire {
-    let target = Target::Attach { url: url(server, "postgres"), password: None };
-    let options =
-        OpenOptions { target, params: Params::default(), run_id: "joined".to_owned(), waits: Default::default() };
-    let mut store = kind().open(options, &mut |_| {}).expect("attached");
+    let mut store = server.attach("postgres").open().expect("attached");
     store.create(&layout(IndexMode::None)).expect("created");
-    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("a wire session") };
-    let mut wire = Wire::open(clients.remove(0), &kinds());
+    let mut wire = plimsoll_testkit::sql::wire(&mut *store, Durability::Durable, &kinds());
     std::mem::forget(store);
     for code in ["a", "b"] {
         assert_eq!(wire.ask(ADD, &[Value::Text(code), Value::Int(1)]).0, Outcome::Ok);
@@ -53,7 +55,6 @@ fn ok(rows: u64) -> (Outcome, u64, String) {
     (Outcome::Ok, rows, String::new())
 }
 
-#[test]
 fn reads_that_go_out_together_end_in_one_sync() {
     let server = Server::start();
     let mut wire = open(&server);
@@ -73,7 +74,6 @@ fn reads_that_go_out_together_end_in_one_sync() {
     assert_eq!(syncs(&wire), 3, "what is kept has a Sync of its own, and so have those on both sides of it");
 }
 
-#[test]
 fn a_read_that_fails_leaves_its_neighbours_as_they_would_be_alone() {
     let server = Server::start();
     let mut wire = open(&server);
@@ -92,7 +92,6 @@ fn a_read_that_fails_leaves_its_neighbours_as_they_would_be_alone() {
     assert_eq!(by_ticket(wire.pipeline(&[ops[1], ops[1]])), [ok(1), ok(1)]);
 }
 
-#[test]
 fn a_write_shares_no_sync_and_stands_whatever_its_neighbours_come_to() {
     let server = Server::start();
     let mut wire = open(&server);

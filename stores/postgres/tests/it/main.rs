@@ -1,4 +1,4 @@
-//! Everything here runs against a real PostgreSQL, or against what a real one sent.
+//! Tests against a real PostgreSQL, or against messages of a real one.
 
 mod auth;
 mod conformance;
@@ -8,8 +8,6 @@ mod hostile;
 mod joined;
 mod private;
 mod protocols;
-mod records;
 mod sql;
 mod store;
 mod tls;
-mod unknown;

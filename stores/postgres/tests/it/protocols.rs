@@ -1,100 +1,65 @@
 //! The three ways to send a statement, and several operations in one pipeline.
 
-use plimsoll_core::{
-    Call, Durability, IndexMode, OpKind, OpenOptions, Outcome, ParamValue, Params, Sessions, Store, StoreError,
-    StoreKind, StoreSpec, Target, Value, ValueType,
-};
+use plimsoll_core::{Call, Durability, IndexMode, OpKind, Outcome, ParamValue, Sessions, Value, ValueType};
+use plimsoll_lab::OpenStore;
 use plimsoll_store_postgres::kind;
 use plimsoll_store_postgres::wire::PIPELINE_ABORTED;
+use plimsoll_testkit::conformance;
+use plimsoll_testkit::sql::wire;
 
-use crate::fixture::{Server, Wire, layout, sql, url};
-
-/// The store with its parameter `protocol` at this.
-struct With(&'static str, Box<dyn StoreKind>);
-
-impl StoreKind for With {
-    fn spec(&self) -> &StoreSpec {
-        self.1.spec()
-    }
-
-    fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        self.1.announce(options)
-    }
-
-    fn open(&self, mut options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        options.params.0.insert("protocol".to_owned(), ParamValue::Text(self.0.to_owned()));
-        self.1.open(options, progress)
-    }
-}
+use crate::fixture::{Server, SqlServer as _, Wire, layout, sql};
 
 const PROTOCOLS: [&str; 3] = ["prepared", "extended", "simple"];
 
-fn open(server: &Server, protocol: &'static str, kinds: &[OpKind]) -> (Box<dyn Store>, Wire) {
-    let target = Target::Attach { url: url(server, "postgres"), password: None };
-    let options = OpenOptions {
-        target,
-        params: Params::default(),
-        run_id: format!("protocol-{protocol}"),
-        waits: Default::default(),
-    };
-    let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
+fn attached(server: &Server, protocol: &str) -> OpenStore {
+    let run_id = format!("protocol-{protocol}");
+    let mut store = server.attach("postgres").run(&run_id).text("protocol", protocol).open().expect("attached");
     store.create(&layout(IndexMode::None)).expect("created");
-    let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("a wire session") };
-    let wire = Wire::open(clients.remove(0), kinds);
+    store
+}
+
+fn open(server: &Server, protocol: &str, kinds: &[OpKind]) -> (OpenStore, Wire) {
+    let mut store = attached(server, protocol);
+    let wire = wire(&mut *store, Durability::Durable, kinds);
     (store, wire)
 }
 
 #[test]
-fn a_store_conforms_when_statements_are_parsed_each_time() {
-    let server = Server::start();
-    plimsoll_testkit::conformance::run_attached(&With("extended", kind()), &url(&server, "postgres"), None);
-}
-
-#[test]
-fn a_store_conforms_when_values_stand_in_the_text() {
-    let server = Server::start();
-    plimsoll_testkit::conformance::run_attached(&With("simple", kind()), &url(&server, "postgres"), None);
-}
-
-#[test]
-fn every_value_comes_back_in_every_protocol() {
-    let server = Server::start();
-    let texts = ["", "o'clock", "\\'; DROP TABLE items; --", "käse \u{1f9c0}", "E'\\x", "$1", "--", "/*"];
-    let types = "$1::bigint, $2::float8, $3::text, $4::bytea, $5::timestamptz, $6::bool";
-    let params =
-        [ValueType::Int, ValueType::Float, ValueType::Text, ValueType::Bytes, ValueType::Timestamp, ValueType::Bool];
-    let kinds = [sql("all", &format!("SELECT {types}, '$1' || $3::text"), &params)];
-    for protocol in PROTOCOLS {
-        let (_store, mut wire) = open(&server, protocol, &kinds);
-        for (text, number) in texts.iter().zip([0, -1, 7, i64::MIN, i64::MAX, 1, 2, 3]) {
-            let row = [
-                Value::Int(number),
-                Value::Float(number as f64 * 0.1),
-                Value::Text(text),
-                Value::Bytes(text.as_bytes()),
-                Value::Timestamp(number / 1_000_000),
-                Value::Bool(number > 0),
-            ];
-            let (outcome, answer) = wire.ask(0, &row);
-            assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
-            let back: Vec<Value<'_>> = answer.values.values().iter().collect();
-            assert_eq!(back[..6], row, "{protocol}");
-            assert_eq!(back[6], Value::Text(&format!("$1{text}")), "{protocol}");
-        }
-        let (outcome, answer) = wire.ask(0, &[Value::Null; 6]);
-        assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
-        assert_eq!(answer.values.values().slice(0..6).iter().collect::<Vec<_>>(), [Value::Null; 6], "{protocol}");
-        let with_zero = [Value::Null, Value::Null, Value::Text("a\0b"), Value::Null, Value::Null, Value::Null];
-        let (outcome, answer) = wire.ask(0, &with_zero);
-        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "22021"), "{protocol}: {}", answer.message);
-        for wild in [f64::INFINITY, f64::NEG_INFINITY, 1e300, f64::MIN_POSITIVE] {
-            let row = [Value::Null, Value::Float(wild), Value::Null, Value::Null, Value::Null, Value::Null];
-            assert_eq!(wire.ask(0, &row).1.values.values().get(1), Value::Float(wild), "{protocol}");
-        }
+fn a_store_conforms_when_statements_are_parsed_each_time_and_when_values_stand_in_the_text() {
+    for protocol in &PROTOCOLS[1..] {
+        let protocol = [("protocol", ParamValue::Text((*protocol).to_owned()))];
+        conformance::run_attached_with(&*kind(), &Server::start().url("postgres"), None, &protocol);
     }
 }
 
 #[test]
+fn every_protocol() {
+    plimsoll_testkit::steps!(
+        what_looks_like_a_parameter_stays_text_in_every_protocol,
+        a_text_made_while_it_runs_is_sent_as_it_is,
+        a_pipeline_is_answered_in_order_and_an_error_skips_the_rest,
+        independent_operations_in_flight_fail_on_their_own,
+        a_failed_transaction_is_over_when_it_is_rolled_back,
+        a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol,
+    );
+}
+
+fn what_looks_like_a_parameter_stays_text_in_every_protocol() {
+    let server = Server::start();
+    let kinds = [sql("all", "SELECT $1::text, '$1' || $1::text", &[ValueType::Text])];
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        for text in ["", "o'clock", "\\'; DROP TABLE items; --", "käse \u{1f9c0}", "E'\\x", "$1", "--", "/*"] {
+            let (outcome, answer) = wire.ask(0, &[Value::Text(text)]);
+            assert_eq!(outcome, Outcome::Ok, "{protocol}: {}", answer.message);
+            let both = [Value::Text(text), Value::Text(&format!("$1{text}"))];
+            assert_eq!(answer.values.values().iter().collect::<Vec<_>>(), both, "{protocol}");
+        }
+        let (outcome, answer) = wire.ask(0, &[Value::Text("a\0b")]);
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "22021"), "{protocol}: {}", answer.message);
+    }
+}
+
 fn a_text_made_while_it_runs_is_sent_as_it_is() {
     let server = Server::start();
     let given = OpKind { call: Call::SqlText, ..sql("given", "", &[ValueType::Text]) };
@@ -135,7 +100,6 @@ const COUNT: u16 = 3;
 const COMMIT: u16 = 4;
 const ROLLBACK: u16 = 5;
 
-#[test]
 fn a_pipeline_is_answered_in_order_and_an_error_skips_the_rest() {
     let server = Server::start();
     for protocol in PROTOCOLS {
@@ -182,7 +146,6 @@ fn a_pipeline_is_answered_in_order_and_an_error_skips_the_rest() {
     }
 }
 
-#[test]
 fn independent_operations_in_flight_fail_on_their_own() {
     let server = Server::start();
     for protocol in PROTOCOLS {
@@ -195,7 +158,6 @@ fn independent_operations_in_flight_fail_on_their_own() {
     }
 }
 
-#[test]
 fn a_failed_transaction_is_over_when_it_is_rolled_back() {
     let server = Server::start();
     for protocol in PROTOCOLS {
@@ -215,19 +177,10 @@ fn a_failed_transaction_is_over_when_it_is_rolled_back() {
     }
 }
 
-#[test]
 fn a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol() {
     let server = Server::start();
-    let target = Target::Attach { url: url(&server, "postgres"), password: None };
     for protocol in PROTOCOLS {
-        let options = OpenOptions {
-            target: target.clone(),
-            params: Params::default(),
-            run_id: "20260102".to_owned(),
-            waits: Default::default(),
-        };
-        let mut store = With(protocol, kind()).open(options, &mut |_| {}).expect("attached");
-        store.create(&layout(IndexMode::None)).expect("created");
+        let mut store = attached(&server, protocol);
         let Ok(Sessions::Wire(mut clients)) = store.sessions(1, Durability::Durable) else { panic!("wire") };
         let kinds = [sql("two", "SELECT $1::int + $2::int", &[ValueType::Int])];
         let error = Wire::try_open(clients.remove(0), &kinds).err().expect("refused");

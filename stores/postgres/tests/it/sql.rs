@@ -2,9 +2,19 @@
 
 use plimsoll_core::{Layout, Outcome, StoreErrorKind, Value, ValueType};
 
-use crate::fixture::{Server, ask, sql};
+use crate::fixture::{Server, SqlServer as _, ask, sql};
 
 #[test]
+fn statements_of_this_server() {
+    plimsoll_testkit::steps!(
+        parameters_take_the_types_the_server_says,
+        a_statement_that_leaves_a_transaction_open_ends_the_session,
+        a_copy_ends_the_session,
+        an_error_at_commit_is_a_rejection,
+        an_answer_has_a_bound,
+    );
+}
+
 fn parameters_take_the_types_the_server_says() {
     let server = Server::start();
     server
@@ -40,23 +50,6 @@ fn parameters_take_the_types_the_server_says() {
     assert_eq!(ask(&mut connection, 1, &row[1..2]).1.rows, 1, "the session goes on after a rejection");
 }
 
-#[test]
-fn a_statement_that_cannot_be_prepared_is_named() {
-    let server = Server::start();
-    let wrong = |text: &str, params: &[ValueType]| {
-        let Err(error) = server.open(&Layout::default(), &[sql("bad", text, params)]) else { panic!("{text} passed") };
-        error
-    };
-    let syntax = wrong("SELEC 1", &[]);
-    assert_eq!(syntax.kind, StoreErrorKind::Usage);
-    assert!(syntax.what.contains("SELEC 1"), "{syntax}");
-    assert!(syntax.detail.unwrap().contains("42601"));
-    assert_eq!(wrong("SELECT 1 FROM nowhere", &[]).kind, StoreErrorKind::Usage);
-    let count = wrong("SELECT $1::int + $2::int", &[ValueType::Int]);
-    assert!(count.what.contains("declares 1 parameters and its statement takes 2"), "{count}");
-}
-
-#[test]
 fn a_statement_that_leaves_a_transaction_open_ends_the_session() {
     let server = Server::start();
     let mut connection = server.open(&Layout::default(), &[sql("begin", "BEGIN", &[])]).unwrap();
@@ -64,7 +57,6 @@ fn a_statement_that_leaves_a_transaction_open_ends_the_session() {
     assert!(!connection.is_ready());
 }
 
-#[test]
 fn a_copy_ends_the_session() {
     let server = Server::start();
     server.control().simple("CREATE TABLE t (n int)").unwrap();
@@ -74,7 +66,6 @@ fn a_copy_ends_the_session() {
     assert!(answer.message.contains("COPY"), "{}", answer.message);
 }
 
-#[test]
 fn an_error_at_commit_is_a_rejection() {
     let server = Server::start();
     let mut control = server.control();
@@ -85,4 +76,14 @@ fn an_error_at_commit_is_a_rejection() {
     let (outcome, answer) = ask(&mut connection, 0, &[Value::Int(1)]);
     assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "23505"));
     assert_eq!(control.value("SELECT count(*) FROM t").unwrap(), "1");
+}
+
+fn an_answer_has_a_bound() {
+    let server = Server::start();
+    let kinds = [sql("everything", "SELECT repeat('x', 1000000) FROM generate_series(1, 300)", &[])];
+    let mut connection = server.open(&Default::default(), &kinds).expect("connected");
+    let (outcome, answer) = ask(&mut connection, 0, &[]);
+    assert_eq!(outcome, Outcome::Unknown, "it may have happened");
+    assert!(answer.message.contains("at most 268435456 are kept of an answer (--answer-max)"), "{}", answer.message);
+    assert_eq!(connection.simple("SELECT 1").expect_err("it has ended").kind, StoreErrorKind::Usage);
 }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use plimsoll_core::{OpenOptions, Params, Store, StoreError, StoreErrorKind, Target};
-use plimsoll_store_postgres::conninfo::{Environment, resolve};
-use plimsoll_store_postgres::{Endpoint, kind};
+use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_lab::OpenStore;
+use plimsoll_store_postgres::kind;
 use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{Server, TIMEOUT};
+use crate::fixture::{Server, SqlServer as _};
 
 /// A login by certificate: files for this role, and the parameters that name them. The key has `mode`.
 fn login_files(authority: &Authority, role: &str, mode: u32) -> String {
@@ -17,27 +18,31 @@ fn login_files(authority: &Authority, role: &str, mode: u32) -> String {
     format!("sslcert={}&sslkey={}", pair.certificate.display(), pair.key.display())
 }
 
-/// A server with a certificate for 127.0.0.1, and these lines as pg_hba.conf.
-fn server(authority: &Authority, hba: &str) -> Server {
-    let pair = authority.sign("127.0.0.1");
-    let files = [("server.crt", pair.certificate), ("server.key", pair.key), ("root.crt", authority.root())];
-    let files = files.map(|(name, path)| (name, fs::read_to_string(path).expect("it was just written")));
-    Server::start_with_files(
-        &format!("local all all trust\n{hba}"),
-        &files,
-        &["ssl=on", "ssl_cert_file=server.crt", "ssl_key_file=server.key", "ssl_ca_file=root.crt"],
-    )
+/// A server, the authority of its certificate, and another one.
+struct Encrypted {
+    server: Server,
+    ours: Authority,
+    other: Authority,
 }
 
-fn open(url: &str) -> Result<Box<dyn Store>, StoreError> {
-    let target = Target::Attach { url: url.to_owned(), password: None };
-    let options = OpenOptions {
-        target,
-        params: Params::default(),
-        run_id: "20260102-030405-ab12".to_owned(),
-        waits: Default::default(),
-    };
-    kind().open(options, &mut |_| {})
+#[test]
+fn a_server_with_and_without_tls() {
+    let (server, ours, other) = (Server::alone(), Authority::new("ours"), Authority::new("other"));
+    server.lets_in(&format!("local all all trust\n{TRUST}"));
+    let at = Encrypted { server, ours, other };
+    plimsoll_testkit::steps!(
+        with &at;
+        a_server_without_tls_is_told_from_one_that_insists_on_it,
+        each_sslmode_gets_what_it_asks_for,
+        a_client_certificate_is_a_login,
+        a_login_is_bound_to_its_connection_where_that_is_asked,
+        the_first_host_that_will_do_is_taken,
+        a_store_conforms_inside_tls,
+    );
+}
+
+fn open(url: &str) -> Result<OpenStore, StoreError> {
+    Opening::attached(kind, url, None).open()
 }
 
 fn opened(url: &str) -> String {
@@ -50,16 +55,14 @@ fn refused(url: &str) -> StoreError {
 }
 
 fn url(server: &Server, user: &str, parameters: &str) -> String {
-    format!("postgres://{user}@127.0.0.1:{}/postgres?{parameters}", server.port())
+    format!("postgres://{user}@127.0.0.1:{}/postgres?{parameters}", server.port)
 }
 
 const TRUST: &str = "host all all 127.0.0.1/32 trust\n";
 
-#[test]
-fn each_sslmode_gets_what_it_asks_for() {
-    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    let server = server(&ours, TRUST);
-    let at = |parameters: &str| url(&server, "postgres", parameters);
+fn each_sslmode_gets_what_it_asks_for(Encrypted { server, ours, other }: &Encrypted) {
+    server.encrypt(ours, TRUST);
+    let at = |parameters: &str| url(server, "postgres", parameters);
     let root = |authority: &Authority| format!("sslrootcert={}", authority.root().display());
 
     for parameters in ["", "sslmode=prefer", "sslmode=require"] {
@@ -70,16 +73,16 @@ fn each_sslmode_gets_what_it_asks_for() {
         assert!(!opened(&at(parameters)).contains("TLS"), "{parameters}");
     }
     for mode in ["verify-ca", "verify-full"] {
-        opened(&at(&format!("sslmode={mode}&{}", root(&ours))));
-        let error = refused(&at(&format!("sslmode={mode}&{}", root(&other))));
+        opened(&at(&format!("sslmode={mode}&{}", root(ours))));
+        let error = refused(&at(&format!("sslmode={mode}&{}", root(other))));
         assert_eq!(error.kind, StoreErrorKind::Authentication);
         assert!(error.what.contains("not signed by an authority"), "{error}");
     }
     // As libpq: with a root certificate, certificates are checked; with `prefer` there is still a way without TLS.
-    assert!(refused(&at(&format!("sslmode=require&{}", root(&other)))).what.contains("not signed by an authority"));
-    assert!(!opened(&at(&format!("sslmode=prefer&{}", root(&other)))).contains("TLS"));
+    assert!(refused(&at(&format!("sslmode=require&{}", root(other)))).what.contains("not signed by an authority"));
+    assert!(!opened(&at(&format!("sslmode=prefer&{}", root(other)))).contains("TLS"));
 
-    let by_name = at(&format!("sslmode=verify-full&{}", root(&ours))).replace("127.0.0.1", "localhost");
+    let by_name = at(&format!("sslmode=verify-full&{}", root(ours))).replace("127.0.0.1", "localhost");
     let error = refused(&by_name);
     assert!(error.what.contains("is for another host"), "{error}");
     opened(&by_name.replace("verify-full", "verify-ca"));
@@ -87,54 +90,47 @@ fn each_sslmode_gets_what_it_asks_for() {
     assert!(system.what.contains("that this machine trusts"), "{system}");
 }
 
-#[test]
-fn a_server_without_tls_is_told_from_one_that_insists_on_it() {
-    let plain = Server::alone();
-    let error = refused(&url(&plain, "postgres", "sslmode=require"));
+fn a_server_without_tls_is_told_from_one_that_insists_on_it(Encrypted { server, ours, .. }: &Encrypted) {
+    let error = refused(&url(server, "postgres", "sslmode=require"));
     assert_eq!(error.kind, StoreErrorKind::Usage);
     assert!(error.what.contains("does not speak TLS"), "{error}");
     assert!(error.next.is_some_and(|next| next.contains("ssl = on")));
-    assert!(!opened(&url(&plain, "postgres", "sslmode=prefer")).contains("TLS"));
-    let direct = refused(&url(&plain, "postgres", "sslmode=require&sslnegotiation=direct"));
+    assert!(!opened(&url(server, "postgres", "sslmode=prefer")).contains("TLS"));
+    let direct = refused(&url(server, "postgres", "sslmode=require&sslnegotiation=direct"));
     assert!(direct.next.as_ref().is_some_and(|next| next.contains("PostgreSQL 17")), "{direct:?}");
 
-    let authority = Authority::new("ours");
-    let only_tls = server(&authority, "hostssl all all 127.0.0.1/32 trust\n");
-    assert!(opened(&url(&only_tls, "postgres", "sslmode=allow")).contains("TLS"), "the second try");
-    let error = refused(&url(&only_tls, "postgres", "sslmode=disable"));
+    server.encrypt(ours, "hostssl all all 127.0.0.1/32 trust\n");
+    assert!(opened(&url(server, "postgres", "sslmode=allow")).contains("TLS"), "the second try");
+    let error = refused(&url(server, "postgres", "sslmode=disable"));
     assert_eq!(error.kind, StoreErrorKind::Authentication);
     assert!(error.what.contains("without TLS"), "{error}");
 
-    let never_tls = server(&authority, "hostnossl all all 127.0.0.1/32 trust\n");
-    assert!(!opened(&url(&never_tls, "postgres", "sslmode=prefer")).contains("TLS"), "the second try");
-    let error = refused(&url(&never_tls, "postgres", "sslmode=require"));
+    server.encrypt(ours, "hostnossl all all 127.0.0.1/32 trust\n");
+    assert!(!opened(&url(server, "postgres", "sslmode=prefer")).contains("TLS"), "the second try");
+    let error = refused(&url(server, "postgres", "sslmode=require"));
     assert_eq!(error.kind, StoreErrorKind::Authentication);
     assert!(error.detail.as_ref().is_some_and(|detail| detail.contains("28000")), "{error:?}");
 }
 
-#[test]
-fn a_client_certificate_is_a_login() {
-    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    let server = server(&ours, "hostssl all postgres 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 trust\n");
-    let at = |parameters: &str| url(&server, "postgres", &format!("sslmode=require&{parameters}"));
-    opened(&at(&login_files(&ours, "postgres", 0o600)));
+fn a_client_certificate_is_a_login(Encrypted { server, ours, other }: &Encrypted) {
+    server.encrypt(ours, "hostssl all postgres 127.0.0.1/32 cert\nhostssl all all 127.0.0.1/32 trust\n");
+    let at = |parameters: &str| url(server, "postgres", &format!("sslmode=require&{parameters}"));
+    opened(&at(&login_files(ours, "postgres", 0o600)));
 
     let none = refused(&at(""));
     assert_eq!(none.kind, StoreErrorKind::Authentication);
     assert!(none.what.contains("wants a client certificate"), "{none}");
-    let for_another = refused(&at(&login_files(&ours, "somebody", 0o600)));
+    let for_another = refused(&at(&login_files(ours, "somebody", 0o600)));
     assert_eq!(for_another.kind, StoreErrorKind::Authentication, "{for_another:?}");
-    let strange = refused(&at(&login_files(&other, "postgres", 0o600)));
+    let strange = refused(&at(&login_files(other, "postgres", 0o600)));
     assert!(strange.what.contains("does not accept the client certificate"), "{strange:?}");
-    let open_to_all = refused(&at(&login_files(&ours, "careless", 0o644)));
+    let open_to_all = refused(&at(&login_files(ours, "careless", 0o644)));
     assert!(open_to_all.what.contains("others may read it"), "{open_to_all}");
 }
 
-#[test]
-fn a_login_is_bound_to_its_connection_where_that_is_asked() {
-    let authority = Authority::new("ours");
-    let server = server(
-        &authority,
+fn a_login_is_bound_to_its_connection_where_that_is_asked(Encrypted { server, ours, .. }: &Encrypted) {
+    server.encrypt(
+        ours,
         "host all scram_user 127.0.0.1/32 scram-sha-256\nhost all md5_user 127.0.0.1/32 md5\n\
          host all clear_user 127.0.0.1/32 password\nhost all refused_user 127.0.0.1/32 reject\n\
          host all postgres 127.0.0.1/32 trust\n",
@@ -147,7 +143,7 @@ fn a_login_is_bound_to_its_connection_where_that_is_asked() {
              CREATE ROLE clear_user LOGIN PASSWORD 'word'; CREATE ROLE refused_user LOGIN PASSWORD 'word'",
         )
         .expect("roles");
-    let at = |user: &str, parameters: &str| url(&server, &format!("{user}:word"), parameters);
+    let at = |user: &str, parameters: &str| url(server, &format!("{user}:word"), parameters);
     for user in ["scram_user", "md5_user", "clear_user"] {
         for parameters in ["sslmode=disable", "sslmode=require", "sslmode=require&channel_binding=disable"] {
             opened(&at(user, parameters));
@@ -173,15 +169,14 @@ fn a_login_is_bound_to_its_connection_where_that_is_asked() {
     assert_eq!(refused.kind, StoreErrorKind::Authentication);
 }
 
-#[test]
-fn the_first_host_that_will_do_is_taken() {
-    let server = Server::alone();
+fn the_first_host_that_will_do_is_taken(Encrypted { server, ours, .. }: &Encrypted) {
+    server.encrypt(ours, TRUST);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let two = |parameters: &str| {
-        format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?{parameters}", nobody.port(), server.port())
+        format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?{parameters}", nobody.port(), server.port)
     };
     let taken = opened(&two("target_session_attrs=read-write"));
-    assert_eq!(taken, format!("postgres://127.0.0.1:{}/postgres", server.port()));
+    assert!(taken.starts_with(&format!("postgres://127.0.0.1:{}/postgres", server.port)), "{taken}");
     for wanted in ["any", "primary", "prefer-standby"] {
         opened(&two(&format!("target_session_attrs={wanted}")));
     }
@@ -196,26 +191,8 @@ fn the_first_host_that_will_do_is_taken() {
     assert!(error.what.contains("no database `nowhere`"), "{error}");
 }
 
-#[test]
-fn a_store_conforms_inside_tls() {
-    let authority = Authority::new("ours");
-    let server = server(&authority, TRUST);
-    let parameters = format!("sslmode=verify-full&sslrootcert={}", authority.root().display());
-    plimsoll_testkit::conformance::run_attached(&*kind(), &url(&server, "postgres", &parameters), None);
-}
-
-#[test]
-fn large_answers_come_through_whole() {
-    let authority = Authority::new("ours");
-    let server = server(&authority, TRUST);
-    let info = resolve(&url(&server, "postgres", "sslmode=require"), None, &Environment::of_process()).expect("a URL");
-    let host = &info.hosts[0];
-    let endpoint =
-        Endpoint { address: host.address.clone(), login: host.login.clone().into(), tls: host.attempts[0].clone() };
-    let mut connection = endpoint.open(Default::default(), "", &[], TIMEOUT).expect("connected");
-    let rows = connection.simple("SELECT repeat(md5(n::text), 3000) FROM generate_series(1, 300) n").expect("rows");
-    assert_eq!((rows.rows, rows.values.len()), (300, 300));
-    let sent = format!("SELECT length('{}')", "x".repeat(3_000_000));
-    assert_eq!(connection.value(&sent).expect("a length"), "3000000");
-    assert_eq!(connection.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").expect("a word"), "t");
+fn a_store_conforms_inside_tls(Encrypted { server, ours, .. }: &Encrypted) {
+    server.encrypt(ours, TRUST);
+    let parameters = format!("sslmode=verify-full&sslrootcert={}", ours.root().display());
+    plimsoll_testkit::conformance::run_attached(&*kind(), &url(server, "postgres", &parameters), None);
 }

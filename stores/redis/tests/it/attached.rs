@@ -1,13 +1,13 @@
 //! Attached servers: keys made there, leftovers, and refusals.
 
-use std::time::{Duration, Instant};
-
 use plimsoll_core::{CacheSize, Durability, Layout, Outcome, SeriesKind, Store, StoreErrorKind, Value};
-use plimsoll_store_redis::Node;
+use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::advice::{command, follow, of_error};
 use plimsoll_testkit::ask::{Script, ask, counters};
+use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{DELETE, GET, PUT, Server, TIMEOUT, kinds};
+use crate::cluster::until;
+use crate::fixture::{DELETE, GET, PUT, Server, kinds};
 
 #[test]
 fn what_is_made_goes_and_what_was_there_stays() {
@@ -40,14 +40,20 @@ fn what_is_made_goes_and_what_was_there_stays() {
     }
 }
 
+/// Puts a value under one key, again and again.
+fn put(store: &mut dyn Store, times: usize, value: &[u8]) {
+    let mut script = Script::new();
+    for _ in 0..times {
+        script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(value)]);
+    }
+    ask(store, &kinds(), Durability::AtEnd, &script).unwrap();
+}
+
 #[test]
 fn a_store_that_is_dropped_leaves_nothing_either() {
     let server = Server::start(&[]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
-    let mut script = Script::new();
-    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
-    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    let mut store = server.made();
+    put(&mut *store, 1, b"v");
     drop(store);
     assert_eq!(server.ask(&["DBSIZE"]), Node::Int(0));
 }
@@ -70,16 +76,7 @@ fn a_run_that_was_killed_is_named() {
 
 /// Returns the notes of a run that attaches.
 fn notes(server: &Server, password: Option<&str>) -> Vec<String> {
-    let mut said = Vec::new();
-    let target = plimsoll_core::Target::Attach { url: server.url(), password: password.map(str::to_owned) };
-    let options = plimsoll_core::OpenOptions {
-        target,
-        params: Default::default(),
-        run_id: "new".to_owned(),
-        waits: Default::default(),
-    };
-    plimsoll_store_redis::kind().open(options, &mut |what| said.push(what.to_owned())).unwrap();
-    said
+    Opening::attached(kind, &server.url(), password).run("new").messages()
 }
 
 #[test]
@@ -95,8 +92,7 @@ fn a_name_that_is_none_of_a_run_gets_no_command() {
 #[test]
 fn what_cannot_be_removed_is_named_with_the_command_for_its_server() {
     let mut server = Server::start(&[]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let store = server.made();
     server.kill();
     let error = store.close().unwrap_err();
     assert!(error.what.starts_with("key prefix plimsoll:test_1: at redis+unix://"), "{error:?}");
@@ -109,8 +105,7 @@ fn what_cannot_be_removed_is_named_with_the_command_for_its_server() {
 fn durabilities_that_the_server_does_not_keep_are_refused() {
     let refused = |arguments: &[&str], durability| {
         let server = Server::start(arguments);
-        let mut store = server.open(&[], None).unwrap();
-        store.create(&Layout::default()).unwrap();
+        let mut store = server.made();
         assert!(store.sessions(1, Durability::AtEnd).is_ok());
         let error = store.sessions(1, durability).err()?;
         assert_eq!(error.kind, StoreErrorKind::Usage);
@@ -163,8 +158,7 @@ fn a_sync_writes_everything_out_whether_there_is_a_file_or_not() {
     for (arguments, counted) in [(&["--save", "3600 1"][..], "rdb_saves:"), (&["--appendonly", "yes"], "aof_rewrites:")]
     {
         let server = Server::start(arguments);
-        let mut store = server.open(&[], None).unwrap();
-        store.create(&Layout::default()).unwrap();
+        let mut store = server.made();
         let before: u64 = said(&server, counted).trim().parse().unwrap();
         store.sync().unwrap();
         assert_eq!(said(&server, counted).trim().parse(), Ok(before + 1), "{counted}");
@@ -182,25 +176,12 @@ fn cycles(store: &mut dyn Store, name: &str) -> f64 {
     all[0].number()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < TIMEOUT, "not within {TIMEOUT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_snapshot_that_the_server_saves_by_itself_is_its_cycle() {
     let server = Server::start(&["--save", "3600 1 1 200"]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = server.made();
     assert_eq!(store.cycle().unwrap(), None, "no session has been opened");
-    let mut script = Script::new();
-    for n in 0..300u32 {
-        script.op(PUT, [Value::Bytes(&n.to_be_bytes()), Value::Bytes(b"value")]);
-    }
-    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    put(&mut *store, 300, b"value");
     let before = cycles(&mut *store, "rdb_saves");
     let cycle = store.cycle().unwrap().unwrap();
     assert!(cycle.seconds > 0.0 && cycle.seconds < 3_000.0, "{cycle:?}");
@@ -212,23 +193,14 @@ fn a_snapshot_that_the_server_saves_by_itself_is_its_cycle() {
 #[test]
 fn a_rewrite_that_the_server_begins_by_itself_is_its_cycle() {
     let server = Server::start(&["--appendonly", "yes", "--auto-aof-rewrite-min-size", "1mb"]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = server.made();
     let body = [b'v'; 10_000];
-    let mut some = Script::new();
-    for _ in 0..30 {
-        some.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&body)]);
-    }
-    ask(&mut *store, &kinds(), Durability::AtEnd, &some).unwrap();
+    put(&mut *store, 30, &body);
     let before = cycles(&mut *store, "aof_rewrites");
     let cycle = store.cycle().unwrap().unwrap();
     assert!(cycle.by_work && cycle.seconds > 0.0, "{cycle:?}");
     assert!(cycle.words.starts_with("The append-only file is rewritten when it has 1 MiB"), "{}", cycle.words);
-    let mut more = Script::new();
-    for _ in 0..200 {
-        more.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&body)]);
-    }
-    ask(&mut *store, &kinds(), Durability::AtEnd, &more).unwrap();
+    put(&mut *store, 200, &body);
     until("a rewrite", || cycles(&mut *store, "aof_rewrites") > before);
     store.close().unwrap();
 }
@@ -236,11 +208,8 @@ fn a_rewrite_that_the_server_begins_by_itself_is_its_cycle() {
 #[test]
 fn a_server_that_keeps_nothing_has_no_cycle() {
     let server = Server::start(&[]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
-    let mut script = Script::new();
-    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
-    ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+    let mut store = server.made();
+    put(&mut *store, 1, b"v");
     assert!(counters(&mut *store).iter().all(|counter| counter.kind() != SeriesKind::Cycle));
     assert_eq!(store.cycle().unwrap(), None);
     store.close().unwrap();

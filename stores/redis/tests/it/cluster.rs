@@ -1,19 +1,18 @@
 //! Clusters of three servers: keys where their slots are, and slots that move. What starts them, and drives them.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{
-    Answer, Durability, Layout, Observer, Op, OpenOptions, Outcome, ParamValue, Params, Store, Target, Ticket, Value,
-    ValueBuf,
-};
+use plimsoll_core::{Answer, Durability, Layout, Observer, Op, Outcome, Store, Ticket, Value, ValueBuf};
 use plimsoll_drive::{Clock, Drive, DriveResult, DriveSpec, Io, Limit, Pace};
 use plimsoll_store_redis::slots::slot_of;
 use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::private::base;
+use plimsoll_testkit::process::free_port;
 
 use crate::fixture::{GET, PUT, Server, TIMEOUT, kinds, open};
 
@@ -34,8 +33,7 @@ pub struct ClusterNode {
 impl ClusterNode {
     /// Starts a node on two free ports; `port` is the option that takes the one for clients.
     fn start(port: &str, settings: &[String]) -> ClusterNode {
-        let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [own, bus] = listeners.map(|listener| listener.local_addr().unwrap().port().to_string());
+        let [own, bus] = [free_port().to_string(), free_port().to_string()];
         let mut arguments = vec![port, &own, "--cluster-port", &bus, "--bind", "127.0.0.1", "--cluster-enabled", "yes"];
         arguments.extend(settings.iter().map(String::as_str));
         let server = Server::start(&arguments);
@@ -332,13 +330,8 @@ fn an_attached_cluster_conforms() {
 
 #[test]
 fn a_private_cluster_keeps_its_keys_through_a_restart() {
-    let base =
-        tempfile::Builder::new().prefix(&format!("redis-test-{}-", std::process::id())).tempdir_in("/var/tmp").unwrap();
-    std::fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let target = Target::Private { data_dir: base.path().to_owned(), said: false, log_dir: base.path().join("logs") };
-    let params = Params([("nodes".to_owned(), ParamValue::Int(3))].into());
-    let options = OpenOptions { target, params, run_id: String::new(), waits: Default::default() };
-    let mut store = plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap();
+    let base = base();
+    let mut store = Opening::private(kind, base.path()).int("nodes", 3).open().unwrap();
     assert_eq!(store.processes().len(), 3);
     for pid in store.processes() {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
@@ -365,5 +358,5 @@ fn a_private_cluster_keeps_its_keys_through_a_restart() {
     assert!(all_ok(ask(&mut *store, &kinds(), Durability::Durable, &gets).unwrap()));
     assert!(store.check_integrity().unwrap().is_some());
     store.close().unwrap();
-    assert!(std::fs::read_dir(base.path()).unwrap().next().is_none(), "nothing is left");
+    assert!(std::fs::read_dir(base.path().join("data")).unwrap().next().is_none(), "nothing is left");
 }

@@ -2,29 +2,19 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{
-    Address, Answer, Branches, CompletionSink, Op, OpKind, Outcome, Ticket, Value, ValueBuf, WireSession, WireState,
-    Wish,
-};
+use plimsoll_core::{Address, Branches, Op, OpKind, Ticket, Value, ValueBuf, WireSession, WireState, Wish};
 use plimsoll_store_redis::cluster::{ClusterSession, Members};
 use plimsoll_store_redis::endpoint::Login;
 use plimsoll_store_redis::slots::slot_of;
 use plimsoll_store_redis::wire::Protocol;
-use plimsoll_testkit::allocations::count;
+use plimsoll_testkit::allocations::{ROUNDS, none};
+use plimsoll_testkit::pieces::Counted;
 
 use crate::fixture::kinds;
 
 const NODES: u16 = 3;
 /// Bytes of an operation's answer: of a read, and of a write.
 const REPLIES: [&[u8]; 2] = [b"$3\r\nabc\r\n", b"+OK\r\n"];
-
-struct Counted(u64);
-
-impl CompletionSink for Counted {
-    fn push(&mut self, _: Ticket, outcome: Outcome, _: &Answer) {
-        self.0 += u64::from(outcome == Outcome::Ok);
-    }
-}
 
 fn node(place: u16) -> Address {
     Address::Tcp("127.0.0.1".to_owned(), 7_000 + place)
@@ -56,7 +46,7 @@ fn ready(kinds: &[OpKind]) -> ClusterSession {
         redirections: Arc::default(),
     };
     let mut session = ClusterSession::new(Arc::new(members));
-    let mut done = Counted(0);
+    let mut done = Counted::default();
     session.open(kinds, &mut Vec::new());
     while let Some(wish) = session.next_wish() {
         let Wish::Connect { branch, .. } = wish else { continue };
@@ -80,8 +70,8 @@ fn operations_on_a_cluster_allocate_nothing() {
     let kinds = kinds();
     let mut session = ready(&kinds);
     let keys: Vec<String> = (0..30).map(|number| format!("key{number}")).collect();
-    let (mut params, mut done, mut asked) = (ValueBuf::new(), Counted(0), [0_u32; NODES as usize]);
-    let mut round = || {
+    let (mut params, mut done, mut asked) = (ValueBuf::new(), Counted::default(), [0_u32; NODES as usize]);
+    none(1, || {
         for (ticket, key) in (0..).zip(&keys) {
             let kind = (ticket % 2) as u16;
             params.clear();
@@ -97,15 +87,9 @@ fn operations_on_a_cluster_allocate_nothing() {
             asked[branch] += 1;
             Branches::feed(&mut session, branch, REPLIES[usize::from(kind)], &mut done).unwrap();
         }
-    };
-    round();
-    let before = count();
-    for _ in 0..100 {
-        round();
-    }
-    assert_eq!(count() - before, 0);
-    assert_eq!(done.0, 30 * 101);
+    });
+    assert_eq!(done.0, [30 * (ROUNDS + 1), 0, 0, 0]);
     let mut theirs = [0; NODES as usize];
-    keys.iter().for_each(|key| theirs[owner(slot_of(format!("plimsoll:test:{key}").as_bytes()))] += 101);
+    keys.iter().for_each(|key| theirs[owner(slot_of(format!("plimsoll:test:{key}").as_bytes()))] += ROUNDS as u32 + 1);
     assert_eq!(asked, theirs, "each where its slot is");
 }

@@ -1,27 +1,20 @@
 //! Data that a private server keeps under each durability.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use plimsoll_core::{ColdStart, Durability, Layout, Nodes, OpenOptions, Outcome, Target, Value};
+use plimsoll_core::{ColdStart, Durability, Layout, Nodes, Outcome, Value};
 use plimsoll_lab::{Cluster, OpenStore, page_cache};
 use plimsoll_store_redis::{Control, Node, RedisRecipe, kind};
 use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::private::base;
 
 use crate::fixture::{GET, PUT, TIMEOUT, kinds};
 
-/// A base that the server's user can get to.
-fn base() -> tempfile::TempDir {
-    let base =
-        tempfile::Builder::new().prefix(&format!("redis-test-{}-", std::process::id())).tempdir_in("/var/tmp").unwrap();
-    std::fs::set_permissions(base.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    base
-}
-
 fn store(base: &Path) -> OpenStore {
-    let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
-    let options = OpenOptions { target, params: Default::default(), run_id: String::new(), waits: Default::default() };
-    plimsoll_lab::open(&*kind(), options, &mut |_| {}).unwrap()
+    let mut store = Opening::private(kind, base).open().unwrap();
+    store.create(&Layout::default()).unwrap();
+    store
 }
 
 #[test]
@@ -54,7 +47,6 @@ fn a_killed_server_has_what_it_acknowledged() {
 fn what_was_written_without_a_file_is_there_after_the_sync_and_a_restart() {
     let base = base();
     let mut store = store(base.path());
-    store.create(&Layout::default()).unwrap();
     let mut script = Script::new();
     for n in 0..200u32 {
         script.op(PUT, [Value::Bytes(&n.to_be_bytes()), Value::Bytes(&[b'v'; 500])]);
@@ -80,14 +72,13 @@ fn what_was_written_without_a_file_is_there_after_the_sync_and_a_restart() {
     assert_eq!(setting("save").source, "plimsoll");
     assert!(setting("appendfsync").value.contains("always for durable"));
     store.close().unwrap();
-    assert!(std::fs::read_dir(base.path()).unwrap().next().is_none(), "nothing is left");
+    assert!(std::fs::read_dir(base.path().join("data")).unwrap().next().is_none(), "nothing is left");
 }
 
 #[test]
 fn a_damaged_file_is_told() {
     let base = base();
     let mut store = store(base.path());
-    store.create(&Layout::default()).unwrap();
     let mut script = Script::new();
     script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(&[b'v'; 500])]);
     ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();

@@ -1,26 +1,30 @@
 //! A server for one test, and sessions without a socket.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::command::Part;
 use plimsoll_core::{
-    Address, Answer, Call, CompletionSink, KvCall, OpKind, OpenOptions, Outcome, ParamValue, Params, StoreError,
-    Target, Ticket, Value, ValueType, WireSession, WireState,
+    Address, Call, KvCall, Layout, OpKind, Outcome, StoreError, Value, ValueType, WireSession, WireState,
 };
+use plimsoll_lab::OpenStore;
 use plimsoll_store_redis::endpoint::{Endpoint, Login};
 use plimsoll_store_redis::server::find_server;
 use plimsoll_store_redis::wire::{Protocol, RedisSession};
 use plimsoll_store_redis::{Control, Node, kind};
+use plimsoll_testkit::conformance::kv_kinds;
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::pieces::Kept;
+use plimsoll_testkit::process::ServerProcess;
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A Redis that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    child: Child,
-    dir: tempfile::TempDir,
+    process: ServerProcess,
     arguments: Vec<String>,
     password: Option<&'static str>,
 }
@@ -28,54 +32,39 @@ pub struct Server {
 impl Server {
     /// Starts a server on a socket with these further arguments.
     pub fn start(arguments: &[&str]) -> Server {
-        let dir = tempfile::Builder::new()
-            .prefix(&format!("redis-test-{}-", std::process::id()))
-            .tempdir_in("/var/tmp")
-            .expect("a directory");
-        let child = Self::launch(dir.path(), arguments);
+        let dir = ServerProcess::dir("/var/tmp");
         let words = arguments.iter().position(|word| *word == "--requirepass");
         let password = words.and_then(|at| arguments.get(at + 1)).map(|word| String::leak((*word).to_owned()) as &_);
-        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-        Server { child, dir, arguments, password }
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let (mut command, socket) = (Self::command(dir.path(), &arguments), dir.path().join("socket"));
+        Server {
+            process: ServerProcess::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()),
+            arguments,
+            password,
+        }
     }
 
     /// Kills it, as a crash would.
     pub fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it has ended");
+        self.process.kill();
     }
 
     /// Starts it again where it was.
     pub fn start_again(&mut self) {
-        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        self.child = Self::launch(self.dir.path(), &arguments);
+        let (mut command, socket) = (Self::command(&self.process.path(""), &self.arguments), self.socket());
+        self.process.start_again(&mut command, || UnixStream::connect(&socket).is_ok());
     }
 
-    fn launch(dir: &std::path::Path, arguments: &[&str]) -> Child {
+    fn command(dir: &Path, arguments: &[String]) -> Command {
         let (_, program) = find_server(None).expect("redis-server (or run `cargo xtask test`)");
-        let log = std::fs::File::create(dir.join("log")).expect("a log");
-        let mut child = Command::new(program)
-            .args(["--port", "0", "--save", "", "--daemonize", "no", "--dir"])
-            .arg(dir)
-            .arg("--unixsocket")
-            .arg(dir.join("socket"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server runs");
-        let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(dir.join("socket")).is_err() {
-            let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
-            assert!(matches!(child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT, "it did not start: {log}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        child
+        let mut command = Command::new(program);
+        command.args(["--port", "0", "--save", "", "--daemonize", "no", "--dir"]).arg(dir);
+        command.arg("--unixsocket").arg(dir.join("socket")).args(arguments);
+        command
     }
 
     pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("socket")
+        self.process.path("socket")
     }
 
     pub fn url(&self) -> String {
@@ -96,32 +85,22 @@ impl Server {
     }
 
     /// Attaches to it.
-    pub fn open(&self, params: &[(&str, &str)], password: Option<&str>) -> Result<plimsoll_lab::OpenStore, StoreError> {
+    pub fn open(&self, params: &[(&str, &str)], password: Option<&str>) -> Result<OpenStore, StoreError> {
         open(&self.url(), params, password)
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Attaches to it, with an empty store.
+    pub fn made(&self) -> OpenStore {
+        let mut store = self.open(&[], None).expect("attached");
+        store.create(&Layout::default()).expect("an empty store");
+        store
     }
 }
 
 /// Attaches to what listens at `url`.
-pub fn open(url: &str, params: &[(&str, &str)], password: Option<&str>) -> Result<plimsoll_lab::OpenStore, StoreError> {
-    let params = params.iter().map(|(name, value)| ((*name).to_owned(), ParamValue::Text((*value).to_owned())));
-    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
-    plimsoll_lab::open(
-        &*kind(),
-        OpenOptions {
-            target,
-            params: Params(params.collect()),
-            run_id: "test-1".to_owned(),
-            waits: Default::default(),
-        },
-        &mut |_| {},
-    )
+pub fn open(url: &str, params: &[(&str, &str)], password: Option<&str>) -> Result<OpenStore, StoreError> {
+    let opening = Opening::attached(kind, url, password).run("test-1");
+    params.iter().fold(opening, |opening, (name, value)| opening.text(name, value)).open()
 }
 
 pub const GET: u16 = 0;
@@ -132,22 +111,9 @@ pub const SCAN: u16 = 4;
 pub const NUMBERED: u16 = 5;
 
 pub fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, call, params: &[ValueType], keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Kv(call),
-        params: params.to_vec(),
-        keep_answer,
-        step_of: None,
-    };
-    let bytes = ValueType::Bytes;
-    vec![
-        kind("get", KvCall::Get, &[bytes], true),
-        kind("put", KvCall::Put, &[bytes, bytes], false),
-        kind("delete", KvCall::Delete, &[bytes], false),
-        kind("look", KvCall::Get, &[bytes], false),
-        kind("scan", KvCall::Scan, &[bytes, ValueType::Int], true),
-        kind("numbered", KvCall::Put, &[ValueType::Int, ValueType::Text], false),
-    ]
+    let mut kinds = kv_kinds();
+    kinds.push(OpKind::new("numbered", Call::Kv(KvCall::Put), &[ValueType::Int, ValueType::Text]));
+    kinds
 }
 
 /// A command of the user's own, after [`kinds`].
@@ -166,17 +132,14 @@ pub fn kinds_and_own() -> Vec<OpKind> {
 pub type Said = (u32, Outcome, Option<Vec<u8>>, String);
 
 /// Keeps what a session says.
-#[derive(Default)]
-pub struct Kept(pub Vec<Said>);
-
-impl CompletionSink for Kept {
-    fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer) {
+pub fn keeper() -> Kept<Said> {
+    Kept::new(|ticket, outcome, answer| {
         let value = match answer.values.values().get(0) {
             Value::Bytes(bytes) => Some(bytes.to_vec()),
             _ => None,
         };
-        self.0.push((ticket.0, outcome, value, answer.code.clone()));
-    }
+        (ticket, outcome, value, answer.code.clone())
+    })
 }
 
 pub fn session(protocol: Protocol, prefix: &str) -> RedisSession {
@@ -198,7 +161,7 @@ fn ready_for(kinds: &[OpKind], greeting: &[u8]) -> RedisSession {
     let mut session = session(Protocol::Resp2, "");
     let mut out = Vec::new();
     session.open(kinds, &mut out);
-    assert_eq!(session.feed(greeting, &mut out, &mut Kept::default()), greeting.len());
+    assert_eq!(session.feed(greeting, &mut out, &mut keeper()), greeting.len());
     assert_eq!(*session.state(), WireState::Ready);
     session
 }

@@ -1,4 +1,4 @@
-//! Everything here runs against a real Redis, or against what a real one sent.
+//! Tests against a real Redis, or against messages of a real one.
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 

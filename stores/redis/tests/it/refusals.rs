@@ -38,8 +38,7 @@ fn nobody_gets_in_without_the_right_password() {
 #[test]
 fn a_session_that_is_not_let_in_says_so_too() {
     let server = Server::start(&[]);
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = server.made();
     let sessions = store.sessions(1, Durability::AtEnd).unwrap();
     server.ask(&["CONFIG", "SET", "requirepass", "hunter2"]);
     let drive = Drive {
@@ -75,8 +74,7 @@ fn nobody_there_and_no_such_database_are_told_apart() {
 }
 
 fn asked(server: &Server, script: &Script, before: impl FnOnce()) -> Vec<Reply> {
-    let mut store = server.open(&[], None).unwrap();
-    store.create(&Layout::default()).unwrap();
+    let mut store = server.made();
     before();
     ask(&mut *store, &kinds(), Durability::AtEnd, script).unwrap()
 }

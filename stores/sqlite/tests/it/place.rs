@@ -2,7 +2,9 @@
 
 use plimsoll_core::{Durability, IndexMode, OpenOptions, Params, StoreErrorKind, Target};
 
-use crate::{items, open};
+use plimsoll_testkit::records::{blocking, layout};
+
+use crate::open;
 
 #[test]
 fn it_says_what_it_is_and_what_differs_from_the_defaults() {
@@ -28,14 +30,14 @@ fn it_says_what_it_is_and_what_differs_from_the_defaults() {
 fn what_it_makes_it_makes_anew_and_removes() {
     let mut fixture = open();
     for _ in 0..2 {
-        fixture.store.create(&items(IndexMode::Own)).unwrap();
-        let sessions = fixture.sessions(3, Durability::AtEnd, &[]);
+        fixture.store.create(&layout(IndexMode::Own)).unwrap();
+        let sessions = blocking(&mut *fixture.store, 3, Durability::AtEnd, &[]);
         fixture.store.sync().unwrap();
         drop(sessions);
     }
-    assert!(fixture.dir.path().join("store.sqlite").exists());
+    assert!(fixture.dir.path().join("data/store.sqlite").exists());
     fixture.store.close().unwrap();
-    assert_eq!(fixture.dir.path().read_dir().unwrap().count(), 0);
+    assert_eq!(fixture.dir.path().join("data").read_dir().unwrap().count(), 0);
 }
 
 #[test]
@@ -61,9 +63,9 @@ fn there_is_nothing_to_attach_to() {
 fn damage_is_found() {
     use std::os::unix::fs::FileExt;
     let mut fixture = open();
-    fixture.store.create(&items(IndexMode::None)).unwrap();
+    fixture.store.create(&layout(IndexMode::None)).unwrap();
     fixture.store.sync().unwrap();
-    let file = std::fs::OpenOptions::new().write(true).open(fixture.dir.path().join("store.sqlite")).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(fixture.dir.path().join("data/store.sqlite")).unwrap();
     // The second page is the table's; its type byte is made nonsense.
     file.write_at(&[0xee; 8], 4096).unwrap();
     fixture.store.restart().unwrap();

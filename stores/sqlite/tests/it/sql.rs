@@ -2,10 +2,12 @@
 
 use plimsoll_core::{Call, Durability, Layout, OpKind, Outcome, Value};
 
-use crate::{ask, open};
+use plimsoll_testkit::records::{blocking, execute as ask};
+
+use crate::open;
 
 fn kind(sql: &str) -> OpKind {
-    OpKind { name: "statement".into(), call: Call::Sql(sql.into()), params: vec![], keep_answer: true, step_of: None }
+    OpKind::new("statement", Call::Sql(sql.into()), &[]).kept()
 }
 
 #[test]
@@ -58,10 +60,7 @@ fn a_statement_that_is_none_is_refused_with_sqlites_words() {
     let error = fixture.store.create(&bad).unwrap_err();
     assert_eq!(error.what, "sqlite: cannot make the layout at `CREATE TABEL t (a)`");
     assert!(error.detail.unwrap().contains("near \"TABEL\""));
-    let plimsoll_core::Sessions::Blocking(mut sessions) = fixture.store.sessions(1, Durability::Durable).unwrap()
-    else {
-        panic!("sqlite's sessions block");
-    };
+    let mut sessions = blocking(&mut *fixture.store, 1, Durability::Durable, &[]);
     let error = sessions[0].prepare(&[kind("SELECT a FROM nowhere")]).unwrap_err();
     assert!(error.to_string().contains("no such table: nowhere"), "{error}");
 }

@@ -130,7 +130,7 @@ fn table(status: &LabStatus) -> Table {
     Table::of("", &status.nodes, &columns)
 }
 
-/// Why a node does not run, or what its link does.
+/// Returns the reason that a node is down, or the settings of its link.
 fn remark(node: &NodeStatus) -> String {
     match &node.reason {
         Some(reason) if node.state != NodeState::Running => reason.clone(),

@@ -152,7 +152,7 @@ fn written_size(text: &str) -> String {
         .map_or_else(|_| text.to_owned(), |bytes| bytes_text(bytes as i64))
 }
 
-/// In the largest unit of which it is a whole number.
+/// Formats the number in the largest unit of which it is a whole number.
 fn bytes_text(bytes: i64) -> String {
     let units = [("GiB", 1_i64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = units.into_iter().find(|(_, of)| bytes != 0 && bytes % of == 0);
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// As a shell cuts it into words.
+    /// Splits the text into words as a shell does.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
         for c in command.chars() {

@@ -1,4 +1,4 @@
-//! What is asked of the kernel about a connection, and its answers.
+//! Requests to the kernel about a connection, and its answers.
 
 use std::os::fd::OwnedFd;
 
@@ -12,7 +12,7 @@ pub(super) struct UringConnection {
     pub stage: Stage,
     /// Requests that are not answered.
     pub asked: u32,
-    /// What is being sent; what comes after it stays with the caller.
+    /// Bytes that are being sent; the following ones stay with the caller.
     pub sending: Vec<u8>,
     /// Bytes at the front of `sending` that are with the kernel.
     pub sent: usize,
@@ -32,7 +32,7 @@ pub(super) enum Stage {
     Closing,
 }
 
-/// What a request was about. Its number is part of the request's user data.
+/// Subject of a request. Its number is part of the request's user data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UringRequest {
     Connect,
@@ -42,7 +42,7 @@ pub(super) enum UringRequest {
     Cancel,
     Tick,
     Alarm,
-    /// Nothing was asked: the sad end of a send, which is seen in turn.
+    /// No request: the failed end of a send, which is processed in turn.
     Unsent,
 }
 

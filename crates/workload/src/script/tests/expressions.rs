@@ -1,4 +1,4 @@
-//! What expressions are worth: as pgbench says.
+//! Values of expressions, as in pgbench.
 
 use super::super::expression::{Expression, Nowhere};
 use super::super::parse::expression;

@@ -1,5 +1,5 @@
-//! Whatever is given as a script, it is read: into a program that ends, or a mistake within the text.
-//! `PROPTEST_CASES=100000` makes it look longer; `fuzz/` does so with coverage.
+//! Tests that any text is compiled as a script: to a program that ends, or to a mistake within the text.
+//! `PROPTEST_CASES=100000` increases the number of cases; `fuzz/` does so with coverage.
 
 use proptest::prelude::*;
 

@@ -20,7 +20,7 @@ pub(super) fn script(text: &str) -> Script {
     Script { name: "s".into(), weight: 1, text: text.into(), ..Script::default() }
 }
 
-/// How scripts are compiled in a test.
+/// Setting in which a test compiles scripts.
 pub(super) struct Setting {
     pub(super) seed: u64,
     pub(super) scale: i64,
@@ -161,7 +161,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What a script sends in its first operation when everything is answered well.
+/// Returns the statements that a script sends in its first operation if every answer succeeds.
 pub(super) fn sent(setting: &Setting, text: &str) -> Vec<String> {
     let mut client = Client::new(setting.one(text), 0, |_| (Outcome::Ok, Answer::default()));
     client.run(0);

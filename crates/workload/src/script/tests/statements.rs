@@ -1,4 +1,4 @@
-//! Where statements begin and end, and how values get into them.
+//! Boundaries of statements in scripts, and the way of values into them.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! What reading the samplers costs, and what they say.
+//! Measures the cost of reading the samplers, and prints their readings.
 //!
-//!     cargo run --release -p plimsoll-sample --example cost -- [PID ...]
+//!     cargo run --release --manifest-path bench/Cargo.toml --example sample_cost -- [PID ...]
 //!
 //! PIDs are a server's; without them the sampler of that name has nothing to read.
 

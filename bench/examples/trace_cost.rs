@@ -1,5 +1,5 @@
-//! What being traced costs: `cargo run --release -p plimsoll-trace --example cost [ROUNDS]`. Loops of fdatasync on a file in
-//! memory, and of getppid, which is not traced; without and with a tracer in turn.
+//! Cost of being traced: `cargo run --release --manifest-path bench/Cargo.toml --example trace_cost [ROUNDS]`.
+//! Loops of fdatasync on a file in memory, and of getppid, which is not traced; without and with a tracer in turn.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rounds: usize = std::env::args().nth(1).map_or(Ok(7), |text| text.parse())?;
     let file = tempfile::tempfile_in("/dev/shm")?;
     let own = std::process::id();
-    // Whom it follows: nobody, us, or another one.
+    // Process that is followed: none, this one, or another.
     let cases = [("none", None), ("bpf", Some((Way::Bpf, own))), ("bpf, another process", Some((Way::Bpf, 2)))];
     let mut figures = vec![(Vec::new(), Vec::new(), Vec::new(), Vec::new()); cases.len()];
     for _ in 0..rounds {

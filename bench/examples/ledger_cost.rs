@@ -1,4 +1,4 @@
-//! What the ledger costs: `cargo run --release -p plimsoll-verify --example cost`.
+//! Cost of the ledger: `cargo run --release --manifest-path bench/Cargo.toml --example ledger_cost`.
 //!
 //! Operations of one kind go through an observer as a worker calls it, with the answer that an honest store gives. One line
 //! each: nanoseconds an operation on the worker's side and on the ledger's, the least of some rounds and their median.
@@ -30,7 +30,7 @@ fn workload(name: &str) -> Arc<dyn Workload> {
     Arc::from((spec.make)(1, &params, &[]).unwrap())
 }
 
-/// What an honest store answers to `op` as long as nothing but the load has been written.
+/// Writes the answer of an honest store to `op` while it holds only the load.
 fn answer_to(workload: &dyn Workload, name: &str, op: &Op<'_>, answer: &mut Answer) {
     let truth = workload.truth().unwrap();
     let mut row = ValueBuf::new();
@@ -58,7 +58,7 @@ fn answer_to(workload: &dyn Workload, name: &str, op: &Op<'_>, answer: &mut Answ
     }
 }
 
-/// One round of `ops` operations of `kind`: nanoseconds an operation of the worker and of the ledger.
+/// Runs `ops` operations of `kind`; returns nanoseconds per operation of the worker and of the ledger.
 fn round(workload: &Arc<dyn Workload>, kind: &str, ops: u64) -> [f64; 2] {
     let mut ledger = Ledger::new(Arc::clone(workload)).unwrap();
     let load = StreamSpec::Load { batch: 100, clients: 1 };

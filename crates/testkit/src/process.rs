@@ -1,0 +1,88 @@
+//! Servers that tests start themselves.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// A server that lives as long as this value, with a directory of its own.
+pub struct ServerProcess {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl ServerProcess {
+    /// Returns a directory for a server's files under `base`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn dir(base: &str) -> tempfile::TempDir {
+        let prefix = format!("server-test-{}-", std::process::id());
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(base).expect("a directory")
+    }
+
+    /// Starts a server, and waits until it is `ready`. What it prints is kept in `log`.
+    ///
+    /// # Panics
+    /// If it is not ready within 20 s, with its log.
+    pub fn start(dir: tempfile::TempDir, command: &mut Command, ready: impl Fn() -> bool) -> Self {
+        let mut process = Self { child: Self::spawn(dir.path(), command), dir };
+        process.until(ready);
+        process
+    }
+
+    /// Starts the server again where it was.
+    ///
+    /// # Panics
+    /// As [`ServerProcess::start`].
+    pub fn start_again(&mut self, command: &mut Command, ready: impl Fn() -> bool) {
+        self.child = Self::spawn(self.dir.path(), command);
+        self.until(ready);
+    }
+
+    fn spawn(dir: &Path, command: &mut Command) -> Child {
+        let log = File::create(dir.join("log")).expect("a log");
+        let errors = log.try_clone().expect("a log");
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+        child.unwrap_or_else(|error| panic!("{command:?}: {error} (run `cargo xtask test`)"))
+    }
+
+    fn until(&mut self, ready: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !ready() {
+            let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+            let runs = matches!(self.child.try_wait(), Ok(None));
+            assert!(runs && began.elapsed() < START_MAX, "it did not start: {log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Returns the path of a file in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Kills it, as a crash would.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns a free port of the loopback interface.
+///
+/// # Panics
+/// If there is none.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    listener.expect("a port").port()
+}
