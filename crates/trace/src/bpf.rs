@@ -39,7 +39,7 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// Loads a program.
-    pub(crate) fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
+    fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
         let program = sys::program(instructions).map_err(|(error, said)| match said.trim() {
             "" => TraceError::of("bpf(2), to load a program")(error),
             said => TraceError::Kernel { what: format!("the kernel refuses a program ({error})\n{said}") },
@@ -49,17 +49,22 @@ impl Attached {
     }
 
     /// Runs program `at` at `point` from now on.
-    pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
+    fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
         let attached = sys::attach(&self.programs[at], point.id);
         self.events.push(attached.map_err(TraceError::of("attaching a program to a tracepoint"))?);
         Ok(())
     }
 
+    /// Loads a program, and runs it at `point` from now on.
+    pub(crate) fn run(&mut self, instructions: &[u64], point: &Tracepoint) -> Result<(), TraceError> {
+        let at = self.load(instructions)?;
+        self.attach(at, point)
+    }
+
     /// Follows children of `processes` from now on.
     pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
         let point = tracefs.needed("task/task_newtask")?;
-        let fork = self.load(&programs::fork(processes, lost, &point)?)?;
-        self.attach(fork, &point)
+        self.run(&programs::fork(processes, lost, &point)?, &point)
     }
 
     /// Returns the number of times that programs were skipped.
@@ -109,8 +114,7 @@ pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), Trace
 }
 
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
-    let gone = attached.load(&programs.gone())?;
-    attached.attach(gone, &tracefs.needed("sched/sched_process_exit")?)?;
+    attached.run(&programs.gone(), &tracefs.needed("sched/sched_process_exit")?)?;
     let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
     let begin_without = attached.load(&programs.begin(false))?;
     for call in Call::SYSTEM {
@@ -124,17 +128,13 @@ fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_
         ("f2fs/f2fs_sync_file_enter", "f2fs/f2fs_sync_file_exit"),
     ] {
         let Some((enter, exit)) = tracefs.tracepoint(enter)?.zip(tracefs.tracepoint(exit)?) else { continue };
-        let end = attached.load(&programs.end_in_file_system(&exit)?)?;
-        attached.attach(end, &exit)?;
-        let begin = attached.load(&programs.begin_in_file_system(&enter)?)?;
-        attached.attach(begin, &enter)?;
+        attached.run(&programs.end_in_file_system(&exit)?, &exit)?;
+        attached.run(&programs.begin_in_file_system(&enter)?, &enter)?;
     }
     let requests = tracefs.tracepoint("io_uring/io_uring_submit_req")?;
     if let Some((submit, complete)) = requests.zip(tracefs.tracepoint("io_uring/io_uring_complete")?) {
-        let end = attached.load(&programs.complete(&complete)?)?;
-        attached.attach(end, &complete)?;
-        let begin = attached.load(&programs.submit(&submit)?)?;
-        attached.attach(begin, &submit)?;
+        attached.run(&programs.complete(&complete)?, &complete)?;
+        attached.run(&programs.submit(&submit)?, &submit)?;
     }
     Ok(())
 }
@@ -149,15 +149,14 @@ impl Source for Bpf {
         self.maps
             .times
             .each::<8, 8>(|key, count| {
-                let [p0, p1, p2, p3, c0, c1, b0, b1] = *key;
-                let (pid, number) = (u32::from_ne_bytes([p0, p1, p2, p3]), u16::from_ne_bytes([c0, c1]));
+                let (pid, number) = (word_at(key, 0), u16::from_ne_bytes(bytes_at(key, 4)));
                 let count = u64::from_ne_bytes(*count);
                 if seen.gone.contains(&pid) {
                     keys.push(*key);
                 }
                 let Some(call) = Call::of_number(number & !FAILED).filter(|_| count > 0) else { return };
                 let (times, failed) = seen.calls.entry((pid, call)).or_default();
-                times.add(u16::from_ne_bytes([b0, b1]), count);
+                times.add(u16::from_ne_bytes(bytes_at(key, 6)), count);
                 *failed += if number & FAILED == 0 { 0 } else { count };
             })
             .map_err(failed())?;

@@ -107,11 +107,9 @@ impl FileTracer {
             let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", call.name))? else { continue };
             let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", call.name))?;
             if call.does != Does::Close {
-                let end = attached.load(&maps.end(call))?;
-                attached.attach(end, &exit)?;
+                attached.run(&maps.end(call), &exit)?;
             }
-            let begin = attached.load(&maps.begin(call))?;
-            attached.attach(begin, &enter)?;
+            attached.run(&maps.begin(call), &enter)?;
         }
         let seen: Arc<Mutex<FilesSeen>> = Arc::default();
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of calls"))?;
@@ -158,7 +156,7 @@ impl Open {
             return;
         }
         let path = match call.path {
-            Some(_) => named(bytes, pid, call.is_at.then_some(first)).unwrap_or_else(|| {
+            Some(_) => named(bytes, pid, (call.path == Some(1)).then_some(first)).unwrap_or_else(|| {
                 // Its process is gone already, and with it the directory that the path begins in.
                 seen.lock().unwrap_or_else(PoisonError::into_inner).lost += 1;
                 None

@@ -25,14 +25,12 @@ pub(crate) struct FileCall {
     pub(crate) name: &'static str,
     pub(crate) number: u16,
     pub(crate) does: Does,
-    /// Index of the argument that is a path.
+    /// Index of the argument that is a path, relative to the directory in the argument before it.
     pub(crate) path: Option<u8>,
-    /// True if the argument before the path is the directory that the path is relative to.
-    pub(crate) is_at: bool,
 }
 
 const fn call(name: &'static str, number: i64, does: Does, path: Option<u8>) -> FileCall {
-    FileCall { name, number: number as u16, does, path, is_at: matches!(path, Some(1)) }
+    FileCall { name, number: number as u16, does, path }
 }
 
 /// Calls that use files. Where an architecture lacks one, it is left out.

@@ -50,7 +50,7 @@ pub struct Tracer {
     before: BTreeMap<(u32, Call), Times>,
     names: BTreeMap<u32, String>,
     /// Calls of processes that have ended, with the processes in the order of their ends.
-    ended: BTreeMap<(u32, Call), Calls>,
+    ended: BTreeMap<u32, BTreeMap<Call, Calls>>,
     order: VecDeque<u32>,
     read_ns: u64,
 }
@@ -110,27 +110,24 @@ impl Tracer {
         let nothing = Times::default();
         let mut all = self.ended.clone();
         for ((pid, call), (times, failed)) in &seen.calls {
-            let calls = all.entry((*pid, *call)).or_insert_with(|| Calls::none(*call));
+            let calls = all.entry(*pid).or_default().entry(*call).or_insert_with(|| Calls::none(*call));
             calls.new = times.since(self.before.get(&(*pid, *call)).unwrap_or(&nothing));
             calls.times.merge(times);
             calls.failed += failed;
         }
         self.names.extend(seen.names);
-        let mut processes: Vec<Process> = Vec::new();
-        for ((pid, _), calls) in &all {
-            match processes.last_mut().filter(|process| process.pid == *pid) {
-                Some(process) => process.calls.push(calls.clone()),
-                None => {
-                    let name = self.names.get(pid).cloned().unwrap_or_default();
-                    processes.push(Process { pid: *pid, name, calls: vec![calls.clone()] });
-                }
-            }
-        }
+        let processes = all.iter().map(|(pid, calls)| Process {
+            pid: *pid,
+            name: self.names.get(pid).cloned().unwrap_or_default(),
+            calls: calls.values().cloned().collect(),
+        });
+        let processes = processes.collect();
         self.before = seen.calls.into_iter().map(|(key, (times, _))| (key, times)).collect();
         for pid in seen.gone {
             self.before.retain(|(one, _), _| *one != pid);
-            let theirs = all.range((pid, Call::FIRST)..=(pid, Call::LAST));
-            self.ended.extend(theirs.map(|(key, calls)| (*key, Calls { new: Times::default(), ..calls.clone() })));
+            let mut theirs = all.remove(&pid).unwrap_or_default();
+            theirs.values_mut().for_each(|calls| calls.new = Times::default());
+            self.ended.insert(pid, theirs);
             self.order.retain(|one| *one != pid);
             self.order.push_back(pid);
         }
@@ -144,11 +141,8 @@ impl Tracer {
         while self.order.len() > ENDED_MAX {
             let Some(pid) = self.order.pop_front() else { return };
             self.names.remove(&pid);
-            let theirs: Vec<(u32, Call)> =
-                self.ended.range((pid, Call::FIRST)..=(pid, Call::LAST)).map(|(key, _)| *key).collect();
-            for key in theirs {
-                let Some(calls) = self.ended.remove(&key) else { continue };
-                let others = self.ended.entry((0, key.1)).or_insert_with(|| Calls::none(key.1));
+            for (call, calls) in self.ended.remove(&pid).unwrap_or_default() {
+                let others = self.ended.entry(0).or_default().entry(call).or_insert_with(|| Calls::none(call));
                 others.times.merge(&calls.times);
                 others.failed += calls.failed;
             }

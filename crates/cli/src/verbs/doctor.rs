@@ -324,22 +324,16 @@ fn swap() -> Finding {
 }
 
 fn disk(runs_dir: &Path) -> Finding {
-    // The directory may not be there yet: its nearest ancestor is on the same file system.
-    let there = runs_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    match rustix::fs::statvfs(there) {
-        Ok(stat) => {
-            let free = stat.f_bavail * stat.f_frsize;
-            let text = format!("disk {} free for recordings and private stores in {}", gib(free), runs_dir.display());
-            if free < 2 << 30 {
-                Finding::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
-            } else {
-                Finding::fine(text)
-            }
-        }
-        Err(error) => Finding::missing(
-            format!("disk: {}: {error}", there.display()),
-            Some("set XDG_STATE_HOME to a directory that can be written".to_owned()),
-        ),
+    let Some(place) = environment::file_system(runs_dir) else {
+        let what = format!("disk: the file system of {} is unknown", runs_dir.display());
+        return Finding::missing(what, Some("set XDG_STATE_HOME to a directory that can be written".to_owned()));
+    };
+    let (free, runs_dir) = (gib(place.free_bytes), runs_dir.display());
+    let text = format!("disk {free} free for recordings and private stores in {runs_dir}");
+    if place.free_bytes < 2 << 30 {
+        Finding::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
+    } else {
+        Finding::fine(text)
     }
 }
 

@@ -15,26 +15,19 @@ pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError
         let marked = if sampler.by_default { "" } else { " (only if named)" };
         (sampler.name, format!("{}{marked}", sampler.summary))
     });
+    let stores = catalogue.stores.iter().flat_map(|store| described(store.spec()));
+    let workloads = catalogue.workloads.iter().flat_map(asked);
+    let all_samplers = "`samplers = […]` in a plan, --samplers; all by default, without those marked";
     let tables = [
         (Listed::Studies, "studies", "built-in plans; `plimsoll run NAME`", Table::pairs(studies)),
-        (
-            Listed::Stores,
-            "stores",
-            "`--on NAME`, or a URL where one is shown",
-            Table::pairs(catalogue.stores.iter().flat_map(|store| described(store.spec()))),
-        ),
+        (Listed::Stores, "stores", "`--on NAME`, or a URL where one is shown", Table::pairs(stores)),
         (
             Listed::Workloads,
             "workloads",
             "`plimsoll drive NAME`, `[workload] name = …` in a plan",
-            Table::pairs(catalogue.workloads.iter().flat_map(asked)),
+            Table::pairs(workloads),
         ),
-        (
-            Listed::Samplers,
-            "samplers",
-            "`samplers = […]` in a plan, --samplers; all by default, without those marked",
-            Table::pairs(samplers),
-        ),
+        (Listed::Samplers, "samplers", all_samplers, Table::pairs(samplers)),
     ];
     let wanted = tables.into_iter().filter(|(listed, ..)| what.is_none_or(|what| what == *listed));
     report::print_tables(&wanted.map(|(_, title, how, table)| (title, how, table)).collect::<Vec<_>>())

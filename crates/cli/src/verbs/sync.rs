@@ -12,9 +12,10 @@ use plimsoll_core::shown::clean;
 use plimsoll_disk::group::{self, WriterGroup};
 use plimsoll_disk::judge::{FlushVerdict, Judgement, Probe, judge, probe};
 use plimsoll_disk::latency::{Outcome, Site, Target, measure};
-use plimsoll_disk::place::{StorageLocation, hypervisor};
+use plimsoll_disk::place::StorageLocation;
 use plimsoll_disk::scratch::Scratch;
 use plimsoll_disk::ways::{Flushing, Point, SIZES, Writing, every, telling};
+use plimsoll_sample::environment::hypervisor;
 use plimsoll_trial::TrialError;
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Cell, Column, Table, numbers, words};
-use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
+use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way, is_there};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
 
@@ -89,12 +89,7 @@ pub fn failed(error: &TraceError) -> TrialError {
     TrialError::new(kind, error.to_string()).next(error.next())
 }
 
-/// Returns true if the process exists.
-pub fn is_there(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// Prints the way of tracing, and the reasons against better ways.
+/// Prints the way of tracing, and the reason against the better one.
 fn said_how(tracer: &Tracer) {
     if let Some(error) = tracer.why_not_bpf() {
         crate::say(&format!("bpf does not work here: {error}; {}", error.next()));

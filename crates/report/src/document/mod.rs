@@ -110,6 +110,11 @@ impl Cell {
     fn why(text: impl Into<Text>, why: Option<&String>) -> Self {
         Cell { why: why.cloned(), ..Cell::from(text) }
     }
+
+    fn with(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        self.more.extend(more);
+        self
+    }
 }
 
 impl<T: Into<Text>> From<T> for Cell {

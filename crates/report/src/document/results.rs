@@ -134,10 +134,9 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
 }
 
 fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
-    let (mut lost, mut wrong) = (bad(ledger.lost), bad(ledger.wrong_total));
-    lost.more.extend(ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s")));
+    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s"));
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
-    wrong.more.extend(kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " "))));
+    let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
     let at_most = match ledger.loss_upper_bound {
         _ if !ledger.complete => Tone::Bad.text("not known"),
         bound => or_none(bound.map(|bound| format!("{} %", number::significant(bound * 100.0)))).into(),
@@ -145,8 +144,8 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     cells![
         number::count(ledger.acknowledged),
         number::count(ledger.read_back),
-        lost,
-        wrong,
+        bad(ledger.lost).with(window),
+        bad(ledger.wrong_total).with(kinds),
         number::count(ledger.rejected),
         number::count(ledger.unknown),
         at_most,
@@ -166,7 +165,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
     };
     let named = |one: &DiskFaultView| {
         let faults = one.faults.iter().filter(|fault| !one.name.contains(fault.as_str()));
-        Cell { more: faults.cloned().collect(), ..Cell::from(&one.name) }
+        Cell::from(&one.name).with(faults.cloned())
     };
     let columns: [(Column, &dyn Fn(&DiskFaultView) -> Cell); 7] = [
         (words("trial"), &named),

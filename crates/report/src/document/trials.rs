@@ -130,10 +130,8 @@ fn detail<'a>(trial: &TrialView) -> Body<'a> {
 
 fn phases(trial: &TrialView) -> Table {
     let clients = |n: u32| if n > 0 { number::count(n.into()) } else { String::new() };
-    let ended = |phase: &PhaseView| Cell {
-        more: phase.reason.iter().chain(&phase.late).cloned().collect(),
-        ..Cell::from(state(phase.state))
-    };
+    let ended =
+        |phase: &PhaseView| Cell::from(state(phase.state)).with(phase.reason.iter().chain(&phase.late).cloned());
     let columns: [(Column, &dyn Fn(&PhaseView) -> Cell); 8] = [
         (words("phase"), &|phase| (&phase.name).into()),
         (words("kind"), &|phase| phase.kind.name().into()),

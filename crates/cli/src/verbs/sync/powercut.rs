@@ -102,11 +102,8 @@ fn sentence(found: &[RunFindings]) -> String {
         let blocks = plural(lost, "1 acknowledged block is lost", "acknowledged blocks are lost");
         return format!("LOST  {blocks}, of {} expected: a flush was not real", count(looked_for));
     }
-    format!(
-        "all there: {} of {} acknowledged blocks. One cut shows little: repeat it",
-        count(looked_for),
-        count(looked_for)
-    )
+    let all = count(looked_for);
+    format!("all there: {all} of {all} acknowledged blocks. One cut shows little: repeat it")
 }
 
 fn came_to(found: &RunFindings) -> plimsoll_report::document::Text {
