@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::shown;
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
 use plimsoll_trace::{DirectoryWatch, FileTracer, FileUse, FilesSeen, Times, is_there};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn table<'s>(seen: &'s FilesSeen, by_calls: bool) -> (Table, usize) {
     let count = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { shown::count(n) }.into() };
     let bytes = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { number::bytes(n as f64) }.into() };
     let shown = &files[..files.len().min(ROWS_MAX)];
-    let columns: [(Column, &dyn Fn(&(&'s PathBuf, &'s FileUse)) -> Cell); 15] = [
+    let columns: [ColumnOf<'_, (&'s PathBuf, &'s FileUse)>; 15] = [
         (words("file"), &|(path, _)| shown::clean(&path.to_string_lossy()).into()),
         (numbers("total").when(!by_calls), &|(_, used)| count(used.total())),
         (numbers("opens"), &|(_, used)| count(used.opens)),

@@ -16,7 +16,7 @@ use plimsoll_core::{
 };
 use plimsoll_disk::scratch::{self, Scratch};
 use plimsoll_drive::{DriveSpec, Limit, Pace};
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::error::exit;
@@ -206,7 +206,7 @@ fn stall(servers: &dyn Servers, over: &AtomicBool) -> Result<(), StoreError> {
 
 fn print(name: &str, rows: &[Row], honest: bool) -> Result<u8, TrialError> {
     let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
-    let columns: [(Column, &dyn Fn(&Row) -> Cell); 5] = [
+    let columns: [ColumnOf<'_, Row>; 5] = [
         (words("percentile"), &|row| format!("p{}", row.percentile).into()),
         (numbers("expected"), &|row| ms(row.expected_ns).into()),
         (numbers("measured"), &|row| ms(row.response_ns as f64).into()),

@@ -7,7 +7,7 @@ use plimsoll_analysis::RunView;
 use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 use serde_json::json;
 
@@ -109,7 +109,7 @@ fn table(runs: &[Listed<Came>]) -> Table {
         Ok((summary, _)) => state(summary),
         Err(error) => lines(format!("not readable: {error}")).replace('\n', "; "),
     };
-    let columns: [(Column, &dyn Fn(&Listed<Came>) -> Cell); 9] = [
+    let columns: [ColumnOf<'_, Listed<Came>>; 9] = [
         (words("run"), &|run| (&run.id).into()),
         (words("plan"), &|run| of(run, &|summary, _| summary.plan_name.clone())),
         (words("stores"), &|run| of(run, &|summary, _| summary.stores.join(","))),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way, is_there};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
@@ -275,7 +275,7 @@ fn slowest(slow: &[Slow], at_ns: u64, elapsed: Duration) -> Table {
     let path =
         |slow: &Slow| slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
     let failed = |slow: &Slow| if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
-    let columns: [(Column, &dyn Fn(&Slow) -> Cell); 6] = [
+    let columns: [ColumnOf<'_, Slow>; 6] = [
         (numbers("took"), &|slow| number::nanoseconds(slow.time_ns).into()),
         (numbers("at"), &|slow| format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9).into()),
         (words("process"), &|slow| shown::clean(&slow.name).into()),

@@ -4,7 +4,7 @@ use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Group, Metric};
 
-use super::{Body, Cell, Column, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
+use super::{Body, ColumnOf, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
 
 /// Makes the document of a comparison: the conditions, the differences, then the numbers.
@@ -94,7 +94,7 @@ fn numbers_of<'a>(group: &Group) -> Body<'a> {
         mark @ "worse" => Tone::Bad.text(mark),
         mark => Tone::Dim.text(mark),
     };
-    let columns: [(Column, &dyn Fn(&Metric) -> Cell); 8] = [
+    let columns: [ColumnOf<'_, Metric>; 8] = [
         (words(""), &|metric| metric.name.replace('_', " ").into()),
         (words("op"), &|metric| (&metric.op).into()),
         (numbers("A"), &|metric| value(&metric.a).into()),

@@ -10,7 +10,7 @@ use plimsoll_analysis::view::{
 use plimsoll_core::{Measure, Outcome};
 
 use super::results::bad;
-use super::{Body, Cell, Column, NONE, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, Column, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Phases of which it is said what was seen of the machine's pauses where there is little room.
@@ -173,7 +173,7 @@ fn histogram(name: String, buckets: &[BucketView]) -> Table {
         Some(to_ns) => format!("< {}", number::nanoseconds(to_ns)),
         None => format!("≥ {}", number::nanoseconds(bucket.from_ns)),
     };
-    let columns: [(Column, &dyn Fn(&BucketView) -> Cell); 5] = [
+    let columns: [ColumnOf<'_, BucketView>; 5] = [
         (numbers("time"), &|bucket| bound(bucket).into()),
         (numbers("n"), &|bucket| number::count(bucket.count).into()),
         (numbers("share"), &|bucket| format!("{:.2} %", bucket.percent).into()),

@@ -129,6 +129,9 @@ macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
 }
 
+/// A column of a table of rows `R`, and the cell of a row in it.
+pub type ColumnOf<'f, R> = (Column, &'f dyn Fn(&R) -> Cell);
+
 /// A column of a table.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -181,7 +184,7 @@ impl Table {
     }
 
     /// Makes a table with a row for each of `rows`; each column has a function that makes its cells.
-    pub fn of<R>(label: impl Into<String>, rows: &[R], columns: &[(Column, &dyn Fn(&R) -> Cell)]) -> Self {
+    pub fn of<R>(label: impl Into<String>, rows: &[R], columns: &[ColumnOf<'_, R>]) -> Self {
         let mut table = Table::new(label, columns.iter().map(|(column, _)| column.clone()).collect());
         rows.iter().for_each(|row| table.row(columns.iter().map(|(_, cell)| cell(row)).collect()));
         table

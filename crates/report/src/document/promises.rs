@@ -5,7 +5,7 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
 
 use super::results::bad;
-use super::{Body, Cell, Column, NONE, Table, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Reports the data that stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
@@ -96,7 +96,7 @@ fn table(view: &RunView, full: bool) -> Table {
     let repeat = |one: &PromiseView| (!one.repeat.is_empty()).then(|| one.repeat.clone());
     let bound = |bound: f64| format!("{} %", number::significant(bound * 100.0));
     let any_wrong = view.promises.iter().any(|one| !one.wrong.is_empty());
-    let columns: [(Column, &dyn Fn(&PromiseView) -> Cell); 10] = [
+    let columns: [ColumnOf<'_, PromiseView>; 10] = [
         (words("store"), &|one| Cell::from(&one.name).with(repeat(one))),
         (words("promise"), &|one| tone(one.state).text(one.state.name()).into()),
         (numbers("cuts"), &cuts),

@@ -3,7 +3,7 @@
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{AnswerView, DiskFaultView, FigureView, GoalState, LedgerView, RunView, TrialView};
 
-use super::{Body, Cell, Column, NONE, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Examples of what is wrong that are told where there is little room.
@@ -167,7 +167,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
         let faults = one.faults.iter().filter(|fault| !one.name.contains(fault.as_str()));
         Cell::from(&one.name).with(faults.cloned())
     };
-    let columns: [(Column, &dyn Fn(&DiskFaultView) -> Cell); 7] = [
+    let columns: [ColumnOf<'_, DiskFaultView>; 7] = [
         (words("trial"), &named),
         (words("noticed by"), &|one| noticed(one).text(one.noticed_by()).into()),
         (numbers("errors"), &|one| number::count(one.errors).into()),
@@ -185,7 +185,7 @@ fn answers_by_phase<'v>(view: &'v RunView, body: &mut Body<'_>) {
     let rows = view.trials.iter().flat_map(|trial| trial.answers.iter().map(move |one| (trial, one)));
     let rows: Vec<(&TrialView, &AnswerView)> = rows.collect();
     let any_wrong = rows.iter().any(|(_, answer)| answer.counts.missing + answer.counts.wrong > 0);
-    let columns: [(Column, &dyn Fn(&(&'v TrialView, &'v AnswerView)) -> Cell); 8] = [
+    let columns: [ColumnOf<'_, (&'v TrialView, &'v AnswerView)>; 8] = [
         (words("trial"), &|(trial, _)| (&trial.name).into()),
         (words("phase"), &|(_, answer)| (&answer.phase).into()),
         (words("operation"), &|(_, answer)| (&answer.op).into()),

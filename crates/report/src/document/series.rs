@@ -5,7 +5,7 @@ use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView
 use plimsoll_analysis::{RunView, number};
 
 use super::comparison::{conditions, differences, interval, percent, value};
-use super::{Body, Cell, Column, NONE, Picture, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, NONE, Picture, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Parts with a name each: of one it stands behind the section's title, of several each has a heading.
@@ -119,7 +119,7 @@ pub fn ab(view: &RunView, full: bool) -> Body<'_> {
 }
 
 fn both_sides<'v>(ab: &'v AbView) -> Table {
-    let columns: [(Column, &dyn Fn(&&'v AbMetricView) -> Cell); 9] = [
+    let columns: [ColumnOf<'_, &'v AbMetricView>; 9] = [
         (words(""), &|metric| metric_name(ab, metric).into()),
         (numbers("A"), &|metric| value(&metric.a).into()),
         (numbers("B"), &|metric| value(&metric.b).into()),

@@ -4,7 +4,7 @@ use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PhaseView, StageView, TrialView};
 
-use super::{Body, Cell, Column, Table, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, Table, numbers, or_none, words};
 
 /// Stages of which it is told where there is little room.
 const STAGES_MAX: usize = 40;
@@ -21,7 +21,7 @@ pub fn stages<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     };
     let time = |phase: &PhaseView, ns: Option<u64>| late(phase, ns.map(number::nanoseconds));
     type Row<'v> = (&'v TrialView, &'v PhaseView, &'v StageView);
-    let columns: [(Column, &dyn Fn(&Row<'v>) -> Cell); 11] = [
+    let columns: [ColumnOf<'_, Row<'v>>; 11] = [
         (words("trial"), &|(trial, ..)| (&trial.name).into()),
         (words("phase"), &|(_, phase, _)| (&phase.name).into()),
         (words("load"), &|(.., stage)| (&stage.load).into()),

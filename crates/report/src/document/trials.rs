@@ -8,7 +8,7 @@ use plimsoll_analysis::size::is_of_size;
 use plimsoll_analysis::view::{EndState, PhaseKind, PhaseView, ResultName, ResultView, TrialView};
 use plimsoll_core::{Durability, Footprint, Setting};
 
-use super::{Body, Cell, Column, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Name of a store's plan for an operation.
@@ -28,7 +28,7 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
         let bytes = trial.footprint.as_ref().and_then(|footprint| of(footprint.bytes));
         or_none(bytes.map(|bytes| number::bytes(bytes as f64))).into()
     };
-    let columns: [(Column, &dyn Fn(&&'v TrialView) -> Cell); 9] = [
+    let columns: [ColumnOf<'_, &'v TrialView>; 9] = [
         (words("trial"), &|trial| (&trial.name).into()),
         (numbers("records").when(full), &|trial| number::count(trial.record_count).into()),
         (numbers("data"), &|trial| bytes(trial, |footprint| Some(footprint.data_bytes))),
@@ -132,7 +132,7 @@ fn phases(trial: &TrialView) -> Table {
     let clients = |n: u32| if n > 0 { number::count(n.into()) } else { String::new() };
     let ended =
         |phase: &PhaseView| Cell::from(state(phase.state)).with(phase.reason.iter().chain(&phase.late).cloned());
-    let columns: [(Column, &dyn Fn(&PhaseView) -> Cell); 8] = [
+    let columns: [ColumnOf<'_, PhaseView>; 8] = [
         (words("phase"), &|phase| (&phase.name).into()),
         (words("kind"), &|phase| phase.kind.name().into()),
         (words("durability"), &|phase| phase.durability.map_or("", Durability::name).into()),

@@ -6,7 +6,7 @@ use plimsoll_analysis::number;
 use plimsoll_core::Progress;
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{labs, one};
@@ -46,7 +46,7 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
 pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
     let mut nodes = lab.status()?.nodes;
     nodes.retain(|node| numbers.is_empty() || numbers.contains(&node.number));
-    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 3] = [
+    let columns: [ColumnOf<'_, NodeStatus>; 3] = [
         (words("node"), &|node| (node.number + 1).to_string().into()),
         (words("address"), &|node| node.address.to_string().into()),
         (words("link"), &|node| node.link.to_string().into()),
@@ -71,7 +71,7 @@ fn long(status: &LabStatus) -> Table {
         let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
         still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")
     };
-    let columns: [(Column, &dyn Fn(&OperationStatus) -> Cell); 5] = [
+    let columns: [ColumnOf<'_, OperationStatus>; 5] = [
         (words("node"), &|long| (long.progress.node + 1).to_string().into()),
         (words("what"), &|long| long.progress.what.clone().into()),
         (numbers("done"), &|long| how_far(&long.progress).into()),
@@ -117,7 +117,7 @@ fn table(status: &LabStatus) -> Table {
         Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
         None => format!("{} MiB", node.memory_bytes >> 20),
     };
-    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 8] = [
+    let columns: [ColumnOf<'_, NodeStatus>; 8] = [
         (words("node"), &|node| (node.number + 1).to_string().into()),
         (words("role"), &|node| node.role.clone().into()),
         (words("address"), &|node| listens_at(node).into()),

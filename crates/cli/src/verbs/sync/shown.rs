@@ -6,7 +6,7 @@ use plimsoll_disk::judge::FlushVerdict;
 use plimsoll_disk::latency::{Measured, Outcome};
 use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
-use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
+use plimsoll_report::document::{Cell, ColumnOf, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{Answer, Row};
@@ -119,7 +119,7 @@ fn points(rows: &[Row]) -> Table {
         (_, Flushing::Nothing) => Tone::Dim.text("no flush"),
         _ => Tone::Dim.text(""),
     };
-    let columns: [(Column, &dyn Fn(&Row) -> Cell); 10] = [
+    let columns: [ColumnOf<'_, Row>; 10] = [
         (numbers("size"), &|row| bytes(row.point.size_bytes as f64).into()),
         (words("write"), &|row| row.point.writing.name().into()),
         (words("flush"), &|row| row.point.flushing.name().into()),
@@ -139,7 +139,7 @@ fn group(rows: &[WriterGroup]) -> Table {
         let one = rows.iter().find(|other| other.threads == 1 && other.shared == row.shared);
         one.map_or(String::new(), |one| significant(row.flushes_per_s / one.flushes_per_s))
     };
-    let columns: [(Column, &dyn Fn(&WriterGroup) -> Cell); 10] = [
+    let columns: [ColumnOf<'_, WriterGroup>; 10] = [
         (numbers("threads"), &|row| row.threads.to_string().into()),
         (words("files"), &|row| if row.shared { "one" } else { "own" }.into()),
         (numbers("flushes/s"), &|row| count(row.flushes_per_s.round() as u64).into()),
