@@ -10,7 +10,7 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
     let place = Place::new();
     let postgres = Postgres::start(place.path());
     let sessions = "SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'";
-    let drive = ["drive", "tpcb", "--mix", "select=1", "--on", &postgres.url(), "--clients", "3", "--ops", "20"];
+    let drive = ["drive", "tpcb", "--on", &postgres.url(), "--clients", "3", "--ops", "20"];
     let before: u64 = postgres.sql(sessions).parse().unwrap();
     place.run(&[&drive[..], &["--reconnect", "each"]].concat()).expect(0).says(" new connections · mean ");
     let phase = place.driven();

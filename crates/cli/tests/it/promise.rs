@@ -140,6 +140,7 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
     assert!(ran.err.contains("1 cell, at most 3 power cuts, 1 at once (--jobs)"), "{}", ran.err);
     let one = &promises(&ran)[0];
     assert_eq!((&one["state"], &one["cuts"], &one["cuts_not_needed"]), (&"lost".into(), &1.into(), &2.into()), "{one}");
+    assert!(place.line("report latest --format text").out.contains("FAIL"));
     let again = words(one["repeat"].as_str().unwrap());
     let again: Vec<&str> = again.iter().map(String::as_str).collect();
     let repeated = place.run(&[&again[..], &["--json", "--quiet"]].concat()).expect(1);
