@@ -8,11 +8,6 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use plimsoll_core::{Op, Ticket, Value, WireSession};
-
-use crate::pieces::Counted;
-use crate::wire::values;
-
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static HELD: Cell<i64> = const { Cell::new(0) };
@@ -65,21 +60,4 @@ pub fn none(warm_up: u64, mut round: impl FnMut()) {
     let before = count();
     (0..ROUNDS).for_each(|_| round());
     assert_eq!(count() - before, 0, "allocations in {ROUNDS} rounds");
-}
-
-/// Starts operations together and feeds their answers, many times. Returns the outcomes of one round, counted.
-///
-/// # Panics
-/// If it allocates anything once warm, or leaves bytes unused.
-pub fn of_pipeline(session: &mut dyn WireSession, ops: &[(u16, [Value<'_>; 2])], answers: &[u8]) -> [u64; 4] {
-    let ops: Vec<_> = ops.iter().map(|(kind, params)| (*kind, values(params))).collect();
-    let (mut out, mut done) = (Vec::new(), Counted::default());
-    none(1, || {
-        out.clear();
-        for ((kind, params), ticket) in ops.iter().zip(0..) {
-            session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
-        }
-        assert_eq!(session.feed(answers, &mut Vec::new(), &mut done), answers.len());
-    });
-    done.0.map(|count| count / (ROUNDS + 1))
 }

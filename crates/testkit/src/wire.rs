@@ -5,10 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Answer, Call, Op, OpKind, Outcome, StoreError, Ticket, Value, ValueBuf, ValueType, WireClient, WireState,
+    Address, Answer, Call, Op, OpKind, Outcome, StoreError, Ticket, Value, ValueBuf, ValueType, WireClient,
+    WireSession, WireState,
 };
 
-use crate::pieces::Kept;
+use crate::allocations::{ROUNDS, none};
+use crate::pieces::{Counted, Kept};
 
 /// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -125,4 +127,21 @@ pub fn values(all: &[Value<'_>]) -> ValueBuf {
         buf.push(*value);
     }
     buf
+}
+
+/// Starts operations together and feeds their answers, many times. Returns the outcomes of one round, counted.
+///
+/// # Panics
+/// If it allocates anything once warm, or leaves bytes unused.
+pub fn allocates_nothing(session: &mut dyn WireSession, ops: &[(u16, [Value<'_>; 2])], answers: &[u8]) -> [u64; 4] {
+    let ops: Vec<_> = ops.iter().map(|(kind, params)| (*kind, values(params))).collect();
+    let (mut out, mut done) = (Vec::new(), Counted::default());
+    none(1, || {
+        out.clear();
+        for ((kind, params), ticket) in ops.iter().zip(0..) {
+            session.start(Ticket(ticket), &Op::new(*kind, params.values()), &mut out);
+        }
+        assert_eq!(session.feed(answers, &mut Vec::new(), &mut done), answers.len());
+    });
+    done.0.map(|count| count / (ROUNDS + 1))
 }

@@ -6,6 +6,7 @@
 mod allocations;
 mod blocking;
 #[path = "../../../testkit/src/allocations.rs"]
+#[allow(dead_code, reason = "only counts are asked for here")]
 mod counting;
 mod exact;
 mod io;

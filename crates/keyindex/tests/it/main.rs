@@ -12,8 +12,5 @@ mod crash;
 mod mem_kv;
 mod model;
 mod order;
-#[path = "../../../testkit/src/owned.rs"]
-#[allow(dead_code, reason = "values are compared by their own order here")]
-mod owned;
 mod people;
 mod records;

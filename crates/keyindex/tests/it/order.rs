@@ -1,10 +1,8 @@
 //! Encodings order as values do, whatever follows them.
 
-use plimsoll_core::ValueBuf;
+use plimsoll_core::{OwnedValue, ValueBuf};
 use plimsoll_keyindex::encode;
 use proptest::prelude::*;
-
-use crate::owned::Owned;
 
 /// Numbers of every magnitude, not only the large ones that uniform bits give.
 fn ints() -> impl Strategy<Value = i64> {

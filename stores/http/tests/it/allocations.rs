@@ -1,7 +1,8 @@
 //! Once warm, an operation allocates nothing.
 
 use plimsoll_core::Value;
-use plimsoll_testkit::allocations::{Counting, of_pipeline};
+use plimsoll_testkit::allocations::Counting;
+use plimsoll_testkit::wire::allocates_nothing;
 
 use crate::fixture::{GET, HEAD, LOOK, NUMBERED, PUT, ready};
 
@@ -18,5 +19,5 @@ fn operations_in_a_pipeline_allocate_nothing() {
     let of = |kind, place| (kind, [place, Value::Bytes(b"value")]);
     let ops = [GET, LOOK, HEAD, PUT].map(|kind| of(kind, Value::Text("/a b")));
     let ops = [&ops[..], &[of(NUMBERED, Value::Int(-1234))]].concat();
-    assert_eq!(of_pipeline(&mut ready(), &ops, answers), [3, 0, 2, 0]);
+    assert_eq!(allocates_nothing(&mut ready(), &ops, answers), [3, 0, 2, 0]);
 }

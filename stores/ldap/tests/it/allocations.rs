@@ -1,7 +1,8 @@
 //! Once warm, an operation allocates nothing.
 
 use plimsoll_core::Value;
-use plimsoll_testkit::allocations::{Counting, of_pipeline};
+use plimsoll_testkit::allocations::Counting;
+use plimsoll_testkit::wire::allocates_nothing;
 
 use crate::fixture::{ADD, COMPARE, DELETE, LOOK, entry, ready, result};
 
@@ -22,5 +23,5 @@ fn operations_in_a_pipeline_allocate_nothing() {
     ]
     .concat();
     let ops = [LOOK, COMPARE, DELETE, ADD, LOOK].map(|kind| (kind, [Value::Int(-1234), Value::Text("a,b")]));
-    assert_eq!(of_pipeline(&mut ready(), &ops, &answers), [3, 1, 1, 0]);
+    assert_eq!(allocates_nothing(&mut ready(), &ops, &answers), [3, 1, 1, 0]);
 }

@@ -1,7 +1,8 @@
 //! Once warm, an operation allocates nothing.
 
 use plimsoll_core::Value;
-use plimsoll_testkit::allocations::{Counting, of_pipeline};
+use plimsoll_testkit::allocations::Counting;
+use plimsoll_testkit::wire::allocates_nothing;
 
 use crate::fixture::{DELETE, GET, LOOK, NUMBERED, OWN, PUT, SCAN, ready_for_own};
 
@@ -14,5 +15,5 @@ fn operations_in_a_pipeline_allocate_nothing() {
     let of = |kind, key| (kind, [key, Value::Text("value")]);
     let by_key = [GET, LOOK, DELETE, PUT].map(|kind| of(kind, Value::Bytes(b"key")));
     let numbered = [of(NUMBERED, Value::Int(-1234)), of(OWN, Value::Int(-1234)), of(SCAN, Value::Bytes(b"key"))];
-    assert_eq!(of_pipeline(&mut ready_for_own(), &[&by_key[..], &numbered].concat(), replies), [6, 0, 1, 0]);
+    assert_eq!(allocates_nothing(&mut ready_for_own(), &[&by_key[..], &numbered].concat(), replies), [6, 0, 1, 0]);
 }
