@@ -1,5 +1,7 @@
 //! Tests against a real MariaDB, or against messages of a real one.
 
+#![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
+
 mod allocations;
 mod auth;
 mod conformance;
