@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server that lives as long as this value, with a directory of its own.
-pub struct SpawnedServer {
+pub struct Process {
     child: Child,
     dir: tempfile::TempDir,
 }
 
-impl SpawnedServer {
+impl Process {
     /// Returns a directory for a server's files under `base`.
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl SpawnedServer {
     /// Starts the server again where it was.
     ///
     /// # Panics
-    /// As [`SpawnedServer::start`].
+    /// As [`Process::start`].
     pub fn start_again(&mut self, command: &mut Command, ready: impl Fn() -> bool) {
         self.child = Self::spawn(self.dir.path(), command);
         self.until(ready);
@@ -72,7 +72,7 @@ impl SpawnedServer {
     }
 }
 
-impl Drop for SpawnedServer {
+impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
