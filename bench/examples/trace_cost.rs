@@ -30,12 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = tempfile::tempfile_in("/dev/shm")?;
     let own = std::process::id();
     // Process that is followed: none, this one, or another.
-    let cases = [
-        ("none", None),
-        ("bpf", Some((Way::Bpf, own))),
-        ("bpf, another process", Some((Way::Bpf, 2))),
-        ("perf", Some((Way::Perf, own))),
-    ];
+    let cases = [("none", None), ("bpf", Some((Way::Bpf, own))), ("bpf, another process", Some((Way::Bpf, 2)))];
     let mut figures = vec![(Vec::new(), Vec::new(), Vec::new(), Vec::new()); cases.len()];
     for _ in 0..rounds {
         for ((_, traced), (syncs, others, starts, reads)) in cases.iter().zip(&mut figures) {
@@ -44,9 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 |way, pid| TraceSpec { pids: Some(vec![pid]), threshold: Duration::from_secs(10), way: Some(way) };
             let mut tracer = traced.map(|(way, pid)| Tracer::start(&spec(way, pid))).transpose()?;
             starts.push(start.elapsed().as_secs_f64() * 1e3);
-            // Rings of 2 MiB hold what so many leave.
-            let calls = if traced.is_some_and(|(way, _)| way == Way::Perf) { 10_000 } else { 200_000 };
-            syncs.push(ns_each(calls, || sync(&file)));
+            syncs.push(ns_each(200_000, || sync(&file)));
             others.push(ns_each(500_000, || {
                 let _ = rustix::process::getppid();
             }));

@@ -7,8 +7,9 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use plimsoll_analysis::stat::interval::{self, Dice, Interval};
+use plimsoll_analysis::stat::interval::{self, Interval};
 use plimsoll_analysis::stat::median;
+use plimsoll_core::random::SplitMix;
 use plimsoll_drive::{Io, WakeMode};
 
 use crate::Result;
@@ -102,7 +103,7 @@ fn again(command: &Command, program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// Runs all ways in turn until each has run `rounds` times. Returns the number of dropped rounds.
 fn take_turns(ways: &mut [Way], rounds: usize, drops_void: bool, servers: &Servers) -> Result<usize> {
-    let mut dice = Dice::new(std::process::id().into());
+    let mut dice = SplitMix::new(std::process::id().into());
     let is_bound = ways.iter().any(|way| way.is_apart);
     let last = std::thread::available_parallelism()?.get() - 1;
     if is_bound && last == 0 {
@@ -139,7 +140,7 @@ fn is_dropped(run: &Run, drops_void: bool) -> bool {
 }
 
 /// The numbers below `count` in an order drawn by lot.
-fn by_lot(count: usize, dice: &mut Dice) -> Vec<usize> {
+fn by_lot(count: usize, dice: &mut SplitMix) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for end in (1..count).rev() {
         order.swap(end, dice.below(end + 1));

@@ -71,9 +71,9 @@ pub fn unproved() -> Vec<(&'static str, String, String)> {
         let why = "file systems, network namespaces and control groups are made as root".to_owned();
         all.push(("clusters, fault devices, limits", why, "run as root, for example in a virtual machine".to_owned()));
     }
-    if !works("test", &["-r", "/dev/fuse", "-a", "-w", "/dev/fuse"]) {
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         let next = "modprobe fuse, or give the container --device /dev/fuse".to_owned();
-        all.push(("fault devices and power cuts", "/dev/fuse cannot be opened".to_owned(), next));
+        all.push(("fault devices and power cuts", format!("/dev/fuse cannot be opened: {error}"), next));
     }
     if is_root && !works("unshare", &["--net", "true"]) {
         let next = "give the container --privileged, or CAP_SYS_ADMIN".to_owned();

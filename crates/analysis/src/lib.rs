@@ -77,6 +77,7 @@ mod warning;
 
 use plimsoll_record::data;
 
+pub use crate::latency::Times;
 pub use crate::phase::OVERLOADED;
 use crate::phase::PhaseFacts;
 pub use crate::summary::PROMISES_MAX;

@@ -269,7 +269,7 @@ fn least_squares(rows: impl Iterator<Item = ([f64; 3], f64)>, free: [bool; 3], d
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::interval::Dice;
+    use plimsoll_core::random::SplitMix;
 
     #[track_caller]
     fn near(got: f64, wanted: f64, share: f64) {
@@ -333,7 +333,7 @@ mod tests {
             fit.peak_clients.into_iter().for_each(|found| near(found, peak, 1e-4));
             assert!(fit.residuals_percent.iter().all(|residual| residual.abs() < 1e-3));
         }
-        let mut dice = Dice::new(3);
+        let mut dice = SplitMix::new(3);
         let noisy: Vec<_> = (1..=40)
             .map(|n| {
                 (
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn coefficients_stay_in_their_ranges_whatever_the_points_are() {
-        let mut dice = Dice::new(9);
+        let mut dice = SplitMix::new(9);
         let mut fitted = 0;
         for _ in 0..2_000 {
             let from = [1.0, 2.0, 8.0][dice.below(3)];

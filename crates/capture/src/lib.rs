@@ -15,7 +15,7 @@ mod written;
 
 use std::collections::HashMap;
 
-use plimsoll_core::{Dialect, Production, StoreError, sql};
+use plimsoll_core::{Dialect, Production, StoreError, random, sql};
 
 use crate::draw::{Draw, Drawn};
 use crate::statement::Statement;
@@ -130,7 +130,7 @@ impl StatementLog {
         if entry.rows.len() < rows_max {
             entry.rows.push(row);
         } else {
-            let place = scrambled(entry.calls) % entry.calls;
+            let place = random::mix(entry.calls) % entry.calls;
             if let Some(kept) = entry.rows.get_mut(place as usize) {
                 *kept = row;
             }
@@ -195,11 +195,4 @@ fn free_name(name: &str, kept: &[Kept]) -> String {
     let is_free = |name: &String| kept.iter().all(|kept| kept.name != *name);
     let names = std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}_{number}")));
     names.into_iter().find(is_free).unwrap_or_default()
-}
-
-/// SplitMix64's finish.
-fn scrambled(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

@@ -95,7 +95,7 @@ pub fn read_plan(
 ) -> Result<(Plan, String), TrialError> {
     let on = passwords.taken_from(stores);
     let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
-    let files = |path: &str| read_beside(&from.beside.join(path));
+    let files = |path: &str| text_of(&from.beside.join(path), FILE_BYTES_MAX);
     match plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, &overrides, &files) {
         Ok(mut plan) => {
             plimsoll_trial::bound_sessions(catalogue, &mut plan)?;
@@ -111,14 +111,14 @@ pub fn read_stores(catalogue: &Catalogue, from: &PlanText) -> Result<Vec<StoreUs
     plimsoll_plan::parse_stores(&from.name, &from.text, catalogue).map_err(|error| plan_error(from, &error))
 }
 
-/// The text of a file that a plan names.
-fn read_beside(path: &Path) -> std::io::Result<String> {
+/// The text of a file of at most `bytes_max`; an error of kind `Other` says why the file is refused.
+fn text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let size = fs::metadata(path)?;
     if !size.is_file() {
         return Err(std::io::Error::other("it is not a file"));
     }
-    if size.len() > FILE_BYTES_MAX {
-        return Err(std::io::Error::other("it is larger than 256 MiB"));
+    if size.len() > bytes_max {
+        return Err(std::io::Error::other(format!("it is larger than {} MiB", bytes_max >> 20)));
     }
     let text = fs::read(path)?;
     String::from_utf8(text).map_err(|error| {
@@ -156,26 +156,16 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
     }
     let path = Path::new(plan);
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
-    let size = fs::metadata(path).map_err(|error| match error.kind() {
+    let text = text_of(path, PLAN_BYTES_MAX).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             let meant =
                 nearest(plan, names.iter().copied()).map_or(String::new(), |name| format!("did you mean `{name}`? "));
             TrialError::usage(format!("there is no study and no file named `{plan}`"))
                 .next(format!("{meant}studies are: {}; or give the path of a plan file", names.join(", ")))
         }
+        std::io::ErrorKind::Other => TrialError::usage(format!("{plan} is no plan: {error}"))
+            .next("give the path of a plan file, TOML in UTF-8, at most 1 MiB"),
         _ => TrialError::io(plan, &error),
-    })?;
-    if !size.is_file() {
-        return Err(TrialError::usage(format!("{plan} is not a file")).next("give the path of a plan file"));
-    }
-    if size.len() > PLAN_BYTES_MAX {
-        return Err(TrialError::usage(format!("{plan} is larger than 1 MiB, the limit of a plan")));
-    }
-    let text = fs::read(path).map_err(|error| TrialError::io(plan, &error))?;
-    let text = String::from_utf8(text).map_err(|error| {
-        TrialError::usage(format!("{plan} is not text"))
-            .detail(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
-            .next("give the path of a plan file, TOML in UTF-8")
     })?;
     let beside = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new() })

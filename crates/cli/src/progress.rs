@@ -1,14 +1,13 @@
 //! Progress: on standard error a line that is rewritten in a terminal, or a line at intervals; on standard output, if
 //! requested, JSON Lines.
 
-use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
+use plimsoll_analysis::{Times, number};
 use plimsoll_record::data::PhaseKind;
 use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
@@ -51,8 +50,7 @@ struct Since {
     seconds: f64,
     done: f64,
     errors: u64,
-    /// Times in nanoseconds, and how often each was seen.
-    times: BTreeMap<u64, u64>,
+    times: Times,
 }
 
 impl Sink for Progress {
@@ -208,9 +206,7 @@ impl Shown {
         self.since.seconds += row.end_s - row.start_s;
         self.since.done += row.rate_per_s * (row.end_s - row.start_s);
         self.since.errors += row.rejected + row.unknown;
-        for (time, count) in &row.times_ns {
-            *self.since.times.entry(*time).or_default() += count;
-        }
+        self.since.times.add(&row.times_ns);
         if let Some((done, _)) = self.loaded.as_mut().filter(|_| row.phase_kind == PhaseKind::Load) {
             *done += row.count;
         }
@@ -232,9 +228,9 @@ impl Shown {
         parts.extend(left.map(|left| format!("{} s left", left.as_secs_f64().ceil())));
         if since.seconds > 0.0 {
             parts.push(format!("{}/s", number::count((since.done / since.seconds).round() as u64)));
-            let percentiles = [50, 95, 99].map(|percent| (percent, percentile(&since.times, percent)));
-            let shown = percentiles.into_iter().filter_map(|(percent, ns)| Some((percent, ns?)));
-            parts.extend(shown.map(|(percent, ns)| format!("p{percent} {}", number::nanoseconds(ns))));
+            let shown =
+                ["p50", "p95", "p99"].into_iter().filter_map(|name| Some((name, since.times.percentile(name).ok()?)));
+            parts.extend(shown.map(|(name, ns)| format!("{name} {}", number::nanoseconds(ns))));
             parts.extend((since.errors > 0).then(|| format!("{} errors", number::count(since.errors))));
         }
         parts.join(" · ")
@@ -260,18 +256,6 @@ pub fn length(time: Duration) -> String {
     }
 }
 
-/// The percentile of times, with how often each was seen; `None` with fewer than ten above it.
-fn percentile(times: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
-    let all: u64 = times.values().sum();
-    let above = all * (100 - percent) / 100;
-    let mut seen = 0;
-    let found = times.iter().find(|(_, count)| {
-        seen += **count;
-        seen >= all - above
-    });
-    found.filter(|_| above >= 10).map(|(time, _)| *time)
-}
-
 /// Rewrites the terminal's last line.
 pub fn rewrite(text: &str) {
     // Cut to the usual width so that a rewritten line never wraps.
@@ -279,20 +263,4 @@ pub fn rewrite(text: &str) {
     let mut stderr = std::io::stderr().lock();
     // Progress that cannot be shown is no reason to stop.
     let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::percentile;
-
-    #[test]
-    fn percentiles_need_ten_above() {
-        let times: BTreeMap<u64, u64> = (1..=1_000).map(|time| (time, 1)).collect();
-        assert_eq!([50, 95, 99].map(|percent| percentile(&times, percent)), [Some(500), Some(950), Some(990)]);
-        let few: BTreeMap<u64, u64> = [(7, 100)].into();
-        assert_eq!([50, 95].map(|percent| percentile(&few, percent)), [Some(7), None]);
-        assert_eq!(percentile(&BTreeMap::new(), 50), None);
-    }
 }

@@ -68,12 +68,8 @@ fn overwrite_argv_secrets() {
     // `arg_end` are fields 48 and 49 of proc(5), counted from 1.
     let Some((_, rest)) = stat.rsplit_once(')') else { return };
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let (Some(start), Some(end)) = (
-        fields.get(45).and_then(|field| field.parse::<usize>().ok()),
-        fields.get(46).and_then(|field| field.parse::<usize>().ok()),
-    ) else {
-        return;
-    };
+    let field = |at: usize| fields.get(at)?.parse::<usize>().ok();
+    let Some((start, end)) = field(45).zip(field(46)) else { return };
     if start == 0 || end <= start || end - start > 4 << 20 {
         return;
     }

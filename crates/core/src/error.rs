@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Removal;
 
 /// An error of a store: what happened, where, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct StoreError {
     /// Class of the error; decides the program's exit code.
     pub kind: StoreErrorKind,
@@ -90,6 +92,11 @@ impl StoreError {
     /// wait.
     pub fn is_nobody_there(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Interrupted)
+    }
+
+    /// The server's own words, without its place.
+    pub fn said(&self) -> &str {
+        self.what.split_once(" says: ").map_or(&self.what, |(_, words)| words)
     }
 
     /// The error of a reply with this many bytes, as far as known, from the server at `place`, when at most `most`

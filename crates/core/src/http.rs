@@ -16,7 +16,7 @@ pub struct HttpCall {
     pub method: String,
     /// Path and query. A parameter is percent-encoded except for `/`; a parameter that is the whole target is sent as
     /// it is.
-    #[serde(serialize_with = "shown_template")]
+    #[serde(serialize_with = "shown")]
     pub target: Template,
     /// Header fields besides those that every request has.
     pub headers: Vec<HttpHeader>,
@@ -51,11 +51,76 @@ pub enum TemplatePiece {
 
 /// A header field of a request.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-pub struct HttpHeader {
+pub struct Header<V> {
     /// Name of the field.
     pub name: String,
     /// Value of the field.
-    pub value: Template,
+    pub value: V,
+}
+
+/// A header field of an operation type.
+pub type HttpHeader = Header<Template>;
+/// A header field as a user writes it.
+pub type RequestHeader = Header<String>;
+
+/// A text that may hold secrets.
+pub trait SecretText: Clone {
+    /// Masks the values of secret names in the text.
+    fn masked(&self) -> Self;
+
+    /// Masks all of the text except for its variables.
+    fn hidden(&self) -> Self;
+}
+
+impl SecretText for String {
+    fn masked(&self) -> Self {
+        masked(self)
+    }
+
+    fn hidden(&self) -> Self {
+        replaced(self, &literals(0..self.len(), self))
+    }
+}
+
+impl SecretText for Template {
+    fn masked(&self) -> Self {
+        self.with_texts(masked)
+    }
+
+    fn hidden(&self) -> Self {
+        self.with_texts(|_| HIDDEN.to_owned())
+    }
+}
+
+impl<V: SecretText> Header<V> {
+    /// The value with secrets masked.
+    pub fn shown(&self) -> V {
+        if is_secret(&self.name) { self.value.hidden() } else { self.value.clone() }
+    }
+}
+
+impl<V: SecretText + fmt::Display> fmt::Debug for Header<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.shown())
+    }
+}
+
+impl<V: SecretText + Serialize> Serialize for Header<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut fields = serializer.serialize_struct("Header", 2)?;
+        fields.serialize_field("name", &self.name)?;
+        fields.serialize_field("value", &self.shown())?;
+        fields.end()
+    }
+}
+
+fn shown<T: SecretText + Serialize, S: Serializer>(text: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    text.masked().serialize(serializer)
+}
+
+fn shown_body<T: SecretText + Serialize, S: Serializer>(body: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    body.as_ref().map(T::masked).serialize(serializer)
 }
 
 /// A value taken from an answer.
@@ -106,12 +171,12 @@ impl Template {
         Self(pieces)
     }
 
-    fn masked(&self) -> Template {
-        let shown = |piece: &TemplatePiece| match piece {
-            TemplatePiece::Text(text) => TemplatePiece::Text(masked(text)),
+    fn with_texts(&self, text: impl Fn(&str) -> String) -> Template {
+        let replaced = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Text(literal) => TemplatePiece::Text(text(literal)),
             other => other.clone(),
         };
-        Template(self.0.iter().map(shown).collect())
+        Template(self.0.iter().map(replaced).collect())
     }
 
     /// Number of parameters.
@@ -142,12 +207,12 @@ pub struct HttpRequest {
     /// `GET`, `PUT` …
     pub method: String,
     /// Path and query; empty for those of the URL.
-    #[serde(serialize_with = "shown_text")]
+    #[serde(serialize_with = "shown")]
     pub path: String,
     /// Header fields of the request.
     pub headers: Vec<RequestHeader>,
     /// Body of the request.
-    #[serde(serialize_with = "shown_body_text")]
+    #[serde(serialize_with = "shown_body")]
     pub body: Option<String>,
     /// Statuses that count as success, as `200-299, 404`; empty for 200 to 399.
     pub expect: String,
@@ -157,68 +222,6 @@ pub struct HttpRequest {
     pub set: Vec<(String, String)>,
     /// Variables that are taken from the answer, with their locations in it.
     pub take: Vec<(String, String)>,
-}
-
-/// A header field as a user writes it.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-pub struct RequestHeader {
-    /// Name of the field.
-    pub name: String,
-    /// Value of the field.
-    pub value: String,
-}
-
-impl RequestHeader {
-    /// The value with secrets masked.
-    pub fn shown(&self) -> String {
-        if is_secret(&self.name) { hidden(&self.value) } else { self.value.clone() }
-    }
-}
-
-impl fmt::Debug for RequestHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.shown())
-    }
-}
-
-impl Serialize for RequestHeader {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        header(serializer, "RequestHeader", &self.name, &self.shown())
-    }
-}
-
-fn header<S: Serializer>(
-    serializer: S,
-    of: &'static str,
-    name: &str,
-    value: &impl Serialize,
-) -> Result<S::Ok, S::Error> {
-    use serde::ser::SerializeStruct;
-    let mut fields = serializer.serialize_struct(of, 2)?;
-    fields.serialize_field("name", name)?;
-    fields.serialize_field("value", value)?;
-    fields.end()
-}
-
-fn shown_text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&masked(text))
-}
-
-fn shown_body_text<S: Serializer>(body: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    body.as_deref().map(masked).serialize(serializer)
-}
-
-fn shown_template<S: Serializer>(template: &Template, serializer: S) -> Result<S::Ok, S::Error> {
-    template.masked().serialize(serializer)
-}
-
-fn shown_body<S: Serializer>(body: &Option<Template>, serializer: S) -> Result<S::Ok, S::Error> {
-    body.as_ref().map(Template::masked).serialize(serializer)
-}
-
-/// Masks a secret text except for its `${…}`.
-pub fn hidden(text: &str) -> String {
-    replaced(text, &literals(0..text.len(), text))
 }
 
 /// Masks the values of secret headers, and of fields named `password`, `token` and the like in `text`.
@@ -342,32 +345,6 @@ fn quoted(text: &str, quote: char, escapes: usize) -> usize {
     text.match_indices(quote).find_map(|(at, _)| ends(at)).unwrap_or(text.len())
 }
 
-impl HttpHeader {
-    /// The value with secrets masked.
-    fn shown(&self) -> Template {
-        if !is_secret(&self.name) {
-            return self.value.clone();
-        }
-        let hidden = |piece: &TemplatePiece| match piece {
-            TemplatePiece::Text(_) => TemplatePiece::Text(HIDDEN.to_owned()),
-            other => other.clone(),
-        };
-        Template(self.value.0.iter().map(hidden).collect())
-    }
-}
-
-impl fmt::Debug for HttpHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.shown())
-    }
-}
-
-impl Serialize for HttpHeader {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        header(serializer, "HttpHeader", &self.name, &self.shown())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,9 +365,9 @@ mod tests {
         assert!(!printed.contains("s3cret") && printed.contains("text/html"), "{printed}");
         assert_eq!((format!("{:?}", call.headers[1]).as_str(), call.params()), ("Cookie: ***{}", 3));
         for (text, shown) in [("Bearer s3cret", "***"), ("Bearer ${token}", "***${token}"), ("${env.T}", "${env.T}")] {
-            assert_eq!(hidden(text), shown);
+            assert_eq!(text.to_owned().hidden(), shown);
         }
-        assert_eq!(hidden("a${b"), "***");
+        assert_eq!("a${b".to_owned().hidden(), "***");
         let request = HttpRequest {
             body: Some("user=ada&password=s3cret".into()),
             path: "/?token=s3cret".into(),

@@ -4,7 +4,7 @@
 //!
 //! | module | words |
 //! |---|---|
-//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer that holds values without allocating |
+//! | [`value`] | [`Value`], and [`ValueBuf`], the buffer that holds values without allocating; [`OwnedValue`] |
 //! | [`op`] | [`OpKind`], [`Op`], [`Outcome`], [`Answer`]: operation types, operations and their results |
 //! | [`http`] | [`HttpCall`]: requests, and the values taken from their answers |
 //! | [`ldap`] | [`LdapCall`]: operations on a directory |
@@ -26,9 +26,10 @@
 //! | [`production`] | [`Production`]: statements that a running store executed before |
 //! | [`progress`] | [`Progress`] of long-running work on a server |
 //! | [`sql`] | properties of a statement that its text alone proves: it only reads |
-//! | `parameters` | [`parameters()`]: positions of parameters in a statement |
+//! | `parameters` | [`tokens()`] and [`parameters()`] of an SQL statement |
 //! | [`quantity`] | quantities of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | suggestions for unknown words |
+//! | [`random`] | random numbers that follow from a seed |
 //! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: limits on waiting for a server, and the interruption of waits |
@@ -52,12 +53,14 @@ pub mod limits;
 pub mod nearest;
 pub mod observer;
 pub mod op;
+mod owned;
 pub mod pace;
 mod parameters;
 pub mod pause;
 pub mod production;
 pub mod progress;
 pub mod quantity;
+pub mod random;
 mod removal;
 pub mod sampler;
 pub mod server;
@@ -89,7 +92,8 @@ pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
-pub use parameters::parameters;
+pub use owned::OwnedValue;
+pub use parameters::{parameters, tokens};
 pub use pause::{Pause, covered_ns, paused_ns};
 pub use production::Production;
 pub use progress::Progress;

@@ -8,13 +8,10 @@ use crate::store::Dialect;
 /// contain none. In MariaDB's and MySQL's dialect, each `?` is the next parameter.
 pub fn parameters(text: &str, dialect: Dialect) -> Vec<(Range<usize>, u16)> {
     let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(first) = text[at..].chars().next() {
-        let token = at..at + token_bytes(&text[at..], first, dialect);
-        at = token.end;
+    for token in tokens(text, dialect) {
         match text[token.clone()].strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok()) {
             Some(number @ 1..) => found.push((token, number - 1)),
-            _ if first == '?' && dialect == Dialect::Mysql => {
+            _ if dialect == Dialect::Mysql && &text[token.clone()] == "?" => {
                 let position = u16::try_from(found.len()).unwrap_or(u16::MAX);
                 found.push((token, position));
             }
@@ -24,16 +21,29 @@ pub fn parameters(text: &str, dialect: Dialect) -> Vec<(Range<usize>, u16)> {
     found
 }
 
-/// Length in bytes of the first token of `rest`: a parameter, a word, a quoted text, a comment, or one character.
+/// Tokens of an SQL statement, in order: parameters, words, numbers, quoted texts, comments, and other characters.
+pub fn tokens(text: &str, dialect: Dialect) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[at..];
+        let start = at;
+        at += token_bytes(rest, rest.chars().next()?, dialect);
+        Some(start..at)
+    })
+}
+
+/// Length in bytes of the first token of `rest`.
 fn token_bytes(rest: &str, first: char, dialect: Dialect) -> usize {
     let (is_postgres, is_mysql) = (dialect == Dialect::Postgres, dialect == Dialect::Mysql);
-    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii() || is_mysql && c == '@';
+    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$') || !c.is_ascii();
     let up_to = |end: Option<usize>| end.unwrap_or(rest.len());
     match first {
         '\'' | '"' => quoted_bytes(rest, first, is_mysql),
         '`' if !is_postgres => quoted_bytes(rest, first, false),
-        // E'…', in which a backslash escapes; B'', X'', U&'' and N'' are words before a plain text.
-        'e' | 'E' if is_postgres && rest[1..].starts_with('\'') => 1 + quoted_bytes(&rest[1..], '\'', true),
+        // E'…', N'…', X'…'. In the first, a backslash escapes.
+        c if c.is_ascii_alphabetic() && rest[1..].starts_with('\'') => {
+            1 + quoted_bytes(&rest[1..], '\'', is_mysql || is_postgres && matches!(c, 'e' | 'E'))
+        }
         '#' if is_mysql => up_to(rest.find('\n')),
         // In MariaDB and MySQL two dashes begin a comment when a blank or nothing follows them.
         '-' if rest.starts_with("--") && !(is_mysql && rest[2..].starts_with(|c: char| !c.is_whitespace())) => {
@@ -45,10 +55,22 @@ fn token_bytes(rest: &str, first: char, dialect: Dialect) -> usize {
         }
         '$' if is_postgres => dollar_quoted_bytes(rest),
         // A name may hold a `$`, a number may not.
-        '0'..='9' if is_postgres => up_to(rest.find(|c: char| !c.is_ascii_alphanumeric())),
+        '0'..='9' => number_bytes(rest, |c| is_of_word(c) && !(is_postgres && c == '$')),
+        '@' if is_mysql => 1 + rest[1..].find(|c| !is_of_word(c)).unwrap_or(rest.len() - 1),
         c if is_of_word(c) => up_to(rest.find(|c| !is_of_word(c))),
         c => c.len_utf8(),
     }
+}
+
+/// Length of a number, and of letters directly after it.
+fn number_bytes(text: &str, is_of_word: impl Fn(char) -> bool) -> usize {
+    let mut before = '0';
+    let ends = |c: char| {
+        let signed = matches!(c, '+' | '-') && matches!(before, 'e' | 'E') && !text.starts_with("0x");
+        before = c;
+        !(is_of_word(c) || c == '.' || signed)
+    };
+    text.find(ends).unwrap_or(text.len())
 }
 
 /// Length of a quoted text; a quote in it is doubled, or escaped if that is allowed.

@@ -315,7 +315,7 @@ pub struct ServerDescription {
 }
 
 /// The nodes of a cluster that an action applies to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Nodes {
     /// All of them.
     All,

@@ -53,7 +53,7 @@ pub fn measure(
         let _ = std::fs::remove_file(directory.join(format!("group-{number}")));
     }
     let (clocked, seconds, device) = at(directory.display(), result)?;
-    let mut all = Clocked::new()?;
+    let mut all = Clocked::default();
     clocked.iter().for_each(|one| all.add(one));
     let flushes = all.n() as f64;
     Ok(all.times().map(|times| WriterGroup {
@@ -83,7 +83,7 @@ fn attempt(
         let mut running = Vec::new();
         for (number, file) in files.into_iter().enumerate() {
             let one = std::thread::Builder::new().name(format!("flush-{number}")).spawn_scoped(scope, move || {
-                let (mut block, mut clocked) = (WriteBlock::new(WRITE), Clocked::new().map_err(io::Error::other)?);
+                let (mut block, mut clocked) = (WriteBlock::new(WRITE), Clocked::default());
                 let (base, mut offset) = (if shared { REGION * number as u64 } else { 0 }, 0);
                 std::thread::sleep(start.saturating_duration_since(Instant::now()));
                 let deadline = start + takes;

@@ -130,8 +130,12 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn find(&mut self, verdict: FlushVerdict, because: impl Into<String>) {
-        self.found.push((verdict, because.into()));
+    fn cannot_be_real(&mut self, because: impl Into<String>) {
+        self.found.push((FlushVerdict::CannotBeReal, because.into()));
+    }
+
+    fn cannot_be_told(&mut self, because: impl Into<String>) {
+        self.found.push((FlushVerdict::CannotBeTold, because.into()));
     }
 
     fn place(&mut self, place: &StorageLocation) {
@@ -139,27 +143,20 @@ impl<'a> Seen<'a> {
         self.reasons.push(format!("{} is {name}", place.mount_point.display()));
         if place.is_memory() {
             let file_system = place.file_system.as_deref().unwrap_or_default();
-            return self.find(
-                FlushVerdict::CannotBeReal,
-                format!("{file_system} keeps files in memory: fsync has nothing to do there"),
-            );
+            return self.cannot_be_real(format!("{file_system} keeps files in memory: fsync has nothing to do there"));
         }
         let has = |option: &str| place.options.iter().any(|one| one == option);
         if place.file_system.as_deref() == Some("overlay") {
             if has("volatile") {
-                return self
-                    .find(FlushVerdict::CannotBeReal, "the overlay is mounted with `volatile`: it leaves flushes out");
+                return self.cannot_be_real("the overlay is mounted with `volatile`: it leaves flushes out");
             }
             return match &place.upper {
                 Some(upper) => self.place(upper),
-                None => {
-                    self.find(FlushVerdict::CannotBeTold, "the directory behind the overlay cannot be seen from here")
-                }
+                None => self.cannot_be_told("the directory behind the overlay cannot be seen from here"),
             };
         }
         if place.disks.is_empty() {
-            return self
-                .find(FlushVerdict::CannotBeTold, format!("no device of this machine is known to be behind {name}"));
+            return self.cannot_be_told(format!("no device of this machine is known to be behind {name}"));
         }
         let without = ["nobarrier", "barrier=0", "fsync_mode=nobarrier"].into_iter().find(|option| has(option));
         for disk in &place.disks {
@@ -171,7 +168,7 @@ impl<'a> Seen<'a> {
         let name = &disk.name;
         self.reasons.push(described(disk));
         if disk.kind == DiskKind::Memory {
-            return self.find(FlushVerdict::CannotBeReal, format!("{name} is a disk in memory"));
+            return self.cannot_be_real(format!("{name} is a disk in memory"));
         }
         if disk.write_back == Some(true)
             && let Some(option) = without
@@ -179,7 +176,7 @@ impl<'a> Seen<'a> {
             let because = format!(
                 "the file system is mounted with `{option}`: it sends no flush, and {name} has a volatile cache"
             );
-            return self.find(FlushVerdict::CannotBeReal, because);
+            return self.cannot_be_real(because);
         }
         match (disk.write_back, self.counted(name)) {
             (Some(true), Some((asked, counted))) => {
@@ -192,16 +189,16 @@ impl<'a> Seen<'a> {
                 let because = format!(
                     "{name} reports no volatile cache, so the kernel sends it no flush; writes are safe if that is true"
                 );
-                self.find(FlushVerdict::CannotBeTold, because);
+                self.cannot_be_told(because);
             }
-            _ if self.probe.is_none() => self.find(FlushVerdict::CannotBeTold, "no flush was asked for"),
-            _ => self.find(FlushVerdict::CannotBeTold, format!("the kernel does not count the flushes of {name}")),
+            _ if self.probe.is_none() => self.cannot_be_told("no flush was asked for"),
+            _ => self.cannot_be_told(format!("the kernel does not count the flushes of {name}")),
         }
         match (&disk.below, &disk.kind) {
             (Some(below), _) => self.place(below),
             (None, DiskKind::Loop(file)) => {
                 let because = format!("what {} is on, the file of {name}, cannot be seen from here", file.display());
-                self.find(FlushVerdict::CannotBeTold, because);
+                self.cannot_be_told(because);
             }
             _ => {}
         }
@@ -220,12 +217,12 @@ impl<'a> Seen<'a> {
         // No flush at all was counted, so it is certain that the probe's are missing.
         if counted.flushes == 0 {
             let because = format!("none of {asked} flushes reached {name}, which has a volatile cache");
-            return self.find(FlushVerdict::CannotBeReal, because);
+            return self.cannot_be_real(because);
         }
         let flushes = counted.flushes.saturating_sub(counted.others);
         if (flushes as f64) < asked as f64 * SHARE {
             let because = format!("of {asked} flushes only {flushes} can be among those that {name} counted");
-            return self.find(FlushVerdict::CannotBeTold, because);
+            return self.cannot_be_told(because);
         }
         let too_fast = |needs: &str| {
             let took = time(mean_ns);
@@ -233,34 +230,30 @@ impl<'a> Seen<'a> {
                 "{name} counts each flush, but takes {took} for it, and {needs}: a cache answers, which may or may not be protected"
             )
         };
-        let (verdict, because) = match (&disk.kind, disk.rotational, self.hypervisor) {
-            (DiskKind::Loop(_), ..) => {
-                (FlushVerdict::Reach, format!("{flushes} were counted by {name} while {asked} were asked for"))
+        let reached = format!("{flushes} were counted by {name} while {asked} were asked for");
+        let reached = match (&disk.kind, disk.rotational, self.hypervisor) {
+            (DiskKind::Loop(_), ..) => reached,
+            (DiskKind::Virtual(_), ..) => {
+                let because = "only its host knows what becomes of them";
+                return self.cannot_be_told(format!("flushes reach the virtual disk {name}; {because}"));
             }
-            (DiskKind::Virtual(_), ..) => (
-                FlushVerdict::CannotBeTold,
-                format!("flushes reach the virtual disk {name}; only its host knows what becomes of them"),
-            ),
-            (DiskKind::Network(how), ..) => (
-                FlushVerdict::CannotBeTold,
-                format!("flushes reach {name} ({how}); only the other machine knows what becomes of them"),
-            ),
+            (DiskKind::Network(how), ..) => {
+                let because = "only the other machine knows what becomes of them";
+                return self.cannot_be_told(format!("flushes reach {name} ({how}); {because}"));
+            }
             (_, Some(true), None) if mean_ns < ROTATION_NS => {
-                (FlushVerdict::CannotBeTold, too_fast("a disk that rotates needs 2 ms or longer"))
+                return self.cannot_be_told(too_fast("a disk that rotates needs 2 ms or longer"));
             }
             (_, Some(false), None) if mean_ns < FLASH_NS => {
-                (FlushVerdict::CannotBeTold, too_fast("flash needs 0.1 ms or longer"))
+                return self.cannot_be_told(too_fast("flash needs 0.1 ms or longer"));
             }
-            (_, _, Some(_)) => (
-                FlushVerdict::CannotBeTold,
-                format!("flushes reach {name}; only the host of this virtual machine knows whether it is hardware"),
-            ),
-            _ => (
-                FlushVerdict::Reach,
-                format!("{flushes} were counted by {name} while {asked} were asked for, {} each", time(mean_ns)),
-            ),
+            (_, _, Some(_)) => {
+                let because = "only the host of this virtual machine knows whether it is hardware";
+                return self.cannot_be_told(format!("flushes reach {name}; {because}"));
+            }
+            _ => format!("{reached}, {} each", time(mean_ns)),
         };
-        self.find(verdict, because);
+        self.found.push((FlushVerdict::Reach, reached));
     }
 }
 

@@ -64,19 +64,10 @@ pub fn measure(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) ->
     }
     match attempt(site, point, takes, stop) {
         Ok(measured) => Ok(measured.map(Outcome::Measured)),
-        Err(Trouble::NotHere(why)) => Ok(Some(Outcome::NotHere(why))),
-        Err(Trouble::Failed(error)) => Err(error),
-    }
-}
-
-enum Trouble {
-    NotHere(String),
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Trouble {
-    fn from(error: StoreError) -> Self {
-        Trouble::Failed(error)
+        Err(error) => match missing(point, &error) {
+            Some(why) => Ok(Some(Outcome::NotHere(why))),
+            None => Err(failed(site.path().display(), &error)),
+        },
     }
 }
 
@@ -91,19 +82,17 @@ fn impossible(site: &Site, point: Point) -> Option<String> {
         .then(|| "O_DIRECT takes multiples of 512 bytes".to_owned())
 }
 
-fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Result<Option<Measured>, Trouble> {
-    let trouble = |error: io::Error| trouble(site, point, &error);
-    let mut writer =
-        BlockWriter::new(&site.target, "file", point.size_bytes, point.writing, point.flushing).map_err(trouble)?;
-    let mut clocked = Clocked::new()?;
+fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> io::Result<Option<Measured>> {
+    let mut writer = BlockWriter::new(&site.target, "file", point.size_bytes, point.writing, point.flushing)?;
+    let mut clocked = Clocked::default();
     let most = (BYTES_PER_S as f64 * takes.as_secs_f64().max(1.0) / point.size_bytes as f64) as u64;
-    let mut timed = || -> Result<(), Trouble> {
+    let mut timed = || -> io::Result<()> {
         let deadline = Instant::now() + takes;
         while clocked.n() == 0 || clocked.n() < most && Instant::now() < deadline {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            clocked.note(writer.once().map_err(trouble)?);
+            clocked.note(writer.once()?);
         }
         Ok(())
     };
@@ -111,41 +100,35 @@ fn attempt(site: &Site, point: Point, takes: Duration, stop: &AtomicBool) -> Res
     Ok(clocked.times().map(|times| Measured { times, load_bytes_per_s }))
 }
 
-/// Classifies an error of a way: the way does not exist here, or the measurement must end.
-fn trouble(site: &Site, point: Point, error: &io::Error) -> Trouble {
+/// Returns the reason if `error` means that this file system has no such call.
+fn missing(point: Point, error: &io::Error) -> Option<String> {
     use rustix::io::Errno;
-    let number = error.raw_os_error().map(Errno::from_raw_os_error);
     let may_be_missing = matches!(point.flushing, Flushing::Direct | Flushing::Uring | Flushing::Range)
         || point.writing == Writing::Preallocated;
-    match number {
-        Some(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::SPIPE) if may_be_missing => {
-            Trouble::NotHere(error.to_string())
+    match error.raw_os_error().map(Errno::from_raw_os_error)? {
+        Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::SPIPE if may_be_missing => Some(error.to_string()),
+        Errno::PERM | Errno::ACCESS if point.flushing == Flushing::Uring => {
+            Some(format!("io_uring is not permitted: {error}"))
         }
-        Some(Errno::PERM | Errno::ACCESS) if point.flushing == Flushing::Uring => {
-            Trouble::NotHere(format!("io_uring is not permitted: {error}"))
-        }
-        _ => Trouble::Failed(failed(site.path().display(), error)),
+        _ => None,
     }
 }
 
-/// Runs `timed` beside a background writer, and returns the writer's bytes per second.
-fn beside_load(site: &Site, timed: impl FnOnce() -> Result<(), Trouble>) -> Result<f64, Trouble> {
+/// Does `timed` beside a background writer, and says how many bytes a second that wrote.
+fn beside_load(site: &Site, timed: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let (done, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let path = site.path().join("load");
-    let of_load = |error: &io::Error| Trouble::Failed(failed(site.path().display(), error));
-    lay_out(&path, LOAD_FILE).map_err(|error| of_load(&error))?;
+    lay_out(&path, LOAD_FILE)?;
     std::thread::scope(|scope| {
-        let load = std::thread::Builder::new()
-            .name("load".to_owned())
-            .spawn_scoped(scope, || load(&path, &done, &written))
-            .map_err(|error| of_load(&error))?;
+        let spawned = std::thread::Builder::new().name("load".to_owned());
+        let writer = spawned.spawn_scoped(scope, || load(&path, &done, &written))?;
         let begun = Instant::now();
         let result = timed();
         let rate = written.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
         done.store(true, Ordering::Relaxed);
-        let ended = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ended = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let _ = std::fs::remove_file(&path);
-        result.and(ended.map_err(|error| of_load(&error))).map(|()| rate)
+        result.and(ended).map(|()| rate)
     })
 }
 

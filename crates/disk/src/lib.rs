@@ -10,7 +10,6 @@
 //! | [`scratch`] | the directory of our own in which everything is written, and how it is removed |
 //! | [`latency`] | write + flush again and again, idle or beside a background writer |
 //! | [`group`] | group commit: threads that flush at the same time |
-//! | [`portable`] | the list of what once was needed to get 1 MB to disk portably, tried one by one |
 //! | [`place`] | which file system and which devices are behind a path |
 //! | [`counters`] | how many flushes the kernel counted on a device |
 //! | [`judge`] | whether flushes can be real, with reasons |
@@ -24,7 +23,6 @@ pub mod judge;
 mod kernel;
 pub mod latency;
 pub mod place;
-pub mod portable;
 pub mod powercut;
 pub mod scratch;
 pub mod times;

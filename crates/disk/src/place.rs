@@ -265,41 +265,6 @@ fn kind(name: &str, device: &str, driver: Option<&str>, model: Option<&str>, bac
     }
 }
 
-/// Returns the evidence that this machine is virtual: DMI, the processor's flags, or the hypervisor itself.
-pub fn hypervisor() -> Option<String> {
-    let said = |file: &str| {
-        let text = fs::read_to_string(file).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    let known = [
-        "QEMU",
-        "KVM",
-        "VMware",
-        "VirtualBox",
-        "Xen",
-        "Virtual Machine",
-        "Amazon EC2",
-        "Google Compute",
-        "Bochs",
-        "OpenStack",
-        "Parallels",
-        "HVM",
-    ];
-    let dmi: Vec<String> =
-        ["sys_vendor", "product_name"].iter().filter_map(|file| said(&format!("/sys/class/dmi/id/{file}"))).collect();
-    let dmi = dmi.join(" ");
-    if known.iter().any(|name| dmi.contains(name)) {
-        return Some(dmi);
-    }
-    let of_processor = || {
-        let cpus = fs::read_to_string("/proc/cpuinfo").ok()?;
-        cpus.lines()
-            .any(|line| line.starts_with("flags") && line.split(' ').any(|flag| flag == "hypervisor"))
-            .then(|| "the processor says so".to_owned())
-    };
-    said("/sys/hypervisor/type").or_else(of_processor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

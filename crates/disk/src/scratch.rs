@@ -34,12 +34,17 @@ impl Scratch {
 
     /// Makes a directory as `new`, with a name that begins with `prefix`.
     pub(crate) fn named(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
+        sweep(parent, prefix, &|_| ());
+        Self::make(parent, prefix)
+    }
+
+    /// Makes a directory in `parent` whose name begins with `prefix`.
+    pub fn make(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
         let about = at(parent.display(), fs::metadata(parent))?;
         if !about.is_dir() {
             return Err(StoreError::usage(format!("{} is not a directory", parent.display()))
                 .next("name the directory that is to be measured"));
         }
-        sweep(parent, prefix);
         for number in 0..TRIES {
             let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
             match fs::create_dir(&path) {
@@ -83,12 +88,13 @@ fn hold(path: &Path) -> Option<File> {
     ((held.dev(), held.ino()) == (there.dev(), there.ino())).then_some(handle)
 }
 
-/// Removes directories in `parent` whose process is gone.
-fn sweep(parent: &Path, prefix: &str) {
+/// Removes directories in `parent` whose process is gone, each after `before`.
+pub fn sweep(parent: &Path, prefix: &str, before: &dyn Fn(&Path)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
             && let Some(_held) = hold(&entry.path())
         {
+            before(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
     }

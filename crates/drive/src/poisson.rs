@@ -9,6 +9,8 @@
 
 use std::f64::consts::TAU;
 
+use plimsoll_core::random::{SplitMix, mix};
+
 /// Arrivals of a block, as a power of two.
 const BLOCK_BITS: u32 = 6;
 const BLOCK: usize = 1 << BLOCK_BITS;
@@ -139,23 +141,20 @@ impl Process {
 }
 
 /// Numbers that a seed and a place stand for: SplitMix64 from their hash.
-pub(crate) struct Random {
-    state: u64,
-}
+pub(crate) struct Random(SplitMix);
 
 impl Random {
     /// Makes the generator of these words, in this order.
     pub fn of(words: [u64; 3]) -> Self {
-        Self { state: words.into_iter().fold(0, |state, word| mixed(state ^ mixed(word))) }
+        Self(SplitMix::new(words.into_iter().fold(0, |state, word| mix(state ^ mix(word)))))
     }
 
     fn new(seed: u64, level: u64, number: u64) -> Self {
-        Self { state: mixed(mixed(seed ^ 0x706c_696d_736f_6c6c) ^ mixed((level << 48) ^ number)) }
+        Self(SplitMix::new(mix(mix(seed ^ 0x706c_696d_736f_6c6c) ^ mix((level << 48) ^ number))))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.state)
+        self.0.bits()
     }
 
     /// Returns a random number above 0, at most 1.
@@ -191,11 +190,4 @@ impl Random {
             }
         }
     }
-}
-
-/// SplitMix64's finalizer.
-fn mixed(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }

@@ -63,13 +63,21 @@ impl Event {
 
 /// The sockets of one worker. Made on the worker's own thread.
 pub(crate) trait Reactor {
+    /// Timers of the reactor.
+    fn timers(&self) -> &Timers;
+
     /// The clock ticks every `interval_ns`, the first time at `first` on CLOCK_MONOTONIC.
-    fn tick(&mut self, first: Timespec, interval_ns: u64);
+    fn tick(&mut self, first: Timespec, interval_ns: u64) {
+        set_timer(&self.timers().clock, first, interval_ns);
+    }
 
     /// Sets an alarm, which ends a wait with [`Event::Alarm`] from `at` on CLOCK_MONOTONIC on. An alarm fires once,
     /// and may be set anew after its last setting; setting it is cheapest where an earlier one stands. `alarm` is
     /// below [`ALARMS`].
-    fn set_alarm(&mut self, alarm: usize, at: Timespec);
+    #[inline]
+    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
+        set_timer(&self.timers().alarms[alarm], at, 0);
+    }
 
     /// Takes a socket whose connection was begun. [`Event::Connected`] follows; then bytes are received.
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno>;
@@ -98,13 +106,17 @@ pub(crate) trait Reactor {
     fn say_goodbye(&mut self, slot: usize, bytes: &[u8]);
 }
 
-fn alarms() -> std::io::Result<[OwnedFd; ALARMS]> {
-    Ok([timer()?, timer()?, timer()?, timer()?])
+/// The clock of a reactor, and its alarms: timers that tick from their first setting on.
+pub(crate) struct Timers {
+    clock: OwnedFd,
+    alarms: [OwnedFd; ALARMS],
 }
 
-/// A timer that ticks from its first setting on.
-fn timer() -> std::io::Result<OwnedFd> {
-    Ok(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?)
+impl Timers {
+    fn new() -> std::io::Result<Self> {
+        let timer = || timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC);
+        Ok(Self { clock: timer()?, alarms: [timer()?, timer()?, timer()?, timer()?] })
+    }
 }
 
 fn set_timer(timer: &OwnedFd, first: Timespec, interval_ns: u64) {

@@ -191,21 +191,6 @@ fn about(found: u64, wanted: u64) -> bool {
 }
 
 #[test]
-fn a_closed_loop_counts_exactly_the_times_that_were_scripted() {
-    let times_ns = |sent_ns: u64| sent_ns + if (sent_ns / MS) % 100 < 90 { MS } else { 10 * MS };
-    let (slices, totals) = simulation(1, u64::MAX, None, 0, Some(10 * SECOND)).run(times_ns);
-    let service = merged(&slices, Measure::Service);
-    // 90 of 1 ms and one of 10 ms in each 100 ms.
-    assert_eq!(service.len(), 9_100);
-    assert_eq!(totals.kinds, [[9_100, 0, 0, 0]]);
-    assert_eq!(service.count_at(MS), 9_000);
-    assert_eq!(service.count_at(10 * MS), 100);
-    assert!(service.equivalent(service.value_at_quantile(0.98), MS));
-    assert!(service.equivalent(service.value_at_quantile(0.99), 10 * MS));
-    assert_eq!(merged(&slices, Measure::Response).len(), 0, "a closed loop has no schedule");
-}
-
-#[test]
 fn what_was_due_before_a_pauses_aftermath_was_over_and_ended_after_the_pause_is_disturbed() {
     // 1,000 a second for 3 s; the machine stands still from 1,500 to 1,540 ms, and the store is slow at 2 s by itself.
     let pause = plimsoll_core::Pause { start_ns: 1_500 * MS, end_ns: 1_540 * MS, cpu: 0 };
@@ -283,29 +268,12 @@ fn a_stall_of_a_second_at_a_fixed_rate_is_seen_by_every_operation_that_was_due_i
     // Service time alone would have hidden it: four operations were slow.
     let service = merged(&slices, Measure::Service);
     assert_eq!(service.count_between(2 * MS, 2 * SECOND), 4);
-    assert!(totals.lag.max_ns < MS, "the generator was never late: {:?}", totals.lag);
+    assert_eq!(totals.lag.max_ns, 0, "the generator was never late: {:?}", totals.lag);
     // The fifth slice says what was waiting at its end.
     let stalled = &slices[4];
     assert_eq!(stalled.in_flight, 4);
     assert!(stalled.due_unsent.abs_diff(496) <= 12, "{} due", stalled.due_unsent);
     assert!(about(stalled.oldest_age_ns, 500 * MS), "{} ns old", stalled.oldest_age_ns);
-}
-
-#[test]
-fn the_oldest_due_operation_goes_first_and_what_was_never_sent_is_unfinished() {
-    // Two seconds of 100 a second for one session that takes 100 ms each: 10 a second go through.
-    let (slices, totals) = simulation(1, u64::MAX, Some(100.0), 0, Some(2 * SECOND)).run(|sent_ns| sent_ns + 100 * MS);
-    let response = merged(&slices, Measure::Response);
-    assert_eq!(response.len(), 20);
-    // Operation i is due at 10 i ms and answered at 100 (i + 1) ms.
-    for index in 0..20 {
-        assert_eq!(response.count_at((100 + 90 * index) * MS), 1, "operation {index}");
-    }
-    assert_eq!(totals.unfinished, 180);
-    let unfinished = slices.last().and_then(|slice| slice.unfinished.as_ref()).expect("an unfinished histogram");
-    assert_eq!(unfinished.len(), 180);
-    assert!(about(unfinished.max(), 1_800 * MS), "operation 20 was due at 200 ms: {}", unfinished.max());
-    assert!(unfinished.min() >= 9 * MS, "operation 199 was due at 1,990 ms");
 }
 
 #[test]
@@ -321,23 +289,6 @@ fn what_a_generator_that_stands_still_never_sent_is_its_own_lateness() {
     let stops = |sent_ns: u64| if sent_ns < 1_900 * MS { sent_ns + MS / 100 } else { 3 * SECOND };
     let (_, totals) = simulation(4, u64::MAX, Some(1_000.0), 0, Some(2 * SECOND)).run(stops);
     assert!(totals.unfinished > 90 && totals.lag.max_ns < MS, "{} {:?}", totals.unfinished, totals.lag);
-}
-
-#[test]
-fn an_open_loop_gives_up_when_the_oldest_has_been_due_for_ten_seconds() {
-    let (slices, totals) = simulation(1, u64::MAX, Some(100.0), 0, Some(60 * SECOND)).run(|sent_ns| sent_ns + 100 * MS);
-    // After t seconds operation 10 t is sent, which was due at 0.1 t: 10 s late after 11.1 s.
-    let end_ns = slices.last().expect("slices").end_ns;
-    assert!((11 * SECOND..12 * SECOND).contains(&end_ns), "ended at {end_ns}");
-    assert!(totals.unfinished.abs_diff(1_000) < 20, "{}", totals.unfinished);
-}
-
-#[test]
-fn lag_is_the_generators_own_lateness_and_waiting_for_a_session_is_not() {
-    // One session, busy for 5 ms of every 10: every second operation waits, none of it is lag.
-    let (slices, totals) = simulation(1, u64::MAX, Some(400.0), 0, Some(SECOND)).run(|sent_ns| sent_ns + 4 * MS);
-    assert_eq!(totals.lag.n, merged(&slices, Measure::Response).len());
-    assert_eq!(totals.lag.max_ns, 0);
 }
 
 #[test]

@@ -34,7 +34,6 @@ mod loop_device;
 #[cfg(test)]
 mod model;
 mod power;
-mod random;
 mod remove;
 mod shared;
 mod survivors;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutMoment, Fault, Survivors};
+use plimsoll_core::random::SplitMix;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::disk::DiskDevice;
-use crate::random::SplitMix;
 use crate::shared::Device;
 use crate::survivors::surviving;
 use crate::{DeviceSpec, FaultDevice};
@@ -115,12 +115,12 @@ impl Model {
 }
 
 fn survivors(random: &mut SplitMix) -> Survivors {
-    let tear = random.next().is_multiple_of(2);
-    match random.next() % 5 {
+    let tear = random.bits().is_multiple_of(2);
+    match random.bits() % 5 {
         0 => Survivors::None,
         1 => Survivors::All,
-        2 => Survivors::Prefix { writes: random.next() % 8, tear },
-        _ => Survivors::Random { seed: random.next(), share: random.share(), tear },
+        2 => Survivors::Prefix { writes: random.bits() % 8, tear },
+        _ => Survivors::Random { seed: random.bits(), share: random.share(), tear },
     }
 }
 
@@ -245,15 +245,15 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
     let mut at_risk_bytes = 0;
     for step in 0..STEPS {
-        let sector = random.next() % SECTORS;
-        let sectors = 1 + random.next() % (SECTORS - sector).min(9);
+        let sector = random.bits() % SECTORS;
+        let sectors = 1 + random.bits() % (SECTORS - sector).min(9);
         let (offset, length) = (sector * SECTOR_BYTES, sectors * SECTOR_BYTES);
         let dead = |done: Result<(), Errno>| assert_eq!(done, Err(Errno::IO), "seed {seed} step {step}");
-        match random.next() % 20 {
+        match random.bits() % 20 {
             0..=8 => {
                 // Each sector differs from all others that are ever written.
                 let data: Vec<Vec<u8>> =
-                    (0..sectors).map(|_| random.next().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
+                    (0..sectors).map(|_| random.bits().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
                 let data = data.concat();
                 let done = disk.write(offset, &data);
                 match &mut model.power {
@@ -312,7 +312,7 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
                 disk.ignore_flushes(model.ignores_flushes);
             }
             _ if matches!(model.power, Power::On) => {
-                let freezes = random.next().is_multiple_of(2);
+                let freezes = random.bits().is_multiple_of(2);
                 model.power = if freezes { Power::Frozen(model.now()) } else { Power::Off };
                 let at_risk = disk.cut(freezes);
                 assert_eq!(at_risk, model.at_risk(), "seed {seed} step {step}");

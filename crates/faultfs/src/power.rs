@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use plimsoll_core::fault::{CutMoment, ErrorMode, Fault, RequestKind};
+use plimsoll_core::random::SplitMix;
 use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
-use crate::random::SplitMix;
 
 /// Present faults.
 #[derive(Debug, Default)]
@@ -201,7 +201,7 @@ impl Power {
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_mut(SECTOR_BYTES as usize)) {
             let mut random = SplitMix::new(seed ^ sector.wrapping_mul(0xd6e8_feb8_6659_fd93));
             if random.share() < share {
-                let bit = random.next() % (8 * SECTOR_BYTES);
+                let bit = random.bits() % (8 * SECTOR_BYTES);
                 if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
                     *byte ^= 1 << (bit % 8);
                 }

@@ -1,8 +1,7 @@
 //! Parts of the un-flushed writes that survive a cut, as a pure function of their order and lengths.
 
 use plimsoll_core::fault::Survivors;
-
-use crate::random::SplitMix;
+use plimsoll_core::random::SplitMix;
 
 /// Sectors of one un-flushed operation that are there after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

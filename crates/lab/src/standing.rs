@@ -250,11 +250,7 @@ impl Lab {
     /// # Errors
     /// The errors of [`ClusterHandle::set_link`](crate::ClusterHandle::set_link).
     pub fn set_link(&self, nodes: Nodes, link: Link) -> Result<(), StoreError> {
-        let node = match nodes {
-            Nodes::All => None,
-            Nodes::One(number) => Some(number),
-        };
-        self.done(&LabRequest::Link { node, link })
+        self.done(&LabRequest::Link { nodes, link })
     }
 
     /// Ends the lab and removes all its files; returns when that is done.
@@ -272,11 +268,7 @@ impl Lab {
 
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
-        let node = match nodes {
-            Nodes::All => None,
-            Nodes::One(number) => Some(number),
-        };
-        self.done(&LabRequest::Act { act, node })?;
+        self.done(&LabRequest::Act { act, nodes })?;
         Ok(Span { from, until: Instant::now() })
     }
 
@@ -304,7 +296,7 @@ impl Lab {
             Ok(serde_json::from_str(&answer)?)
         };
         match ask().map_err(lost)? {
-            LabReply::Failed(failed) => Err(failed.into()),
+            LabReply::Failed(failed) => Err(failed),
             answer => Ok(answer),
         }
     }

@@ -3,7 +3,7 @@
 //! The parser's checks, the JSON Schema, the command line's options and the book's tables are generated from them.
 
 use crate::model::PhaseKind;
-use crate::quantity::{TIME_NS_MAX, show_ns};
+use crate::quantity::TIME_NS_MAX;
 
 /// A key of one of a plan's tables.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Key {
     /// Name and letter of the command line's option for it.
     pub option: Option<(&'static str, Option<char>)>,
     /// Link to an explanation in the book; empty if there is none.
-    see: &'static str,
+    pub see: &'static str,
 }
 
 /// The type of a key's value.
@@ -429,63 +429,5 @@ pub fn of_phase(kind: PhaseKind) -> &'static [&'static [Key]] {
         PhaseKind::Drive => OF_DRIVE,
         PhaseKind::Power => &[PHASE, POWER],
         PhaseKind::Settle | PhaseKind::Cold | PhaseKind::Restart | PhaseKind::Check => &[PHASE],
-    }
-}
-
-/// Formats `keys` as a table of the book: a line for each, with type, description and default.
-pub fn table(keys: &[&[Key]]) -> String {
-    let has_default = keys.iter().copied().flatten().any(|key| !matches!(key.unless, Else("")));
-    let (head, rule) = if has_default { (" default |", "---|") } else { ("", "") };
-    let mut text = format!("| key | takes | |{head}\n|---|---|---|{rule}\n");
-    for key in keys.iter().copied().flatten() {
-        let name = match key.see {
-            "" => format!("`{}`", key.name),
-            link => format!("[`{}`]({link})", key.name),
-        };
-        let default = match key.unless {
-            _ if !has_default => String::new(),
-            Needed => " needed |".to_owned(),
-            Is(value) => format!(" `{value}` |"),
-            Else(words) => format!(" {words} |"),
-        };
-        text.push_str(&format!("| {name} | {} | {} |{default}\n", key.takes.describe(), key.help));
-    }
-    text
-}
-
-impl KeyType {
-    /// The type in words of the book.
-    fn describe(&self) -> String {
-        match *self {
-            Text => "text".to_owned(),
-            Flag => "`true` or `false`".to_owned(),
-            Whole(0, _) => "whole number".to_owned(),
-            Whole(_, i64::MAX) => "whole number from 1".to_owned(),
-            Whole(least, most) => format!("whole number, {least} to {most}"),
-            Number => "number".to_owned(),
-            Time(least, most) => format!("time, {} to {}", show_ns(least), show_ns(most)),
-            Size => "size".to_owned(),
-            Rate => "rate".to_owned(),
-            Share(least, most) => format!("share, {least}% to {most}%"),
-            Word(_, words) => format!("`{}`", words.join("`, `")),
-            Processors => "processors, as in `[1]`".to_owned(),
-            Warmup => "time, or `auto`".to_owned(),
-            Mix => "shares, as in `{ read = 90, update = 10 }`".to_owned(),
-            RateShape => "rate, or a table".to_owned(),
-            Kind => "an operation type".to_owned(),
-            Stages => "stages, as in `[\"500/s@10s\", \"500/s..2000/s@30s\"]`".to_owned(),
-            Think => "time, `50ms..200ms`, or `exp:100ms`".to_owned(),
-            Step => "a word".to_owned(),
-            Labels | Table(_) | Workload | Texts => "table".to_owned(),
-            Headers => "texts, or a table".to_owned(),
-            Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
-            Codes => "table of shares".to_owned(),
-            Cut => "`flush N` or `write N`".to_owned(),
-            PowerNode => "`all`, `primary`, or a node's number".to_owned(),
-            Fault => "a fault".to_owned(),
-            Samplers | SweptKeys => "names".to_owned(),
-            Stores => "names, URLs, tables".to_owned(),
-            Phases | Tables(_) => "tables".to_owned(),
-        }
     }
 }

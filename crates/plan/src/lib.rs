@@ -58,7 +58,7 @@ pub use model::{
     PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode, WorkloadUse,
 };
 pub use params::{defaults, defaults_but};
-pub use quantity::{Dimension, parse as parse_quantity, parse_count};
+pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
 pub use url::{password_places, password_ranges, secret_ranges, split_password};

@@ -228,7 +228,7 @@ fn units(dimension: Dimension) -> String {
 }
 
 /// Formats a time for people, with three digits at most: `1.5s`, `20ms`, `2min`.
-pub(crate) fn show_ns(ns: u64) -> String {
+pub fn show_ns(ns: u64) -> String {
     let (unit, factor) = match ns {
         0 => return "0s".to_owned(),
         1..1_000 => ("ns", 1.0),

@@ -1,5 +1,7 @@
 //! The series of trials: combination of lists, repeats, order, and start.
 
+use plimsoll_core::random::SplitMix;
+
 use crate::document::{PlanNode, PlanReader, Section};
 use crate::keys::SWEEP;
 use crate::model::Start;
@@ -58,15 +60,8 @@ impl PlanReader<'_> {
 
 /// Shuffles `items` with `seed`: Fisher and Yates' shuffle over SplitMix64.
 pub(crate) fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
+    let mut random = SplitMix::new(seed);
     for last in (1..items.len()).rev() {
-        items.swap(last, (next() % (last as u64 + 1)) as usize);
+        items.swap(last, (random.bits() % (last as u64 + 1)) as usize);
     }
 }

@@ -2,6 +2,8 @@
 
 use plimsoll_analysis::view::Comparison;
 
+use crate::html::Esc;
+
 /// Writes a comparison's conditions as JUnit XML: one test case for each condition, or without conditions for each
 /// number that has an interval.
 pub fn junit(comparison: &Comparison) -> String {
@@ -47,19 +49,7 @@ pub fn junit(comparison: &Comparison) -> String {
     out
 }
 
-/// A text for XML 1.0, which has no control characters but three.
+/// A text for an attribute or an element of XML 1.0.
 fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    Esc(text).to_string().replace('\n', "&#10;")
 }

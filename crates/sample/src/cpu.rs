@@ -2,15 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "cpu",
-    summary: "user, system, waiting for I/O, stolen and idle, all cores and each",
-    by_default: true,
-};
 
 /// Shares of the time of one core, or of all together.
 const NAMES: [&str; 5] = ["user", "system", "iowait", "steal", "idle"];
@@ -18,8 +12,9 @@ const NAMES: [&str; 5] = ["user", "system", "iowait", "steal", "idle"];
 /// Ticks spent in each of [`NAMES`].
 type Ticks = [u64; 5];
 
-/// Calls `visit` with the number of the core (`None`: all together) and its ticks.
-fn parse(text: &str, mut visit: impl FnMut(Option<u32>, Ticks)) {
+/// The number of each core (`None`: all together), and its ticks.
+fn parse(text: &str) -> Vec<(Option<u32>, Ticks)> {
+    let mut cores = Vec::new();
     for line in text.lines() {
         let Some(rest) = line.strip_prefix("cpu") else { continue };
         let mut fields = rest.split_ascii_whitespace();
@@ -30,9 +25,10 @@ fn parse(text: &str, mut visit: impl FnMut(Option<u32>, Ticks)) {
         if let (Ok(number), 4..) = (number.transpose(), found) {
             let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
             let user = user.saturating_add(nice);
-            visit(number, [user, system.saturating_add(irq).saturating_add(softirq), iowait, steal, idle]);
+            cores.push((number, [user, system.saturating_add(irq).saturating_add(softirq), iowait, steal, idle]));
         }
     }
+    cores
 }
 
 /// Shares in percent; `None` when no time went by. The kernel may take waiting time back: that is no time.
@@ -54,10 +50,10 @@ pub(crate) struct Cpu {
 impl Cpu {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let (stat, text) = ProcFile::open_and_read("/proc/stat")?;
-        let mut any = false;
-        parse(&text, |_, _| any = true);
-        let cpu = Self { stat, before: BTreeMap::new() };
-        if any { Ok(cpu) } else { Err(Unavailable("/proc/stat lists no cores".into())) }
+        match parse(&text)[..] {
+            [] => Err(Unavailable("/proc/stat lists no cores".into())),
+            _ => Ok(Self { stat, before: BTreeMap::new() }),
+        }
     }
 }
 
@@ -65,13 +61,12 @@ impl Sampler for Cpu {
     fn sample(&mut self) -> Vec<Reading> {
         let mut readings = Vec::new();
         let Ok(text) = self.stat.read() else { return readings };
-        let before = &mut self.before;
-        parse(&text, |core, ticks| {
+        for (core, ticks) in parse(&text) {
             let subject = core.map_or(String::new(), |number| format!("cpu{number}"));
-            let shares = before.insert(core, ticks).and_then(|last| shares(ticks, last));
+            let shares = self.before.insert(core, ticks).and_then(|last| shares(ticks, last));
             let named = NAMES.into_iter().zip(shares.into_iter().flatten());
             readings.extend(named.map(|(name, share)| Reading::level(&subject, name, "%", share)));
-        });
+        }
         readings
     }
 }
@@ -86,12 +81,6 @@ mod tests {
                         cpu3 16075 5 3990 127006 743 7 60 11 0 0\n\
                         intr 337545 0 0 0\nctxt 510071\nbtime 1795292643\nprocs_running 1\n";
 
-    fn all(text: &str) -> Vec<(Option<u32>, Ticks)> {
-        let mut found = Vec::new();
-        parse(text, |core, ticks| found.push((core, ticks)));
-        found
-    }
-
     #[test]
     fn ticks_are_put_together_as_they_are_shown() {
         let expected = [
@@ -99,9 +88,9 @@ mod tests {
             (Some(0), [14_886, 3_162, 129, 4, 129_662]),
             (Some(3), [16_080, 4_057, 743, 11, 127_006]),
         ];
-        assert_eq!(all(TEXT), expected);
-        assert_eq!(all("cpu 1 2 3 4\ncpu0 1 2 3 4\n"), [(None, [3, 3, 0, 0, 4]), (Some(0), [3, 3, 0, 0, 4])]);
-        assert_eq!(all("cpu 1 2 3\ncpuX 1 2 3 4\ncpufreq 1 2 3 4 5\n"), []);
+        assert_eq!(parse(TEXT), expected);
+        assert_eq!(parse("cpu 1 2 3 4\ncpu0 1 2 3 4\n"), [(None, [3, 3, 0, 0, 4]), (Some(0), [3, 3, 0, 0, 4])]);
+        assert_eq!(parse("cpu 1 2 3\ncpuX 1 2 3 4\ncpufreq 1 2 3 4 5\n"), []);
     }
 
     #[test]
@@ -114,7 +103,7 @@ mod tests {
     #[test]
     fn garbled_text_is_taken() {
         for text in garbled(TEXT) {
-            assert!(all(&text).len() <= 4);
+            assert!(parse(&text).len() <= 4);
         }
     }
 }

@@ -2,15 +2,9 @@
 
 use std::path::Path;
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "disk",
-    summary: "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy",
-    by_default: true,
-};
 
 /// The kernel's sectors, whatever the device's are.
 const SECTOR_BYTES: f64 = 512.0;
@@ -33,8 +27,9 @@ struct Counts {
     flushes: Option<(u64, u64)>,
 }
 
-/// Calls `visit` with each device's name and counts.
-fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
+/// Each device's name and counts.
+fn parse(text: &str) -> Vec<(&str, Counts)> {
+    let mut devices = Vec::new();
     for line in text.lines() {
         let mut fields = line.split_ascii_whitespace().skip(2);
         let Some(name) = fields.next() else { continue };
@@ -46,8 +41,9 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
         let flushes = (found >= 17).then_some((values[15], values[16]));
         let counts =
             Counts { reads, sectors_read, read_ms, writes, sectors_written, write_ms, in_flight, busy_ms, flushes };
-        visit(name, counts);
+        devices.push((name, counts));
     }
+    devices
 }
 
 /// Returns the readings of a device.
@@ -92,18 +88,14 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let (diskstats, text) = ProcFile::open_and_read("/proc/diskstats")?;
-        let mut before = Vec::new();
         // Partitions have no directory of their own there; a slash in a device's name becomes an exclamation mark.
         // Without a medium, or without a file behind it, a device has no size.
         let size_sectors = |name: &str| {
             let path = Path::new("/sys/block").join(name.replace('/', "!")).join("size");
             std::fs::read_to_string(path).ok()?.trim().parse().ok()
         };
-        parse(&text, |name, counts| {
-            if is_wanted(name, &counts, size_sectors) {
-                before.push((name.to_owned(), None));
-            }
-        });
+        let wanted = parse(&text).into_iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
+        let before: Vec<_> = wanted.map(|(name, _)| (name.to_owned(), None)).collect();
         if before.is_empty() {
             return Err(Unavailable("/proc/diskstats lists no block device".into()));
         }
@@ -115,11 +107,10 @@ impl Sampler for Disk {
     fn sample(&mut self) -> Vec<Reading> {
         let mut all = Vec::new();
         let Ok(text) = self.diskstats.read() else { return all };
-        let before = &mut self.before;
-        parse(&text, |name, counts| {
-            let Some((_, last)) = before.iter_mut().find(|(known, _)| known == name) else { return };
+        for (name, counts) in parse(&text) {
+            let Some((_, last)) = self.before.iter_mut().find(|(known, _)| known == name) else { continue };
             all.extend(readings(name, &counts, last.replace(counts).as_ref()));
-        });
+        }
         all
     }
 }
@@ -139,15 +130,9 @@ mod tests {
     /// Linux 2.6 to 4.17.
     const OLD: &str = " 8 0 sda 100 2 800 30 50 4 400 60 1 70 90\n 8 1 sda1 100 800 50 400\n";
 
-    fn all(text: &str) -> Vec<(String, Counts)> {
-        let mut found = Vec::new();
-        parse(text, |name, counts| found.push((name.to_owned(), counts)));
-        found
-    }
-
     #[test]
     fn fields_are_those_of_the_kernels_list() {
-        let found = all(NEW);
+        let found = parse(NEW);
         let vda = Counts {
             reads: 70_729,
             sectors_read: 7_427_178,
@@ -159,10 +144,10 @@ mod tests {
             busy_ms: 11_920,
             flushes: Some((1_282, 48)),
         };
-        assert_eq!(found[1], ("vda".to_owned(), vda));
+        assert_eq!(found[1], ("vda", vda));
         let wanted = |size_sectors: fn(&str) -> Option<u64>| {
             let wanted = found.iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
-            wanted.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+            wanted.map(|(name, _)| *name).collect::<Vec<_>>()
         };
         assert_eq!(wanted(|name| (name != "vda1").then_some(8)), ["vda", "zram0"]);
         assert_eq!(wanted(|name| (name != "vda1").then_some(u64::from(name == "vda"))), ["vda"]);
@@ -171,7 +156,7 @@ mod tests {
     #[test]
     fn older_kernels_tell_less() {
         for text in [DISCARDS, OLD] {
-            let found = all(text);
+            let found = parse(text);
             assert_eq!(found.len(), 1);
             let counts = found[0].1;
             assert_eq!((counts.reads, counts.busy_ms, counts.flushes), (100, 70, None));
@@ -207,7 +192,7 @@ mod tests {
     #[test]
     fn garbled_text_is_taken() {
         for text in garbled(NEW).chain(garbled(OLD)) {
-            for (_, counts) in all(&text) {
+            for (_, counts) in parse(&text) {
                 readings("vda", &counts, Some(&Counts::default()));
             }
         }

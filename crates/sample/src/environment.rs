@@ -147,16 +147,31 @@ fn distribution() -> Option<String> {
     Some(line.trim_matches(['"', '\'']).to_owned())
 }
 
+/// Words in the maker or the name of machines that are virtual ones.
+const VIRTUAL_PRODUCTS: [&str; 10] =
+    ["QEMU", "KVM", "VMware", "Virtual", "Xen", "Amazon EC2", "Google Compute", "Bochs", "OpenStack", "Parallels"];
+
+/// Maker and name of this machine, as its firmware has them; may be empty.
+fn product() -> String {
+    let product = ["sys_vendor", "product_name"].map(|name| read(Path::new("/sys/class/dmi/id").join(name)));
+    product.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the evidence that this machine is virtual: its firmware, the hypervisor itself, or the processor's flags.
+pub fn hypervisor() -> Option<String> {
+    let is_flag =
+        |info: &String| cpu_field(info, "flags").is_some_and(|flags| flags.split(' ').any(|one| one == "hypervisor"));
+    let of_processor = || read("/proc/cpuinfo").filter(is_flag).map(|_| "the processor says so".to_owned());
+    let of_firmware = Some(product()).filter(|product| VIRTUAL_PRODUCTS.iter().any(|word| product.contains(word)));
+    of_firmware.or_else(|| read("/sys/hypervisor/type")).or_else(of_processor)
+}
+
 /// Describes the machine around this one, as far as known.
 fn virtualisation() -> String {
-    let product = ["sys_vendor", "product_name"].map(|name| read(Path::new("/sys/class/dmi/id").join(name)));
-    let product = product.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let info = read("/proc/cpuinfo").unwrap_or_default();
-    let virtual_machine =
-        cpu_field(&info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let product = product();
     let container = Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists();
     let container = read("/run/systemd/container").or_else(|| container.then(|| "container".to_owned()));
-    let machine = match (virtual_machine, product.is_empty()) {
+    let machine = match (hypervisor().is_some(), product.is_empty()) {
         (true, true) => "virtual machine".to_owned(),
         (true, false) => format!("virtual machine ({product})"),
         (false, true) => "none seen".to_owned(),

@@ -2,22 +2,14 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, Unavailable};
 use plimsoll_trace::{TraceError, TraceSpec, Tracer, Way};
 
 use crate::server::{Roots, ServerProcesses};
 
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "fsync",
-    summary: "the server's fsync, fdatasync and the like: how many, and how long each takes",
-    // Each system call of the machine takes longer while any process is traced.
-    by_default: false,
-};
-
 pub(crate) struct Fsync {
     processes: ServerProcesses,
     roots: Roots,
-    way: Way,
     tracer: Option<Tracer>,
 }
 
@@ -26,16 +18,16 @@ impl Fsync {
         // What can be seen of this process can be seen of servers.
         let found = Tracer::start(&TraceSpec::of(vec![std::process::id()]));
         let tracer = found.map_err(|error| Unavailable(format!("{error}; {}", error.next())))?;
-        match (tracer.way(), tracer.fell_back().last()) {
-            (Way::Proc, Some((_, error))) => Err(Unavailable(format!("{error}; {}", error.next()))),
-            (way, _) => Ok(Self { processes, roots: Roots::default(), way, tracer: None }),
+        match tracer.why_not_bpf() {
+            Some(error) => Err(Unavailable(format!("{error}; {}", error.next()))),
+            None => Ok(Self { processes, roots: Roots::default(), tracer: None }),
         }
     }
 
     fn start(&self) -> Result<Tracer, TraceError> {
         let pids = Some(self.roots.pids.clone());
         // One by one they are asked for with `plimsoll trace`.
-        Tracer::start(&TraceSpec { pids, threshold: Duration::MAX, way: Some(self.way) })
+        Tracer::start(&TraceSpec { pids, threshold: Duration::MAX, way: Some(Way::Bpf) })
     }
 }
 

@@ -1,16 +1,10 @@
 //! Resource use of this process. With an embedded store that is the store's use too.
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
 use crate::tree::{parse_stat, parse_statm};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "generator",
-    summary: "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches",
-    by_default: true,
-};
 
 /// Since the process began, all threads together.
 struct Counts {

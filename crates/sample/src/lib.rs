@@ -48,27 +48,46 @@ pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
 pub use tree::{TreeIo, own_io, process_tree_io};
 
-/// Counters that a store keeps of its own work. They are read from the store instead of this machine, so [`open`] has
-/// nothing to open for them.
-pub const STORE: SamplerSpec = SamplerSpec {
-    name: plimsoll_core::sampler::STORE,
-    summary: "what the store counts of its own work: checkpoints, flushes, cache misses …",
-    by_default: true,
+/// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.
+pub const STORE: SamplerSpec =
+    spec(plimsoll_core::sampler::STORE, "what the store counts of its own work: checkpoints, flushes, cache misses …");
+
+const fn spec(name: &'static str, summary: &'static str) -> SamplerSpec {
+    SamplerSpec { name, summary, by_default: true }
+}
+
+/// A sampler that each system call of the machine takes longer with.
+const FSYNC: SamplerSpec = SamplerSpec {
+    by_default: false,
+    ..spec("fsync", "the server's fsync, fdatasync and the like: how many, and how long each takes")
 };
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 
 /// All samplers, in the order in which they are listed.
 const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
-    (cpu::SPEC, |_| boxed(cpu::Cpu::open())),
-    (tasks::SPEC, |_| boxed(tasks::Tasks::open())),
-    (memory::SPEC, |_| boxed(memory::Memory::open())),
-    (disk::SPEC, |_| boxed(disk::Disk::open())),
-    (network::SPEC, |_| boxed(network::Network::open())),
-    (pressure::SPEC, |_| boxed(pressure::Pressure::open())),
-    (generator::SPEC, |_| boxed(generator::Generator::open())),
-    (server::SPEC, |processes| boxed(server::ServerSampler::open(processes.clone()))),
-    (fsync::SPEC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
+    (spec("cpu", "user, system, waiting for I/O, stolen and idle, all cores and each"), |_| boxed(cpu::Cpu::open())),
+    (spec("tasks", "tasks running and waiting for a device, load, context switches"), |_| boxed(tasks::Tasks::open())),
+    (spec("memory", "used, available, page cache, dirty, being written back, swap"), |_| boxed(memory::Memory::open())),
+    (spec("disk", "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy"), |_| {
+        boxed(disk::Disk::open())
+    }),
+    (spec("network", "per interface: bytes, packets, drops and errors"), |_| boxed(network::Network::open())),
+    (spec("pressure", "share of time in which some or all tasks waited for CPU, memory, I/O"), |_| {
+        boxed(pressure::Pressure::open())
+    }),
+    (
+        spec("generator", "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches"),
+        |_| boxed(generator::Generator::open()),
+    ),
+    (
+        spec(
+            "server",
+            "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
+        ),
+        |processes| boxed(server::ServerSampler::open(processes.clone())),
+    ),
+    (FSYNC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
 ];
 
 fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {

@@ -1,14 +1,8 @@
 //! Use of the host's memory, from `/proc/meminfo` (proc_meminfo(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "memory",
-    summary: "used, available, page cache, dirty, being written back, swap",
-    by_default: true,
-};
 
 /// Bytes of memory, where the kernel tells.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]

@@ -1,11 +1,8 @@
 //! Traffic of the network interfaces of this namespace, from `/proc/net/dev` (proc_pid_net(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
-
-pub(crate) const SPEC: SamplerSpec =
-    SamplerSpec { name: "network", summary: "per interface: bytes, packets, drops and errors", by_default: true };
 
 /// Counters of an interface: name and unit.
 const NAMES: [(&str, &str); 6] =
@@ -14,8 +11,9 @@ const NAMES: [(&str, &str); 6] =
 /// Counters in the order of [`NAMES`].
 type Counts = [u64; 6];
 
-/// Calls `visit` with each interface's name and counts.
-fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
+/// Each interface's name and counts.
+fn parse(text: &str) -> Vec<(&str, Counts)> {
+    let mut interfaces = Vec::new();
     for line in text.lines() {
         // Names may hold colons (aliases), the numbers do not.
         let Some((name, rest)) = line.rsplit_once(':') else { continue };
@@ -24,9 +22,10 @@ fn parse(text: &str, mut visit: impl FnMut(&str, Counts)) {
             let [received, received_packets, errors_in, drops_in, ..] = values;
             let [.., sent, sent_packets, errors_out, drops_out, _, _, _, _] = values;
             let (drops, errors) = (drops_in.saturating_add(drops_out), errors_in.saturating_add(errors_out));
-            visit(name.trim(), [received, sent, received_packets, sent_packets, drops, errors]);
+            interfaces.push((name.trim(), [received, sent, received_packets, sent_packets, drops, errors]));
         }
     }
+    interfaces
 }
 
 pub(crate) struct Network {
@@ -38,13 +37,12 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let (dev, text) = ProcFile::open_and_read("/proc/self/net/dev")?;
-        let mut interfaces = Vec::new();
-        parse(&text, |name, _| {
+        let is_down = |name: &str| {
             let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
-            if !state.is_ok_and(|state| state.trim() == "down") {
-                interfaces.push(name.to_owned());
-            }
-        });
+            state.is_ok_and(|state| state.trim() == "down")
+        };
+        let up = parse(&text).into_iter().map(|(name, _)| name).filter(|name| !is_down(name));
+        let interfaces: Vec<String> = up.map(str::to_owned).collect();
         if interfaces.is_empty() {
             return Err(Unavailable("no network interface is up".into()));
         }
@@ -56,13 +54,10 @@ impl Sampler for Network {
     fn sample(&mut self) -> Vec<Reading> {
         let mut readings = Vec::new();
         let Ok(text) = self.dev.read() else { return readings };
-        let interfaces = &self.interfaces;
-        parse(&text, |name, counts| {
-            if interfaces.iter().any(|known| known == name) {
-                let counted = NAMES.into_iter().zip(counts);
-                readings.extend(counted.map(|((what, unit), n)| Reading::total(name, what, unit, n as f64)));
-            }
-        });
+        for (name, counts) in parse(&text).into_iter().filter(|(name, _)| self.interfaces.iter().any(|up| up == name)) {
+            let counted = NAMES.into_iter().zip(counts);
+            readings.extend(counted.map(|((what, unit), n)| Reading::total(name, what, unit, n as f64)));
+        }
         readings
     }
 }
@@ -77,24 +72,18 @@ mod tests {
         lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0     0       0          0\n  \
         eth0:0:227469556    6764    1    2    0     0          0         0   512835    4547    4    8    0     0       0          0\n";
 
-    fn all(text: &str) -> Vec<(String, Counts)> {
-        let mut found = Vec::new();
-        parse(text, |name, counts| found.push((name.to_owned(), counts)));
-        found
-    }
-
     #[test]
     fn fields_are_found_in_both_halves() {
-        let lo = ("lo".to_owned(), [3_193, 3_193, 29, 29, 0, 0]);
-        let eth = ("eth0:0".to_owned(), [227_469_556, 512_835, 6_764, 4_547, 10, 5]);
-        assert_eq!(all(TEXT), [lo, eth]);
-        assert_eq!(all("eth0: 1 2 3\n"), []);
+        let lo = ("lo", [3_193, 3_193, 29, 29, 0, 0]);
+        let eth = ("eth0:0", [227_469_556, 512_835, 6_764, 4_547, 10, 5]);
+        assert_eq!(parse(TEXT), [lo, eth]);
+        assert_eq!(parse("eth0: 1 2 3\n"), []);
     }
 
     #[test]
     fn garbled_text_is_taken() {
         for text in garbled(TEXT) {
-            assert!(all(&text).len() <= 3);
+            assert!(parse(&text).len() <= 3);
         }
     }
 }

@@ -1,14 +1,8 @@
 //! Share of the time in which tasks waited for a resource, from `/proc/pressure` (the kernel's accounting/psi).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::ProcFile;
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "pressure",
-    summary: "share of time in which some or all tasks waited for CPU, memory, I/O",
-    by_default: true,
-};
 
 /// Microseconds in which some task waited, and in which all did.
 fn parse(text: &str) -> [Option<u64>; 2] {

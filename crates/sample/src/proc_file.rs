@@ -75,24 +75,26 @@ pub(crate) fn numbers<'a, const N: usize>(fields: impl Iterator<Item = &'a str>)
     (numbers, count)
 }
 
-/// Captured texts, cut off and garbled in many ways, for parsers that must take anything.
 #[cfg(test)]
-pub(crate) fn garbled(text: &str) -> impl Iterator<Item = String> {
-    let bytes = text.as_bytes();
-    let cut = (0..bytes.len()).step_by(1 + bytes.len() / 300).map(|end| bytes[..end].to_vec());
-    let replacements = [" ", "\n", "-1", "x", "99999999999999999999999999", ":", "", ")", "0.5", "\u{fffd}"];
-    let changed = (0..600).map(move |step| {
-        let at = step * 7_919 % bytes.len().max(1);
-        let end = (at + 1 + step % 5).min(bytes.len());
-        [&bytes[..at], replacements[step % replacements.len()].as_bytes(), &bytes[end..]].concat()
-    });
-    cut.chain(changed).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
+pub(crate) use tests::garbled;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+
+    /// Captured texts, cut off and garbled in many ways, for parsers that must take anything.
+    pub(crate) fn garbled(text: &str) -> impl Iterator<Item = String> {
+        let bytes = text.as_bytes();
+        let cut = (0..bytes.len()).step_by(1 + bytes.len() / 300).map(|end| bytes[..end].to_vec());
+        let replacements = [" ", "\n", "-1", "x", "99999999999999999999999999", ":", "", ")", "0.5", "\u{fffd}"];
+        let changed = (0..600).map(move |step| {
+            let at = step * 7_919 % bytes.len().max(1);
+            let end = (at + 1 + step % 5).min(bytes.len());
+            [&bytes[..at], replacements[step % replacements.len()].as_bytes(), &bytes[end..]].concat()
+        });
+        cut.chain(changed).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
 
     #[test]
     fn a_file_larger_than_the_buffer_is_read_whole_each_time() {

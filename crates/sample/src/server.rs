@@ -3,18 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Reading, SampleValue, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, SampleValue, Sampler, Unavailable};
 use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
 use crate::run_queue::RunQueue;
 use crate::tree::{TreeIo, TreeProcess, Usage};
-
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "server",
-    summary: "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
-    by_default: true,
-};
 
 /// Members are looked for again after so many readings, whatever the signs say.
 const LOOK_AGAIN: u32 = 16;

@@ -1,16 +1,10 @@
 //! Runnable tasks, from `/proc/stat` (proc_stat(5)) and `/proc/loadavg` (proc_loadavg(5)).
 
-use plimsoll_core::{Reading, Sampler, SamplerSpec, Unavailable};
+use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, number_of};
 
-pub(crate) const SPEC: SamplerSpec = SamplerSpec {
-    name: "tasks",
-    summary: "tasks running and waiting for a device, load, context switches",
-    by_default: true,
-};
-
-/// Returns the readings in the texts of both files.
+/// Reads the texts of both files.
 fn readings(stat: &str, load: &str) -> Vec<Reading> {
     let level = |name, value: Option<f64>| value.map(|value| Reading::level("", name, "tasks", value));
     let count = |name| number_of(stat, name).map(|count| count as f64);

@@ -15,6 +15,7 @@ use crate::wire::values;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, which counts what it is asked for.
@@ -26,16 +27,27 @@ pub fn count() -> u64 {
     COUNT.get()
 }
 
+/// Returns the bytes that the calling thread took so far and did not give back.
+pub fn held_bytes() -> i64 {
+    HELD.get()
+}
+
+fn hold(bytes: i64) {
+    // A thread that is being torn down has no counters any more, and needs none.
+    let _ = HELD.try_with(|held| held.set(held.get() + bytes));
+}
+
 // SAFETY: every call is handed on to the system's allocator as it is; the counter is a thread's own and allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is being torn down has no counter any more, and needs none.
+        hold(layout.size() as i64);
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: as promised by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }

@@ -16,7 +16,7 @@ use plimsoll_core::{
 use crate::advice::{command, of_error};
 use crate::conformance;
 use crate::params::defaults;
-use crate::process::{Process, free_port};
+use crate::process::{ServerProcess, free_port};
 
 /// Differences between one kind of cluster and another.
 pub struct Suite {
@@ -35,7 +35,7 @@ pub struct Server {
     /// URL to attach with.
     pub url: String,
     kind: fn() -> Box<dyn StoreKind>,
-    process: Process,
+    process: ServerProcess,
 }
 
 impl Server {
@@ -77,10 +77,10 @@ impl Suite {
     /// If it does not listen within 20 s.
     fn start(&self) -> Server {
         // In memory: what is proved of an attached server is not its disk.
-        let dir = Process::dir("/dev/shm");
+        let dir = ServerProcess::dir("/dev/shm");
         let addresses = [0, 1].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let (mut command, url) = (self.server)(dir.path(), addresses);
-        let process = Process::start(dir, &mut command, || TcpStream::connect(addresses[0]).is_ok());
+        let process = ServerProcess::start(dir, &mut command, || TcpStream::connect(addresses[0]).is_ok());
         Server { url, kind: self.kind, process }
     }
 

@@ -53,14 +53,52 @@ impl Lie {
 }
 
 /// Operations of one session between a write and its late consequence.
-const LATER: u32 = 3;
+pub(crate) const LATER: u32 = 3;
+
+/// Lies of one kind, told now and then.
+pub(crate) struct Lies<L> {
+    pub lie: L,
+    one_in: u64,
+    draws: u64,
+    /// Seed of the next session.
+    seed: Arc<AtomicU64>,
+    told: Arc<AtomicU64>,
+}
+
+impl<L: Copy> Lies<L> {
+    /// Lies at one in `one_in` opportunities, as `seed` chooses.
+    pub fn new(lie: L, one_in: u64, seed: u64) -> Self {
+        Self { lie, one_in: one_in.max(1), draws: 0, seed: Arc::new(seed.into()), told: Arc::default() }
+    }
+
+    /// Returns the lies of the next session.
+    pub fn session(&self) -> Self {
+        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        Self { seed: Arc::new(seed.into()), told: Arc::clone(&self.told), ..*self }
+    }
+
+    /// Returns a handle to these lies.
+    pub fn shared(&self) -> Self {
+        Self { seed: Arc::clone(&self.seed), told: Arc::clone(&self.told), ..*self }
+    }
+
+    /// True at one in so many opportunities: then a lie has been told.
+    pub fn is_told(&mut self) -> bool {
+        self.draws += 1;
+        let seed = self.seed.load(Ordering::Relaxed);
+        let is_told = plimsoll_workload::scramble::hash(seed, self.draws, 0).is_multiple_of(self.one_in);
+        self.told.fetch_add(u64::from(is_told), Ordering::Relaxed);
+        is_told
+    }
+
+    pub fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+}
 
 /// A kind of store that lies.
 pub struct Lying {
-    lie: Lie,
-    one_in: u64,
-    seed: u64,
-    told: Arc<AtomicU64>,
+    lies: Lies<Lie>,
     spec: StoreSpec,
 }
 
@@ -74,12 +112,12 @@ impl Lying {
             index_modes: &[IndexMode::Own],
             ..SPEC
         };
-        Self { lie, one_in: one_in.max(1), seed, told: Arc::default(), spec }
+        Self { lies: Lies::new(lie, one_in, seed), spec }
     }
 
     /// Returns the number of lies so far.
     pub fn told(&self) -> u64 {
-        self.told.load(Ordering::Relaxed)
+        self.lies.told()
     }
 }
 
@@ -90,12 +128,9 @@ impl StoreKind for Lying {
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let shared = open(&options)?;
-        let (lie, one_in, told) = (self.lie, self.one_in, Arc::clone(&self.told));
-        let seeds = AtomicU64::new(self.seed);
+        let lies = self.lies.shared();
         let open = Box::new(move |shared: &Shared| -> Box<dyn BlockingSession> {
-            let seed = seeds.fetch_add(1, Ordering::Relaxed);
-            let honest = Reference::new(shared);
-            Box::new(Liar { honest, lie, one_in, draws: 0, seed, told: Arc::clone(&told), pending: Vec::new() })
+            Box::new(Liar { honest: Reference::new(shared), lies: lies.session(), pending: Vec::new() })
         });
         Ok(Box::new(ReferenceStore { shared, open }))
     }
@@ -118,23 +153,11 @@ enum Late {
 
 struct Liar {
     honest: Reference,
-    lie: Lie,
-    one_in: u64,
-    draws: u64,
-    seed: u64,
-    told: Arc<AtomicU64>,
+    lies: Lies<Lie>,
     pending: Vec<Pending>,
 }
 
 impl Liar {
-    /// True at one in so many opportunities: then a lie has been told.
-    fn lies(&mut self) -> bool {
-        self.draws += 1;
-        let lies = plimsoll_workload::scramble::hash(self.seed, self.draws, 0).is_multiple_of(self.one_in);
-        self.told.fetch_add(u64::from(lies), Ordering::Relaxed);
-        lies
-    }
-
     /// Applies the due ones of the delayed effects; all of them if `all` is true.
     fn catch_up(&mut self, all: bool) {
         if self.pending.is_empty() {
@@ -157,15 +180,16 @@ impl Liar {
 
     fn insert(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
         let outcome = self.honest.execute(op, answer);
-        let wanted = matches!(self.lie, Lie::Lose | Lie::Duplicate | Lie::ForgetIndex | Lie::Corrupt | Lie::Invent);
-        if outcome != Outcome::Ok || !wanted || !self.lies() {
+        let wanted =
+            matches!(self.lies.lie, Lie::Lose | Lie::Duplicate | Lie::ForgetIndex | Lie::Corrupt | Lie::Invent);
+        if outcome != Outcome::Ok || !wanted || !self.lies.is_told() {
             return outcome;
         }
         let Some(row) = self.honest.rows(op).into_iter().next() else { return outcome };
         let mut tables = self.honest.shared.write();
         let table = &mut tables[collection];
         let key = table.key_of(&row);
-        match self.lie {
+        match self.lies.lie {
             Lie::Lose => drop(table.delete(&key)),
             Lie::Duplicate => table.double(row),
             Lie::ForgetIndex => table.unlink(&row),
@@ -174,7 +198,7 @@ impl Liar {
                 let field = table.key_field();
                 let mut invented = row;
                 invented[field] = match &invented[field] {
-                    Owned::Text(key) => Owned::Text(format!("{key}?")),
+                    Owned::Text(key) => Owned::Text(format!("{key}?").into()),
                     _ => Owned::Int(-1),
                 };
                 table.put(&invented);
@@ -185,12 +209,12 @@ impl Liar {
     }
 
     fn update(&mut self, collection: usize, fields: &[u16], op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let told = !matches!(self.lie, Lie::Duplicate | Lie::Stale | Lie::Invent) && self.lies();
+        let told = !matches!(self.lies.lie, Lie::Duplicate | Lie::Stale | Lie::Invent) && self.lies.is_told();
         let key = Owned::from(op.params.get(0));
         let values: Row = op.params.iter().skip(1).map(Owned::from).collect();
         let before = self.honest.shared.read()[collection].get(&key).cloned();
         let Some(before) = before.filter(|_| told) else { return self.honest.execute(op, answer) };
-        match self.lie {
+        match self.lies.lie {
             Lie::Lose => return Outcome::Ok,
             Lie::Reorder => {
                 let what = Late::Update { key, fields: fields.to_vec(), values };
@@ -203,7 +227,7 @@ impl Liar {
         let mut tables = self.honest.shared.write();
         let table = &mut tables[collection];
         let now = table.get(&key).cloned().unwrap_or_else(|| before.clone());
-        match self.lie {
+        match self.lies.lie {
             Lie::Resurrect => self.pending.push(Pending { after: LATER, collection, what: Late::Put(before) }),
             Lie::ForgetIndex => table.unlink(&now),
             Lie::Corrupt => table.put(&spoilt(now, table.key_field())),
@@ -214,15 +238,15 @@ impl Liar {
     }
 
     fn delete(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let told = matches!(self.lie, Lie::Lose | Lie::Resurrect | Lie::Deny) && self.lies();
+        let told = matches!(self.lies.lie, Lie::Lose | Lie::Resurrect | Lie::Deny) && self.lies.is_told();
         let key = Owned::from(op.params.get(0));
         let before = self.honest.shared.read()[collection].get(&key).cloned();
         let Some(before) = before.filter(|_| told) else { return self.honest.execute(op, answer) };
-        if self.lie == Lie::Lose {
+        if self.lies.lie == Lie::Lose {
             return Outcome::Ok;
         }
         let outcome = self.honest.execute(op, answer);
-        if self.lie == Lie::Resurrect {
+        if self.lies.lie == Lie::Resurrect {
             self.pending.push(Pending { after: LATER, collection, what: Late::Put(before) });
             return outcome;
         }
@@ -233,7 +257,9 @@ impl Liar {
     fn read(&mut self, collection: usize, op: &Op<'_>, answer: &mut Answer) -> Outcome {
         let before = self.honest.shared.read()[collection].before(&Owned::from(op.params.get(0))).cloned();
         match before {
-            Some(before) if self.lie == Lie::Stale && self.lies() => give(answer, true, std::iter::once(&before)),
+            Some(before) if self.lies.lie == Lie::Stale && self.lies.is_told() => {
+                give(answer, true, std::iter::once(&before))
+            }
             _ => self.honest.execute(op, answer),
         }
     }
@@ -244,7 +270,7 @@ fn spoilt(mut row: Row, key: usize) -> Row {
     let is_text = |(field, value): (usize, &Owned)| field != key && matches!(value, Owned::Text(_));
     let field = row.iter().enumerate().position(is_text).unwrap_or(row.len() - 1);
     row[field] = match &row[field] {
-        Owned::Text(text) => Owned::Text(format!("{text}~")),
+        Owned::Text(text) => Owned::Text(format!("{text}~").into()),
         _ => Owned::Null,
     };
     row

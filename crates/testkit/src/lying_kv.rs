@@ -3,7 +3,6 @@
 //! As [`crate::lying`], for stores that speak `kv` and `kv-scan`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plimsoll_core::{
@@ -11,6 +10,7 @@ use plimsoll_core::{
     Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec, Value,
 };
 
+use crate::lying::{LATER, Lies};
 use crate::reference::{SPEC, open};
 
 /// Lie of a key-value store.
@@ -57,15 +57,9 @@ impl KvLie {
     ];
 }
 
-/// Operations of one session between a write and its late consequence.
-const LATER: u32 = 3;
-
 /// A kind of store of keys and values.
 pub struct Pairs {
-    lie: Option<KvLie>,
-    one_in: u64,
-    seed: u64,
-    told: Arc<AtomicU64>,
+    lies: Lies<Option<KvLie>>,
     spec: StoreSpec,
 }
 
@@ -75,17 +69,17 @@ impl Pairs {
         let interfaces = &[Interface::Kv, Interface::KvScan];
         let spec =
             StoreSpec { name: "pairs", summary: "keys and values in memory", interfaces, index_modes: &[], ..SPEC };
-        Self { lie: None, one_in: 1, seed: 0, told: Arc::default(), spec }
+        Self { lies: Lies::new(None, 1, 0), spec }
     }
 
     /// Makes a store that tells `lie` at one in `one_in` opportunities, as `seed` chooses.
     pub fn lying(lie: KvLie, one_in: u64, seed: u64) -> Self {
-        Self { lie: Some(lie), one_in: one_in.max(1), seed, ..Self::honest() }
+        Self { lies: Lies::new(Some(lie), one_in, seed), ..Self::honest() }
     }
 
     /// Returns the number of lies so far.
     pub fn told(&self) -> u64 {
-        self.told.load(Ordering::Relaxed)
+        self.lies.told()
     }
 }
 
@@ -96,8 +90,7 @@ impl StoreKind for Pairs {
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         open(&options)?;
-        let (lie, one_in, told, seed) = (self.lie, self.one_in, Arc::clone(&self.told), self.seed);
-        Ok(Box::new(PairsStore { map: Map::default(), lie, one_in, told, seed }))
+        Ok(Box::new(PairsStore { map: Map::default(), lies: self.lies.shared() }))
     }
 }
 
@@ -131,10 +124,7 @@ impl Map {
 
 struct PairsStore {
     map: Map,
-    lie: Option<KvLie>,
-    one_in: u64,
-    told: Arc<AtomicU64>,
-    seed: u64,
+    lies: Lies<Option<KvLie>>,
 }
 
 impl Store for PairsStore {
@@ -148,20 +138,11 @@ impl Store for PairsStore {
     }
 
     fn sessions(&mut self, count: u32, _durability: Durability) -> Result<Sessions, StoreError> {
-        let session = |number| -> Box<dyn BlockingSession> {
-            self.seed += 1;
-            Box::new(Session {
-                map: self.map.clone(),
-                kinds: Vec::new(),
-                lie: self.lie,
-                one_in: self.one_in,
-                draws: number,
-                seed: self.seed,
-                told: Arc::clone(&self.told),
-                pending: Vec::new(),
-            })
+        let session = |_| -> Box<dyn BlockingSession> {
+            let (map, lies) = (self.map.clone(), self.lies.session());
+            Box::new(Session { map, kinds: Vec::new(), lies, pending: Vec::new() })
         };
-        Ok(Sessions::Blocking((0..u64::from(count)).map(session).collect()))
+        Ok(Sessions::Blocking((0..count).map(session).collect()))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -177,11 +158,7 @@ impl Store for PairsStore {
 struct Session {
     map: Map,
     kinds: Vec<OpKind>,
-    lie: Option<KvLie>,
-    one_in: u64,
-    draws: u64,
-    seed: u64,
-    told: Arc<AtomicU64>,
+    lies: Lies<Option<KvLie>>,
     /// Old values that come back after so many operations.
     pending: Vec<(u32, Vec<u8>, Vec<u8>)>,
 }
@@ -189,13 +166,7 @@ struct Session {
 impl Session {
     /// True at one in so many opportunities for this lie: then it has been told.
     fn tells(&mut self, lie: KvLie) -> bool {
-        if self.lie != Some(lie) {
-            return false;
-        }
-        self.draws += 1;
-        let tells = plimsoll_workload::scramble::hash(self.seed, self.draws, 0).is_multiple_of(self.one_in);
-        self.told.fetch_add(u64::from(tells), Ordering::Relaxed);
-        tells
+        self.lies.lie == Some(lie) && self.lies.is_told()
     }
 
     fn catch_up(&mut self, all: bool) {

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server that lives as long as this value, with a directory of its own.
-pub struct Process {
+pub struct ServerProcess {
     child: Child,
     dir: tempfile::TempDir,
 }
 
-impl Process {
+impl ServerProcess {
     /// Returns a directory for a server's files under `base`.
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl Process {
     /// Starts the server again where it was.
     ///
     /// # Panics
-    /// As [`Process::start`].
+    /// As [`ServerProcess::start`].
     pub fn start_again(&mut self, command: &mut Command, ready: impl Fn() -> bool) {
         self.child = Self::spawn(self.dir.path(), command);
         self.until(ready);
@@ -72,7 +72,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -122,7 +122,7 @@ impl ReferenceTable {
 
     /// The records that match, by reading all of them.
     pub fn scan(&self, field: usize, low: &Owned, high: &Owned) -> impl Iterator<Item = &Row> {
-        self.all().filter(move |row| row[field].is_within(low, high))
+        self.all().filter(move |row| row[field].value().lies_in(low.value(), high.value()))
     }
 
     /// The records that match, by the field's index.

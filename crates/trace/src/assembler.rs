@@ -140,6 +140,12 @@ impl Assembler {
         self.push(0x63 | width as u8, to, from, offset, 0);
     }
 
+    /// `*(to + offset) = *(from + offset)`, by way of R1
+    pub(crate) fn transfer(&mut self, width: Width, (to, at): (R, i16), (from, offset): (R, i16)) {
+        self.load(width, R1, from, offset);
+        self.store(width, to, at, R1);
+    }
+
     /// `*(to + offset) = value`
     pub(crate) fn store_value(&mut self, width: Width, to: R, offset: i16, value: i32) {
         self.push(0x62 | width as u8, to, R0, offset, value);

@@ -5,17 +5,16 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::call::Call;
 use crate::error::TraceError;
 use crate::place::Given;
 use crate::processes::is_there;
 use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, entry, record};
-use crate::sys::{self, Ask, Map, Mapping, PerfAttr};
+use crate::sys::{self, Map, Mapping};
 use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
-use crate::tracer::{Source, TraceSpec, members};
+use crate::tracer::{Background, Source, TraceSpec, members};
 
 /// Size of the ring of slow calls, bytes: more than 4,000 unread calls.
 const RING_BYTES: usize = 256 << 10;
@@ -28,9 +27,7 @@ pub(crate) struct Bpf {
     /// Processes that had called by the previous reading.
     known: BTreeSet<u32>,
     slow: Arc<Mutex<CallCounts>>,
-    /// Ends the thread when it is dropped.
-    stop: Option<OwnedFd>,
-    reader: Option<JoinHandle<()>>,
+    _reader: Background,
 }
 
 /// Programs at tracepoints, until this is dropped.
@@ -42,7 +39,7 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// Loads a program.
-    pub(crate) fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
+    fn load(&mut self, instructions: &[u64]) -> Result<usize, TraceError> {
         let program = sys::program(instructions).map_err(|(error, said)| match said.trim() {
             "" => TraceError::of("bpf(2), to load a program")(error),
             said => TraceError::Kernel { what: format!("the kernel refuses a program ({error})\n{said}") },
@@ -51,25 +48,23 @@ impl Attached {
         Ok(self.programs.len() - 1)
     }
 
-    /// Attaches program `at` to `point`.
-    pub(crate) fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
-        const TRACEPOINT: u32 = 2;
-        // It is never enabled: a program runs without that, and its records are not needed.
-        const DISABLED: u64 = 1;
-        let attr = PerfAttr { kind: TRACEPOINT, config: point.id, flags: DISABLED, ..PerfAttr::default() };
-        // Of the processor only one is meant; the program runs on all.
-        let event = sys::perf_event(&attr, 0).map_err(TraceError::of("perf_event_open(2) of a tracepoint"))?;
-        sys::ask(&event, Ask::Run(&self.programs[at]))
-            .map_err(TraceError::of("attaching a program to a tracepoint"))?;
-        self.events.push(event);
+    /// Runs program `at` at `point` from now on.
+    fn attach(&mut self, at: usize, point: &Tracepoint) -> Result<(), TraceError> {
+        let attached = sys::attach(&self.programs[at], point.id);
+        self.events.push(attached.map_err(TraceError::of("attaching a program to a tracepoint"))?);
         Ok(())
+    }
+
+    /// Loads a program, and runs it at `point` from now on.
+    pub(crate) fn run(&mut self, instructions: &[u64], point: &Tracepoint) -> Result<(), TraceError> {
+        let at = self.load(instructions)?;
+        self.attach(at, point)
     }
 
     /// Follows children of `processes` from now on.
     pub(crate) fn follow_forks(&mut self, tracefs: &Tracefs, processes: &Map, lost: &Map) -> Result<(), TraceError> {
         let point = tracefs.needed("task/task_newtask")?;
-        let fork = self.load(&programs::fork(processes, lost, &point)?)?;
-        self.attach(fork, &point)
+        self.run(&programs::fork(processes, lost, &point)?, &point)
     }
 
     /// Returns the number of times that programs were skipped.
@@ -82,9 +77,7 @@ impl Attached {
 pub(crate) fn in_first_pid_namespace() -> Result<(), TraceError> {
     // PROC_PID_INIT_INO of include/linux/proc_ns.h.
     match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::Kernel {
-            what: "in a PID namespace (of a container) programs in the kernel see other process numbers".to_owned(),
-        }),
+        Ok(namespace) if namespace.to_string_lossy() != "pid:[4026531836]" => Err(TraceError::PidNamespace),
         _ => Ok(()),
     }
 }
@@ -104,23 +97,11 @@ impl Bpf {
         }
         attach_all(&mut attached, &tracefs, &programs)?;
         let slow: Arc<Mutex<CallCounts>> = Arc::default();
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
-        let reader = {
-            let (slow, maps, threshold_ns) = (Arc::clone(&slow), Arc::clone(&maps), spec.threshold_ns());
-            let read = move || follow_ring(&ring, &maps, threshold_ns, &stopped, &slow);
-            std::thread::Builder::new().name("trace".to_owned()).spawn(read)
-        };
-        let reader = reader.map_err(TraceError::of("starting a thread"))?;
-        Ok(Self {
-            maps,
-            attached,
-            threshold_ns: spec.threshold_ns(),
-            known: BTreeSet::new(),
-            slow,
-            stop: Some(stop),
-            reader: Some(reader),
-        })
+        let threshold_ns = spec.threshold_ns();
+        let (listed, shared) = (Arc::clone(&slow), Arc::clone(&maps));
+        let _reader = Background::start(move |stopped| follow_ring(&ring, &shared, threshold_ns, &stopped, &listed))?;
+        Ok(Self { maps, attached, threshold_ns, known: BTreeSet::new(), slow, _reader })
     }
 }
 
@@ -133,8 +114,7 @@ pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), Trace
 }
 
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
-    let gone = attached.load(&programs.gone())?;
-    attached.attach(gone, &tracefs.needed("sched/sched_process_exit")?)?;
+    attached.run(&programs.gone(), &tracefs.needed("sched/sched_process_exit")?)?;
     let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
     let begin_without = attached.load(&programs.begin(false))?;
     for call in Call::SYSTEM {
@@ -148,17 +128,13 @@ fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_
         ("f2fs/f2fs_sync_file_enter", "f2fs/f2fs_sync_file_exit"),
     ] {
         let Some((enter, exit)) = tracefs.tracepoint(enter)?.zip(tracefs.tracepoint(exit)?) else { continue };
-        let end = attached.load(&programs.end_in_file_system(&exit)?)?;
-        attached.attach(end, &exit)?;
-        let begin = attached.load(&programs.begin_in_file_system(&enter)?)?;
-        attached.attach(begin, &enter)?;
+        attached.run(&programs.end_in_file_system(&exit)?, &exit)?;
+        attached.run(&programs.begin_in_file_system(&enter)?, &enter)?;
     }
     let requests = tracefs.tracepoint("io_uring/io_uring_submit_req")?;
     if let Some((submit, complete)) = requests.zip(tracefs.tracepoint("io_uring/io_uring_complete")?) {
-        let end = attached.load(&programs.complete(&complete)?)?;
-        attached.attach(end, &complete)?;
-        let begin = attached.load(&programs.submit(&submit)?)?;
-        attached.attach(begin, &submit)?;
+        attached.run(&programs.complete(&complete)?, &complete)?;
+        attached.run(&programs.submit(&submit)?, &submit)?;
     }
     Ok(())
 }
@@ -173,15 +149,14 @@ impl Source for Bpf {
         self.maps
             .times
             .each::<8, 8>(|key, count| {
-                let [p0, p1, p2, p3, c0, c1, b0, b1] = *key;
-                let (pid, number) = (u32::from_ne_bytes([p0, p1, p2, p3]), u16::from_ne_bytes([c0, c1]));
+                let (pid, number) = (word_at(key, 0), u16::from_ne_bytes(bytes_at(key, 4)));
                 let count = u64::from_ne_bytes(*count);
                 if seen.gone.contains(&pid) {
                     keys.push(*key);
                 }
                 let Some(call) = Call::of_number(number & !FAILED).filter(|_| count > 0) else { return };
                 let (times, failed) = seen.calls.entry((pid, call)).or_default();
-                times.add(u16::from_ne_bytes([b0, b1]), count);
+                times.add(u16::from_ne_bytes(bytes_at(key, 6)), count);
                 *failed += if number & FAILED == 0 { 0 } else { count };
             })
             .map_err(failed())?;
@@ -220,16 +195,6 @@ impl Source for Bpf {
             slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();
         }
         Ok(seen)
-    }
-}
-
-impl Drop for Bpf {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(reader) = self.reader.take() {
-            // One that panicked has said so.
-            let _ = reader.join();
-        }
     }
 }
 

@@ -43,8 +43,6 @@ const ALL: [(Call, u16, &str); 9] = [
 pub(crate) const OTHERS: u16 = 0x4000;
 
 impl Call {
-    pub(crate) const FIRST: Call = Call::Fsync;
-    pub(crate) const LAST: Call = Call::UringSyncFileRange;
     /// Calls that are system calls.
     pub(crate) const SYSTEM: [Call; 6] =
         [Call::Fsync, Call::Fdatasync, Call::SyncFileRange, Call::Msync, Call::Sync, Call::Syncfs];

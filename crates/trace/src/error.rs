@@ -2,9 +2,7 @@
 
 use std::io;
 
-use crate::Way;
-
-/// Error that prevents a trace.
+/// Reason that nothing is traced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -53,9 +51,17 @@ pub enum TraceError {
         /// Error that was returned.
         source: io::Error,
     },
+    /// Process numbers here are not those that the kernel tells programs.
+    #[error("in a PID namespace (of a container) programs in the kernel see other process numbers")]
+    PidNamespace,
     /// No way works here.
-    #[error("no way to trace works here\n{}", .0.iter().map(|(way, why)| format!("  {way}: {why}")).collect::<Vec<_>>().join("\n"))]
-    NoWay(Vec<(Way, String)>),
+    #[error("no way to trace works here\n  bpf: {bpf}\n  proc: {proc}")]
+    NoWay {
+        /// Reason that programs in the kernel do not work.
+        bpf: String,
+        /// Reason that looks at threads do not work.
+        proc: String,
+    },
 }
 
 impl TraceError {
@@ -63,11 +69,13 @@ impl TraceError {
     pub fn next(&self) -> &'static str {
         match self {
             Self::NoProcess { .. } | Self::Nothing => "name one that runs: pgrep -l NAME",
-            Self::NotPermitted { .. } | Self::Tracefs { .. } | Self::NoWay(_) => {
+            Self::NotPermitted { .. } | Self::Tracefs { .. } | Self::NoWay { .. } => {
                 "run this as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN; processes of your own without it"
             }
-            Self::Kernel { .. } => "try --way perf or --way proc",
-            Self::Io { .. } => "try --way perf or --way proc",
+            Self::PidNamespace => "run this on the host, or in a container with the host's PID namespace (--pid=host)",
+            Self::Kernel { .. } | Self::Io { .. } => {
+                "programs in the kernel need Linux 5.8 or later, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
+            }
             Self::Directory { .. } => {
                 "name a directory that can be read; if it contains very many, raise fs.inotify.max_user_watches"
             }

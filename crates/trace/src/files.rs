@@ -1,10 +1,9 @@
 //! Use of files: by a process's system calls, or by a directory's events.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::TraceError;
 use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
@@ -14,6 +13,7 @@ use crate::processes::{is_there, with_descendants};
 use crate::sys;
 use crate::times::Times;
 use crate::tracefs::Tracefs;
+use crate::tracer::Background;
 
 /// Most files that are told one by one.
 pub(crate) const FILES_MAX: usize = 50_000;
@@ -86,8 +86,7 @@ pub struct FileTracer {
     maps: Arc<Maps>,
     attached: Attached,
     seen: Arc<Mutex<FilesSeen>>,
-    stop: Option<OwnedFd>,
-    reader: Option<JoinHandle<()>>,
+    _reader: Background,
 }
 
 impl FileTracer {
@@ -108,32 +107,25 @@ impl FileTracer {
             let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", call.name))? else { continue };
             let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", call.name))?;
             if call.does != Does::Close {
-                let end = attached.load(&maps.end(call))?;
-                attached.attach(end, &exit)?;
+                attached.run(&maps.end(call), &exit)?;
             }
-            let begin = attached.load(&maps.begin(call))?;
-            attached.attach(begin, &enter)?;
+            attached.run(&maps.begin(call), &enter)?;
         }
         let seen: Arc<Mutex<FilesSeen>> = Arc::default();
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of calls"))?;
         // Only now, so that all of it is seen.
         follow(&maps.processes, Some(with_descendants(&[pid])))?;
-        let reader = {
-            let (seen, maps) = (Arc::clone(&seen), Arc::clone(&maps));
-            let mut open = Open::default();
-            let read = move || {
-                loop {
-                    ring.drain(|bytes| open.take(bytes, &seen));
-                    if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], 1_000)[0] {
-                        return;
-                    }
+        let (counted, shared) = (Arc::clone(&seen), Arc::clone(&maps));
+        let mut open = Open::default();
+        let _reader = Background::start(move |stopped| {
+            loop {
+                ring.drain(|bytes| open.take(bytes, &counted));
+                if sys::wait(&[stopped.as_fd(), shared.ring.fd.as_fd()], 1_000)[0] {
+                    return;
                 }
-            };
-            std::thread::Builder::new().name("files".to_owned()).spawn(read)
-        };
-        let reader = Some(reader.map_err(TraceError::of("starting a thread"))?);
-        Ok(Self { maps, attached, seen, stop: Some(stop), reader })
+            }
+        })?;
+        Ok(Self { maps, attached, seen, _reader })
     }
 
     /// Returns the use of files so far.
@@ -147,17 +139,7 @@ impl FileTracer {
     }
 }
 
-impl Drop for FileTracer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(reader) = self.reader.take() {
-            // One that panicked has said so.
-            let _ = reader.join();
-        }
-    }
-}
-
-/// Path of each descriptor of each process; `None` if it is not a file.
+/// File of each descriptor of each process; `None` for a descriptor of something else.
 #[derive(Default)]
 struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 
@@ -174,7 +156,7 @@ impl Open {
             return;
         }
         let path = match call.path {
-            Some(_) => named(bytes, pid, call.is_at.then_some(first)).unwrap_or_else(|| {
+            Some(_) => named(bytes, pid, (call.path == Some(1)).then_some(first)).unwrap_or_else(|| {
                 // Its process is gone already, and with it the directory that the path begins in.
                 seen.lock().unwrap_or_else(PoisonError::into_inner).lost += 1;
                 None

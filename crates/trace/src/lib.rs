@@ -8,8 +8,7 @@
 //! | `traced` | what it says: [`Traced`], [`Process`], [`Slow`] |
 //! | `call`, `times` | the calls; how long they took |
 //! | `bpf`, `programs`, `assembler` | the first way: programs that the kernel runs |
-//! | `perf` | the second: the kernel writes every call into a ring |
-//! | `proc` | the last: looking again and again at what threads wait for |
+//! | `proc` | the second: looking again and again at what threads wait for |
 //! | `files`, `openings` | which files a process uses, and how |
 //! | `notify` | how the files of a directory are used, by whomever |
 //! | `place`, `processes`, `tracefs` | from `/proc` and tracefs: paths, descendants, tracepoints |
@@ -24,7 +23,6 @@ mod error;
 mod files;
 mod notify;
 mod openings;
-mod perf;
 mod place;
 mod proc;
 mod processes;
@@ -39,7 +37,7 @@ pub use call::Call;
 pub use error::TraceError;
 pub use files::{FileTracer, FileUse, FilesSeen};
 pub use notify::DirectoryWatch;
-pub use processes::{MEMBERS_MAX, with_descendants};
+pub use processes::{MEMBERS_MAX, is_there, with_descendants};
 pub use times::Times;
 pub use traced::{Calls, Process, Slow, Traced, Way};
 pub use tracer::{TraceSpec, Tracer};

@@ -25,14 +25,12 @@ pub(crate) struct FileCall {
     pub(crate) name: &'static str,
     pub(crate) number: u16,
     pub(crate) does: Does,
-    /// Index of the argument that is a path.
+    /// Index of the argument that is a path, relative to the directory in the argument before it.
     pub(crate) path: Option<u8>,
-    /// True if the argument before the path is the directory that the path is relative to.
-    pub(crate) is_at: bool,
 }
 
 const fn call(name: &'static str, number: i64, does: Does, path: Option<u8>) -> FileCall {
-    FileCall { name, number: number as u16, does, path, is_at: matches!(path, Some(1)) }
+    FileCall { name, number: number as u16, does, path }
 }
 
 /// Calls that use files. Where an architecture lacks one, it is left out.
@@ -118,11 +116,9 @@ impl Maps {
         asm.copy(R6, R1);
         find_process(&mut asm, &self.processes);
         if call.does == Does::Close {
-            asm.load(Width::Word, R1, FP, TGID as i16);
-            asm.store(Width::Word, FP, RECORD as i16 + record::PID, R1);
+            asm.transfer(Width::Word, (FP, RECORD as i16 + record::PID), (FP, TGID as i16));
             asm.store_value(Width::Word, FP, RECORD as i16 + record::CALL, i32::from(call.number));
-            asm.load(Width::Double, R1, R6, ARGUMENTS);
-            asm.store(Width::Double, FP, RECORD as i16 + record::FIRST, R1);
+            asm.transfer(Width::Double, (FP, RECORD as i16 + record::FIRST), (R6, ARGUMENTS));
             asm.store_value(Width::Double, FP, RECORD as i16 + record::SECOND, 0);
             asm.store_value(Width::Double, FP, RECORD as i16 + record::RESULT, 0);
             self.write(&mut asm);
@@ -135,8 +131,7 @@ impl Maps {
                 asm.store_value(Width::Double, FP, ENTRY as i16 + place, 0);
                 continue;
             }
-            asm.load(Width::Double, R1, R6, ARGUMENTS + 8 * at);
-            asm.store(Width::Double, FP, ENTRY as i16 + place, R1);
+            asm.transfer(Width::Double, (FP, ENTRY as i16 + place), (R6, ARGUMENTS + 8 * at));
         }
         asm.store_value(Width::Double, FP, ENTRY as i16 + entry::CALL, i32::from(call.number));
         update(&mut asm, &self.threads, TID, ENTRY, 0);
@@ -166,14 +161,11 @@ impl Maps {
             }
             None => (FP, RECORD as i16),
         };
-        asm.load(Width::Word, R1, FP, TGID as i16);
-        asm.store(Width::Word, to, from + record::PID, R1);
+        asm.transfer(Width::Word, (to, from + record::PID), (FP, TGID as i16));
         asm.store_value(Width::Word, to, from + record::CALL, i32::from(call.number));
-        asm.load(Width::Double, R1, R6, ARGUMENTS);
-        asm.store(Width::Double, to, from + record::RESULT, R1);
+        asm.transfer(Width::Double, (to, from + record::RESULT), (R6, ARGUMENTS));
         for (place, field) in [(entry::ARGUMENT, record::FIRST), (entry::DEVICE, record::SECOND)] {
-            asm.load(Width::Double, R1, R8, place);
-            asm.store(Width::Double, to, from + field, R1);
+            asm.transfer(Width::Double, (to, from + field), (R8, place));
         }
         match call.path {
             Some(_) => {

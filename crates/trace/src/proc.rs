@@ -1,4 +1,4 @@
-//! The last way: what each thread waits for is looked at again and again in `/proc/PID/task/TID/syscall`
+//! The second way: what each thread waits for is looked at again and again in `/proc/PID/task/TID/syscall`
 //! (Documentation/filesystems/proc.rst). It needs no more than the right to trace the process, as a debugger does.
 //!
 //! A call is seen that is going on at one look or more, and taken to have lasted as long as from the first of them to the
@@ -8,11 +8,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use crate::call::Call;
 use crate::error::TraceError;
@@ -20,7 +19,7 @@ use crate::place::Given;
 use crate::processes::{all, threads_of};
 use crate::sys;
 use crate::traced::{CallCounts, SeenCall};
-use crate::tracer::{Source, TraceSpec, members};
+use crate::tracer::{Background, Source, TraceSpec, members};
 
 /// Time between two looks, in milliseconds.
 const EACH_MS: i64 = 5;
@@ -34,8 +33,7 @@ const THREADS_MAX: usize = 4_096;
 /// A trace by looks.
 pub(crate) struct Proc {
     seen: Arc<Mutex<CallCounts>>,
-    stop: Option<OwnedFd>,
-    looking: Option<JoinHandle<()>>,
+    _looking: Background,
 }
 
 struct Thread {
@@ -65,9 +63,8 @@ impl Proc {
             })?;
         }
         let seen: Arc<Mutex<CallCounts>> = Arc::default();
-        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
         let (spec, shared) = (spec.clone(), Arc::clone(&seen));
-        let look = move || {
+        let _looking = Background::start(move |stopped| {
             let mut threads = BTreeMap::new();
             let mut looks = 0u32;
             loop {
@@ -82,25 +79,14 @@ impl Proc {
                     return;
                 }
             }
-        };
-        let looking = std::thread::Builder::new().name("trace".to_owned()).spawn(look);
-        Ok(Self { seen, stop: Some(stop), looking: Some(looking.map_err(TraceError::of("starting a thread"))?) })
+        })?;
+        Ok(Self { seen, _looking })
     }
 }
 
 impl Source for Proc {
     fn read(&mut self) -> Result<CallCounts, TraceError> {
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).told())
-    }
-}
-
-impl Drop for Proc {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(looking) = self.looking.take() {
-            // One that panicked has said so.
-            let _ = looking.join();
-        }
     }
 }
 

@@ -39,6 +39,6 @@ fn numbers_in(directory: &str) -> Vec<u32> {
 }
 
 /// Returns true if a process of this number exists.
-pub(crate) fn is_there(pid: u32) -> bool {
+pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }

@@ -119,8 +119,7 @@ impl Programs<'_> {
             asm.load(Width::Double, R1, R6, ARGUMENTS);
         }
         asm.store(Width::Double, R8, entry::ARGUMENT, R1);
-        asm.load(Width::Word, R1, R6, NUMBER);
-        asm.store(Width::Word, R8, entry::CALL, R1);
+        asm.transfer(Width::Word, (R8, entry::CALL), (R6, NUMBER));
         begin_now(&mut asm);
         leave(asm, &self.maps.lost)
     }
@@ -147,8 +146,7 @@ impl Programs<'_> {
         asm.load(Width::Double, R1, FP, RECORD as i16);
         asm.set_wide(R2, u64::from_le_bytes(*b"iou-wrk-"));
         asm.jump_if_register(R1, If::Equal, R2, "out");
-        asm.load(Width::Double, R1, R6, point.offset("ino")? as i16);
-        asm.store(Width::Double, R8, entry::ARGUMENT, R1);
+        asm.transfer(Width::Double, (R8, entry::ARGUMENT), (R6, point.offset("ino")? as i16));
         asm.load(Width::Word, R1, R6, point.offset("dev")? as i16);
         asm.store(Width::Double, R8, entry::DEVICE, R1);
         asm.store_value(Width::Word, R8, entry::CALL, i32::from(Call::WriteThrough.number()));
@@ -183,11 +181,9 @@ impl Programs<'_> {
         self.find_process(&mut asm);
         asm.store_value(Width::Double, FP, ENTRY as i16 + entry::ARGUMENT, 0);
         asm.store_value(Width::Double, FP, ENTRY as i16 + entry::DEVICE, 0);
-        asm.load(Width::Word, R1, FP, TGID as i16);
-        asm.store(Width::Word, FP, ENTRY as i16 + entry::TGID, R1);
+        asm.transfer(Width::Word, (FP, ENTRY as i16 + entry::TGID), (FP, TGID as i16));
         self.name(&mut asm);
-        asm.load(Width::Double, R1, R6, point.offset("req")? as i16);
-        asm.store(Width::Double, FP, KEY as i16, R1);
+        asm.transfer(Width::Double, (FP, KEY as i16), (R6, point.offset("req")? as i16));
         asm.call(Function::KtimeNs);
         asm.store(Width::Double, FP, ENTRY as i16 + entry::START, R0);
         update(&mut asm, &self.maps.requests, KEY, ENTRY, 0);
@@ -199,24 +195,21 @@ impl Programs<'_> {
     pub(crate) fn complete(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
         let mut asm = Assembler::default();
         asm.copy(R6, R1);
-        asm.load(Width::Double, R1, R6, point.offset("req")? as i16);
-        asm.store(Width::Double, FP, KEY as i16, R1);
+        asm.transfer(Width::Double, (FP, KEY as i16), (R6, point.offset("req")? as i16));
         lookup(&mut asm, &self.maps.requests, KEY);
         asm.jump_if(R0, If::Equal, 0, "out");
         // The thread that completes it may differ from the one that submitted it: the entry moves to where a thread's
         // would be.
         asm.copy(R8, R0);
         for word in (0..ENTRY_BYTES as i16).step_by(8) {
-            asm.load(Width::Double, R1, R8, word);
-            asm.store(Width::Double, FP, ENTRY as i16 + word, R1);
+            asm.transfer(Width::Double, (FP, ENTRY as i16 + word), (R8, word));
         }
         asm.map(R1, &self.maps.requests);
         asm.stack(R2, KEY);
         asm.call(Function::MapDelete);
         asm.stack(R8, ENTRY);
         asm.store_value(Width::Word, FP, TID as i16, 0);
-        asm.load(Width::Word, R1, R8, entry::TGID);
-        asm.store(Width::Word, FP, TGID as i16, R1);
+        asm.transfer(Width::Word, (FP, TGID as i16), (R8, entry::TGID));
         asm.load(Width::Word, R1, R6, point.offset("res")? as i16);
         negative_of_word(&mut asm);
         self.count(&mut asm);
@@ -226,8 +219,7 @@ impl Programs<'_> {
     /// Assembles the program for the end of a thread, whose number may be reused.
     pub(crate) fn gone(&self) -> Vec<u64> {
         let mut asm = Assembler::default();
-        asm.call(Function::PidTgid);
-        asm.store(Width::Double, FP, TID as i16, R0);
+        running(&mut asm);
         asm.map(R1, &self.maps.threads);
         asm.stack(R2, TID);
         asm.call(Function::MapDelete);
@@ -237,10 +229,7 @@ impl Programs<'_> {
     /// Leaves unless the running process is followed. Its numbers are on the stack then.
     fn find_process(&self, asm: &mut Assembler) {
         match self.all {
-            true => {
-                asm.call(Function::PidTgid);
-                asm.store(Width::Double, FP, TID as i16, R0);
-            }
+            true => running(asm),
             false => find_process(asm, &self.maps.processes),
         }
     }
@@ -248,16 +237,14 @@ impl Programs<'_> {
     /// R8 = the running thread's entry, made where there is none; leaves unless its process is followed.
     fn find_thread(&self, asm: &mut Assembler) {
         asm.copy(R6, R1);
-        asm.call(Function::PidTgid);
-        asm.store(Width::Double, FP, TID as i16, R0);
+        running(asm);
         lookup(asm, &self.maps.threads, TID);
         asm.jump_if(R0, If::NotEqual, 0, "known");
         self.find_process(asm);
         for word in (0..ENTRY_BYTES as i16).step_by(8) {
             asm.store_value(Width::Double, FP, ENTRY as i16 + word, 0);
         }
-        asm.load(Width::Word, R1, FP, TGID as i16);
-        asm.store(Width::Word, FP, ENTRY as i16 + entry::TGID, R1);
+        asm.transfer(Width::Word, (FP, ENTRY as i16 + entry::TGID), (FP, TGID as i16));
         self.name(asm);
         update(asm, &self.maps.threads, TID, ENTRY, 0);
         lookup(asm, &self.maps.threads, TID);
@@ -277,8 +264,7 @@ impl Programs<'_> {
     /// R8 = the entry of the running thread, which is in a call; leaves otherwise.
     fn find_call(&self, asm: &mut Assembler) {
         asm.copy(R6, R1);
-        asm.call(Function::PidTgid);
-        asm.store(Width::Double, FP, TID as i16, R0);
+        running(asm);
         lookup(asm, &self.maps.threads, TID);
         asm.jump_if(R0, If::Equal, 0, "out");
         asm.copy(R8, R0);
@@ -294,8 +280,7 @@ impl Programs<'_> {
         asm.load(Width::Double, R7, R8, entry::START);
         asm.with_register(Do::Subtract, R9, R7);
         asm.store_value(Width::Double, R8, entry::START, 0);
-        asm.load(Width::Word, R1, FP, TGID as i16);
-        asm.store(Width::Word, FP, KEY as i16, R1);
+        asm.transfer(Width::Word, (FP, KEY as i16), (FP, TGID as i16));
         asm.load(Width::Word, R1, R8, entry::CALL);
         asm.load(Width::Double, R2, FP, at(record::RESULT));
         // The sign's bit is the mark.
@@ -321,12 +306,10 @@ impl Programs<'_> {
         asm.store(Width::Double, FP, at(record::START), R7);
         asm.store(Width::Double, FP, at(record::TIME), R9);
         for (from, to) in [(TGID, record::TGID), (TID, record::TID)] {
-            asm.load(Width::Word, R1, FP, from as i16);
-            asm.store(Width::Word, FP, at(to), R1);
+            asm.transfer(Width::Word, (FP, at(to)), (FP, from as i16));
         }
         for (from, to) in [(entry::ARGUMENT, record::ARGUMENT), (entry::DEVICE, record::DEVICE)] {
-            asm.load(Width::Double, R1, R8, from);
-            asm.store(Width::Double, FP, at(to), R1);
+            asm.transfer(Width::Double, (FP, at(to)), (R8, from));
         }
         asm.load(Width::Word, R1, R8, entry::CALL);
         asm.store(Width::Double, FP, at(record::CALL), R1);
@@ -348,8 +331,7 @@ pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Ve
     asm.with(Do::And, R1, IS_THREAD);
     asm.jump_if(R1, If::NotEqual, 0, "out");
     find_process(&mut asm, processes);
-    asm.load(Width::Word, R1, R6, point.offset("pid")? as i16);
-    asm.store(Width::Word, FP, KEY as i16, R1);
+    asm.transfer(Width::Word, (FP, KEY as i16), (R6, point.offset("pid")? as i16));
     asm.store_value(Width::Double, FP, ONE as i16, 1);
     update(&mut asm, processes, KEY, ONE, 0);
     asm.jump_if(R0, If::NotEqual, 0, "lost");
@@ -358,10 +340,15 @@ pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Ve
 
 /// Leaves unless the running process is one of `processes`. Thread and process stand at [`TID`] and [`TGID`] then.
 pub(crate) fn find_process(asm: &mut Assembler, processes: &Map) {
-    asm.call(Function::PidTgid);
-    asm.store(Width::Double, FP, TID as i16, R0);
+    running(asm);
     lookup(asm, processes, TGID);
     asm.jump_if(R0, If::Equal, 0, "out");
+}
+
+/// Keeps the running thread at [`TID`], and its process at [`TGID`].
+fn running(asm: &mut Assembler) {
+    asm.call(Function::PidTgid);
+    asm.store(Width::Double, FP, TID as i16, R0);
 }
 
 /// Ends a program: `out`, and `lost`, where it is counted that something could not be kept.

@@ -73,34 +73,32 @@ impl Map {
         Ok(Self { fd, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
-    /// Sets `key` to `value`.
-    pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        assert!(key.len() == self.key_bytes && value.len() == self.value_bytes, "lengths of the map");
-        let mut attr = Attr::default();
-        attr[0] = halves(half_of(&self.fd), 0);
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_ptr() as u64;
-        bpf(Bpf::MapUpdate, &mut attr).map(drop)
-    }
-
-    /// The value of `key`.
-    pub(crate) fn get<const V: usize>(&self, key: &[u8]) -> io::Result<[u8; V]> {
-        assert!(key.len() == self.key_bytes && V == self.value_bytes, "lengths of the map");
-        let mut value = [0u8; V];
-        let mut attr = Attr::default();
-        attr[0] = halves(half_of(&self.fd), 0);
-        attr[1] = key.as_ptr() as u64;
-        attr[2] = value.as_mut_ptr() as u64;
-        bpf(Bpf::MapLookup, &mut attr).map(|_| value)
-    }
-
-    /// Removes `key`.
-    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
+    /// Does `command` with `key`, and the value at the address `value`.
+    fn keyed(&self, command: Bpf, key: &[u8], value: u64) -> io::Result<()> {
         assert!(key.len() == self.key_bytes, "length of the map's keys");
         let mut attr = Attr::default();
         attr[0] = halves(half_of(&self.fd), 0);
         attr[1] = key.as_ptr() as u64;
-        bpf(Bpf::MapDelete, &mut attr).map(drop)
+        attr[2] = value;
+        bpf(command, &mut attr).map(drop)
+    }
+
+    /// Sets `key` to `value`.
+    pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        assert!(value.len() == self.value_bytes, "length of the map's values");
+        self.keyed(Bpf::MapUpdate, key, value.as_ptr() as u64)
+    }
+
+    /// The value of `key`.
+    pub(crate) fn get<const V: usize>(&self, key: &[u8]) -> io::Result<[u8; V]> {
+        assert!(V == self.value_bytes, "length of the map's values");
+        let mut value = [0u8; V];
+        self.keyed(Bpf::MapLookup, key, value.as_mut_ptr() as u64).map(|()| value)
+    }
+
+    /// Removes `key`.
+    pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
+        self.keyed(Bpf::MapDelete, key, 0)
     }
 
     /// Calls `each` with all keys and values of a hash map.
@@ -171,55 +169,28 @@ pub(crate) fn program_misses(program: &OwnedFd) -> u64 {
     bpf(Bpf::InfoByFd, &mut attr).map_or(0, |_| info[26])
 }
 
-/// The beginning of `struct perf_event_attr`, up to its version 3 (`include/uapi/linux/perf_event.h`).
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub(crate) struct PerfAttr {
-    pub(crate) kind: u32,
-    pub(crate) size: u32,
-    pub(crate) config: u64,
-    pub(crate) sample_period: u64,
-    pub(crate) sample_type: u64,
-    pub(crate) read_format: u64,
-    pub(crate) flags: u64,
-    pub(crate) wakeup: u32,
-    pub(crate) breakpoint: u32,
-    pub(crate) config1: u64,
-    pub(crate) config2: u64,
-    pub(crate) branches: u64,
-    pub(crate) user_registers: u64,
-    pub(crate) user_stack: u32,
-    pub(crate) clock: i32,
-}
-
-/// Opens an event of all processes on `cpu`.
-pub(crate) fn perf_event(attr: &PerfAttr, cpu: u32) -> io::Result<OwnedFd> {
+/// Runs `program` at each event of the tracepoint `id`, until the returned descriptor is closed.
+pub(crate) fn attach(program: &OwnedFd, id: u64) -> io::Result<OwnedFd> {
+    const TRACEPOINT: u32 = 2;
+    // A disabled event writes no records; its program runs nevertheless.
+    const DISABLED: u64 = 1;
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    let attr = PerfAttr { size: size_of::<PerfAttr>() as u32, ..*attr };
+    const RUN: libc::c_ulong = 0x4004_2408;
+    // `struct perf_event_attr` in its first version (`include/uapi/linux/perf_event.h`).
+    let mut attr = [0u64; 8];
+    attr[0] = halves(TRACEPOINT, size_of_val(&attr) as u32);
+    attr[1] = id;
+    attr[5] = DISABLED;
+    // The program runs on all processors, not only on number 0.
     // SAFETY: `attr` is as long as it says itself, and read only.
-    let made =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, cpu as libc::c_int, -1, CLOSE_ON_EXEC) };
-    if made < 0 { Err(io::Error::last_os_error()) } else { Ok(descriptor(made as RawFd)) }
-}
-
-/// Request to an event.
-#[derive(Clone, Copy)]
-pub(crate) enum Ask<'a> {
-    /// Run this program at each.
-    Run(&'a OwnedFd),
-    /// Write into the ring of this event.
-    WriteTo(&'a OwnedFd),
-}
-
-/// Asks something of an event.
-pub(crate) fn ask(event: &OwnedFd, ask: Ask<'_>) -> io::Result<()> {
-    let (request, argument) = match ask {
-        Ask::WriteTo(other) => (0x2405, other.as_raw_fd()),
-        Ask::Run(program) => (0x4004_2408, program.as_raw_fd()),
-    };
-    // SAFETY: these requests take a number.
-    let done = unsafe { libc::ioctl(event.as_raw_fd(), request, argument) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let event = unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), -1, 0, -1, CLOSE_ON_EXEC) };
+    if event < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let event = descriptor(event as RawFd);
+    // SAFETY: this request takes a number.
+    let done = unsafe { libc::ioctl(event.as_raw_fd(), RUN, program.as_raw_fd()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(event) }
 }
 
 /// Memory that is shared with the kernel.

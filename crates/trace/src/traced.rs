@@ -14,22 +14,19 @@ use crate::times::Times;
 pub enum Way {
     /// Programs that the kernel runs at each call, and that count there.
     Bpf,
-    /// Records that the kernel writes to rings, and that are counted here.
-    Perf,
-    /// Repeated looks at what threads wait for: calls shorter than the interval between two looks are mostly missed,
-    /// and times are no more exact than the interval.
+    /// By looking again and again at what threads wait for: calls that are shorter than the time between two looks are mostly
+    /// missed, and times are no more exact than it.
     Proc,
 }
 
 impl Way {
-    /// Ways, best first.
-    pub const ALL: [Way; 3] = [Way::Bpf, Way::Perf, Way::Proc];
+    /// All, best first.
+    pub const ALL: [Way; 2] = [Way::Bpf, Way::Proc];
 
     /// Returns the name in options.
     pub fn name(self) -> &'static str {
         match self {
             Way::Bpf => "bpf",
-            Way::Perf => "perf",
             Way::Proc => "proc",
         }
     }

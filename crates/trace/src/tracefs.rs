@@ -19,23 +19,17 @@ pub(crate) struct Tracefs {
 pub(crate) struct Tracepoint {
     /// Identifier for perf_event_open(2).
     pub(crate) id: u64,
-    /// Name, offset and bytes of its fields.
-    fields: Vec<(String, usize, usize)>,
+    /// Name and offset of its fields.
+    fields: Vec<(String, usize)>,
 }
 
 impl Tracepoint {
     /// Returns the offset of `field`.
     pub(crate) fn offset(&self, field: &str) -> Result<usize, TraceError> {
-        let found = self.fields.iter().find(|(name, ..)| name == field);
+        let found = self.fields.iter().find(|(name, _)| name == field);
         found
-            .map(|(_, offset, _)| *offset)
+            .map(|(_, offset)| *offset)
             .ok_or_else(|| TraceError::Kernel { what: format!("its tracepoint {} has no field `{field}`", self.id) })
-    }
-
-    /// Returns the end of the last field.
-    #[cfg(test)]
-    fn end(&self) -> usize {
-        self.fields.iter().map(|(_, offset, bytes)| offset + bytes).max().unwrap_or(0)
     }
 }
 
@@ -96,8 +90,7 @@ fn parse(text: &str) -> Option<Tracepoint> {
         // `char comm[16]`, `unsigned int fd`, `const char * filename`
         let declared = parts.next()?.split('[').next()?;
         let name = declared.rsplit([' ', '*']).next()?.to_owned();
-        let mut number = |name: &str| parts.next()?.strip_prefix(name)?.parse().ok();
-        Some((name, number("offset:")?, number("size:")?))
+        Some((name, parts.next()?.strip_prefix("offset:")?.parse().ok()?))
     };
     Some(Tracepoint { id, fields: text.lines().filter_map(field).collect() })
 }
@@ -111,7 +104,7 @@ mod tests {
         let text = "name: task_newtask\nID: 205\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
                     \tfield:char comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\tfield:const char * filename;\toffset:32;\tsize:8;\tsigned:0;\n";
         let found = parse(text).unwrap_or_else(|| panic!("a format"));
-        assert_eq!((found.id, found.end()), (205, 40));
+        assert_eq!((found.id, found.fields.len()), (205, 3));
         assert_eq!(found.offset("comm").ok(), Some(12));
         assert_eq!(found.offset("filename").ok(), Some(32));
         assert!(found.offset("file").is_err());

@@ -1,13 +1,15 @@
 //! Chooses a way to trace, and says what is new since it was asked last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::call::Call;
 use crate::error::TraceError;
 use crate::times::Times;
 use crate::traced::{CallCounts, Calls, Process, Traced, Way};
-use crate::{bpf, perf, proc, processes, sys};
+use crate::{bpf, proc, processes, sys};
 
 /// Scope of a trace.
 #[derive(Debug, Clone)]
@@ -44,11 +46,11 @@ pub(crate) trait Source: Send {
 pub struct Tracer {
     way: Way,
     source: Box<dyn Source>,
-    fell_back: Vec<(Way, TraceError)>,
+    why_not_bpf: Option<TraceError>,
     before: BTreeMap<(u32, Call), Times>,
     names: BTreeMap<u32, String>,
     /// Calls of processes that have ended, with the processes in the order of their ends.
-    ended: BTreeMap<(u32, Call), Calls>,
+    ended: BTreeMap<u32, BTreeMap<Call, Calls>>,
     order: VecDeque<u32>,
     read_ns: u64,
 }
@@ -67,27 +69,24 @@ impl Tracer {
                 return Err(TraceError::NoProcess { pid: *pid });
             }
         }
-        let ways: &[Way] = spec.way.as_ref().map_or(&Way::ALL, std::slice::from_ref);
-        let mut fell_back = Vec::new();
-        for way in ways {
-            match start(*way, spec) {
-                Ok(source) => {
-                    return Ok(Self {
-                        way: *way,
-                        source,
-                        fell_back,
-                        before: BTreeMap::new(),
-                        names: BTreeMap::new(),
-                        ended: BTreeMap::new(),
-                        order: VecDeque::new(),
-                        read_ns: sys::now_ns(),
-                    });
-                }
-                Err(error) if ways.len() == 1 => return Err(error),
-                Err(error) => fell_back.push((*way, error)),
-            }
-        }
-        Err(TraceError::NoWay(fell_back.into_iter().map(|(way, why)| (way, why.to_string())).collect()))
+        let (way, source, why_not_bpf) = match (spec.way, start(spec.way.unwrap_or(Way::Bpf), spec)) {
+            (way, Ok(source)) => (way.unwrap_or(Way::Bpf), source, None),
+            (Some(_), Err(error)) => return Err(error),
+            (None, Err(bpf)) => match start(Way::Proc, spec) {
+                Ok(source) => (Way::Proc, source, Some(bpf)),
+                Err(proc) => return Err(TraceError::NoWay { bpf: bpf.to_string(), proc: proc.to_string() }),
+            },
+        };
+        Ok(Self {
+            way,
+            source,
+            why_not_bpf,
+            before: BTreeMap::new(),
+            names: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            order: VecDeque::new(),
+            read_ns: sys::now_ns(),
+        })
     }
 
     /// Returns the way of tracing.
@@ -95,9 +94,9 @@ impl Tracer {
         self.way
     }
 
-    /// Better ways, and why they do not work here.
-    pub fn fell_back(&self) -> &[(Way, TraceError)] {
-        &self.fell_back
+    /// Returns the reason that [`Way::Bpf`], the better way, does not work here; `None` if it works or was not wanted.
+    pub fn why_not_bpf(&self) -> Option<&TraceError> {
+        self.why_not_bpf.as_ref()
     }
 
     /// Returns the results so far. Takes about a millisecond, so that it can be called each second.
@@ -111,27 +110,24 @@ impl Tracer {
         let nothing = Times::default();
         let mut all = self.ended.clone();
         for ((pid, call), (times, failed)) in &seen.calls {
-            let calls = all.entry((*pid, *call)).or_insert_with(|| Calls::none(*call));
+            let calls = all.entry(*pid).or_default().entry(*call).or_insert_with(|| Calls::none(*call));
             calls.new = times.since(self.before.get(&(*pid, *call)).unwrap_or(&nothing));
             calls.times.merge(times);
             calls.failed += failed;
         }
         self.names.extend(seen.names);
-        let mut processes: Vec<Process> = Vec::new();
-        for ((pid, _), calls) in &all {
-            match processes.last_mut().filter(|process| process.pid == *pid) {
-                Some(process) => process.calls.push(calls.clone()),
-                None => {
-                    let name = self.names.get(pid).cloned().unwrap_or_default();
-                    processes.push(Process { pid: *pid, name, calls: vec![calls.clone()] });
-                }
-            }
-        }
+        let processes = all.iter().map(|(pid, calls)| Process {
+            pid: *pid,
+            name: self.names.get(pid).cloned().unwrap_or_default(),
+            calls: calls.values().cloned().collect(),
+        });
+        let processes = processes.collect();
         self.before = seen.calls.into_iter().map(|(key, (times, _))| (key, times)).collect();
         for pid in seen.gone {
             self.before.retain(|(one, _), _| *one != pid);
-            let theirs = all.range((pid, Call::FIRST)..=(pid, Call::LAST));
-            self.ended.extend(theirs.map(|(key, calls)| (*key, Calls { new: Times::default(), ..calls.clone() })));
+            let mut theirs = all.remove(&pid).unwrap_or_default();
+            theirs.values_mut().for_each(|calls| calls.new = Times::default());
+            self.ended.insert(pid, theirs);
             self.order.retain(|one| *one != pid);
             self.order.push_back(pid);
         }
@@ -145,11 +141,8 @@ impl Tracer {
         while self.order.len() > ENDED_MAX {
             let Some(pid) = self.order.pop_front() else { return };
             self.names.remove(&pid);
-            let theirs: Vec<(u32, Call)> =
-                self.ended.range((pid, Call::FIRST)..=(pid, Call::LAST)).map(|(key, _)| *key).collect();
-            for key in theirs {
-                let Some(calls) = self.ended.remove(&key) else { continue };
-                let others = self.ended.entry((0, key.1)).or_insert_with(|| Calls::none(key.1));
+            for (call, calls) in self.ended.remove(&pid).unwrap_or_default() {
+                let others = self.ended.entry(0).or_default().entry(call).or_insert_with(|| Calls::none(call));
                 others.times.merge(&calls.times);
                 others.failed += calls.failed;
             }
@@ -160,7 +153,6 @@ impl Tracer {
 fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
     Ok(match way {
         Way::Bpf => Box::new(bpf::Bpf::start(spec)?),
-        Way::Perf => Box::new(perf::Perf::start(spec)?),
         Way::Proc => Box::new(proc::Proc::start(spec)?),
     })
 }
@@ -168,4 +160,30 @@ fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
 /// The processes of `spec` with their descendants as they are now; `None` for all.
 pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
     spec.pids.as_deref().map(processes::with_descendants)
+}
+
+/// A thread that ends when this is dropped.
+pub(crate) struct Background {
+    /// Pipe whose other end, in the thread, becomes readable when this is dropped.
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts `run`, which is to return when its argument can be read.
+    pub(crate) fn start(run: impl FnOnce(OwnedFd) + Send + 'static) -> Result<Self, TraceError> {
+        let (stopped, stop) = rustix::pipe::pipe().map_err(|error| TraceError::of("pipe(2)")(error.into()))?;
+        let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || run(stopped));
+        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(TraceError::of("starting a thread"))?) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_record::data::{About, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, Level, PhaseEnd, ResultName};
 
 use crate::error::{ErrorKind, TrialError};
 use crate::phase::TrialRun;
@@ -19,8 +19,7 @@ impl TrialRun<'_, '_> {
 
     /// Notes what the store said or did.
     pub(crate) fn said(&mut self, text: String, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
-        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        self.event(Level::Error, text.clone())?;
         end.remarks.push((About::Fault, text));
         Ok(())
     }

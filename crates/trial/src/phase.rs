@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
@@ -15,7 +16,7 @@ use plimsoll_core::{
 use plimsoll_drive::{Drive, DriveError, DriveResult, DriveSpec, Io, Limit, StopReason, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
-use plimsoll_record::data::{Purpose, Sample};
+use plimsoll_record::data::{EventClass, Level, Purpose, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
@@ -255,33 +256,23 @@ impl TrialRun<'_, '_> {
             // Dropped at this closure's end, whatever ends it.
             let _stops = (stop, close, off);
             if let Some(probe) = probe {
-                let thread = std::thread::Builder::new().name("counters".to_owned());
-                thread
-                    .spawn_scoped(scope, move || {
-                        let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
-                        let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
-                        watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
-                    })
-                    .map_err(|error| DriveError::System { what: "the thread that reads counters", error })?;
+                start(scope, "counters", "the thread that reads counters", move || {
+                    let watch = ReadingRecorder { sinks, label: &trial.store.label, slice };
+                    let counters = StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false };
+                    watch.follow(vec![(plimsoll_sample::STORE.name, Box::new(counters))], &stopped);
+                })?;
             }
             if let Some(ledger) = ledger.as_mut().filter(|_| driven.measured || driven.reads_back) {
-                let thread = std::thread::Builder::new().name("ledger".to_owned());
-                thread
-                    .spawn_scoped(scope, move || keep_books(ledger, &closed, drain))
-                    .map_err(|error| DriveError::System { what: "the thread that keeps the ledger", error })?;
+                let keep = move || keep_books(ledger, &closed, drain);
+                start(scope, "ledger", "the thread that keeps the ledger", keep)?;
             }
             if let Some(power) = &power {
-                let thread = std::thread::Builder::new().name("power".to_owned());
-                thread
-                    .spawn_scoped(scope, move || power.follow(&is_over))
-                    .map_err(|error| DriveError::System { what: "the thread that watches the disk's power", error })?;
+                let follow = move || power.follow(&is_over);
+                start(scope, "power", "the thread that watches the disk's power", follow)?;
             }
             let acting = acting.map(|acting| {
-                let thread = std::thread::Builder::new().name("actions".to_owned());
                 let run = move || acting.run(&driven.actions, &ended);
-                thread
-                    .spawn_scoped(scope, run)
-                    .map_err(|error| DriveError::System { what: "the thread that acts on servers", error })
+                start(scope, "actions", "the thread that acts on servers", run)
             });
             let acting = acting.transpose()?;
             let result = drive.run(&mut on_slice);
@@ -305,6 +296,12 @@ impl TrialRun<'_, '_> {
             Some(error) => Err(error),
             None => result.map_err(drive_error),
         }
+    }
+
+    /// Records an event of the store.
+    pub(crate) fn event(&self, level: Level, text: String) -> Result<(), TrialError> {
+        let label = &self.trial.store.label;
+        Ok(self.context.sinks.event(Some(self.trial.ordinal), level, EventClass::Store, label, text)?)
     }
 
     /// Most bytes that are kept of one answer: what the plan says, or enough for the largest that the workload asks for.
@@ -350,6 +347,17 @@ impl TrialRun<'_, '_> {
             .detail(format!("{} {}", error.code, error.message))),
         }
     }
+}
+
+/// Starts a thread of a phase.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    what: &'static str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, DriveError> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn_scoped(scope, work).map_err(|error| DriveError::System { what, error })
 }
 
 /// Records the delays of the witness's wake-ups in a slice that ended at `at_ns`.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
-use plimsoll_record::data::{About, DID_NOT_START, EventClass, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, DID_NOT_START, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::check;
@@ -151,14 +151,13 @@ impl TrialRun<'_, '_> {
     ) -> Result<(), TrialError> {
         self.is_dead = true;
         let text = format!("it did not start again after {after}: {error}");
-        let (sinks, label) = (self.context.sinks, &self.trial.store.label);
-        sinks.event(Some(self.trial.ordinal), Level::Error, EventClass::Store, label, text.clone())?;
+        self.event(Level::Error, text.clone())?;
         end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
         let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
         check.sentence = format!("It did not start again after {after}: {error}.");
         check.wrong.insert(DID_NOT_START.to_owned(), 1);
-        Ok(sinks.tell(Told::Ledger(check))?)
+        Ok(self.context.sinks.tell(Told::Ledger(check))?)
     }
 }
 

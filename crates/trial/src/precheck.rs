@@ -73,30 +73,24 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
 
 /// Refuses power cuts without a simulated disk.
 fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
-    let is_cut = |phase: &PlannedPhase| match &phase.step {
-        PhaseStep::Drive(drive) => drive.power_cut.is_some(),
-        step => matches!(step, PhaseStep::Power { .. }),
-    };
     let disk = DiskSpec::of(&trial.store.params).filter(|_| trial.store.is_private());
     let ends_by_cut =
         |phase: &PlannedPhase| matches!(&phase.step, PhaseStep::Drive(drive) if drive.power_cut.is_some());
-    let is_power =
-        |phase: Option<&PlannedPhase>| phase.is_some_and(|phase| matches!(phase.step, PhaseStep::Power { .. }));
+    let is_power = |phase: &PlannedPhase| matches!(phase.step, PhaseStep::Power { .. });
     for (at, phase) in trial.phases.iter().enumerate().filter(|(_, phase)| ends_by_cut(phase)) {
-        if !is_power(trial.phases.get(at + 1)) {
+        if !trial.phases.get(at + 1).is_some_and(is_power) {
             let what = format!("phase {}: after its power cut the store has no power", phase.name);
             return Err(TrialError::usage(what).next("put a phase with do = \"power\" directly after it"));
         }
     }
     let mut was_cut = false;
     for phase in &trial.phases {
-        let is_cut = matches!(phase.step, PhaseStep::Power { .. });
-        if is_cut && was_cut {
+        if is_power(phase) && was_cut {
             let what =
                 format!("phase {}: the result of the power cut before it would not have been checked", phase.name);
             return Err(TrialError::usage(what).next("put a phase with do = \"check\" between them"));
         }
-        was_cut = is_cut || (was_cut && !matches!(phase.step, PhaseStep::Check));
+        was_cut = is_power(phase) || (was_cut && !matches!(phase.step, PhaseStep::Check));
     }
     if disk.is_some_and(|disk| disk.ignores_flushes) && !trial.phases.iter().any(ends_by_cut) {
         let what = format!(
@@ -111,7 +105,8 @@ fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
             TrialError::usage(what).next("use a shorter time: operations that wait for a disk cannot be interrupted")
         );
     }
-    let Some(phase) = trial.phases.iter().find(|phase| is_cut(phase)) else { return Ok(()) };
+    let of_power = |phase: &&PlannedPhase| ends_by_cut(phase) || is_power(phase);
+    let Some(phase) = trial.phases.iter().find(of_power) else { return Ok(()) };
     if disk.is_some() {
         return Ok(());
     }

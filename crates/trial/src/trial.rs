@@ -248,8 +248,7 @@ impl TrialRun<'_, '_> {
         if let (Some(why), PhaseStep::Ask { .. }) = (self.not_cold.take(), &phase.step) {
             let text = format!("{} was skipped: {} could not be made cold: {why}", phase.name, self.trial.store.label);
             self.context.sinks.show(&Told::Notice(text.clone()));
-            let (sinks, store) = (self.context.sinks, &self.trial.store.label);
-            return Ok(sinks.event(Some(self.trial.ordinal), Level::Info, EventClass::Store, store, text)?);
+            return self.event(Level::Info, text);
         }
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use plimsoll_core::{Truth, ValueBuf, Version, Workload};
+use plimsoll_core::{OwnedValue, Truth, ValueBuf, Version, Workload};
 
 use crate::digest::digest;
-use crate::field::FieldValue;
 use crate::log::{Row, Watch};
 
 /// Queried values of each state, by its number.
@@ -24,9 +23,9 @@ pub(crate) struct Contents {
 /// A queried field.
 struct Column {
     field: u16,
-    values: Vec<FieldValue>,
+    values: Vec<OwnedValue>,
     /// Values that are not null, with the record and the number of the state.
-    order: BTreeSet<(FieldValue, u32, u32)>,
+    order: BTreeSet<(OwnedValue, u32, u32)>,
 }
 
 impl Contents {
@@ -61,9 +60,10 @@ impl Contents {
             self.digests[place] = digest(values);
         }
         for column in &mut self.columns {
-            column.values.resize(column.values.len().max(place + 1), FieldValue::Null);
-            let value = if is_there { FieldValue::of(values.get(usize::from(column.field))) } else { FieldValue::Null };
-            if !matches!(value, FieldValue::Null) {
+            column.values.resize(column.values.len().max(place + 1), OwnedValue::Null);
+            let value =
+                if is_there { OwnedValue::from(values.get(usize::from(column.field))) } else { OwnedValue::Null };
+            if !matches!(value, OwnedValue::Null) {
                 column.order.insert((value.clone(), id, number));
             }
             column.values[place] = value;
@@ -76,7 +76,7 @@ impl Contents {
     pub fn release(&mut self, number: u32, id: u32) {
         for column in &mut self.columns {
             let value = std::mem::take(&mut column.values[number as usize]);
-            if !matches!(value, FieldValue::Null) {
+            if !matches!(value, OwnedValue::Null) {
                 column.order.remove(&(value, id, number));
             }
         }
@@ -106,20 +106,20 @@ impl Contents {
     }
 
     /// Returns true if the field of the state with this number is within these bounds.
-    pub fn matches(&self, number: u32, field: u16, [low, high]: &[FieldValue; 2]) -> bool {
+    pub fn matches(&self, number: u32, field: u16, [low, high]: &[OwnedValue; 2]) -> bool {
         let column = self.columns.iter().find(|column| column.field == field);
         let value = column.and_then(|column| column.values.get(number as usize));
         value.is_some_and(|value| value.value().lies_in(low.value(), high.value()))
     }
 
     /// The records with a state whose field is within these bounds, each once.
-    pub fn matching(&self, field: u16, [low, high]: &[FieldValue; 2]) -> Vec<u32> {
+    pub fn matching(&self, field: u16, [low, high]: &[OwnedValue; 2]) -> Vec<u32> {
         let Some(column) = self.columns.iter().find(|column| column.field == field) else { return Vec::new() };
-        let is_open = |bound: &FieldValue| matches!(bound, FieldValue::Null);
+        let is_open = |bound: &OwnedValue| matches!(bound, OwnedValue::Null);
         if !is_open(low) && !is_open(high) && low >= high {
             return Vec::new();
         }
-        let place = |bound: &FieldValue| (bound.clone(), 0, 0);
+        let place = |bound: &OwnedValue| (bound.clone(), 0, 0);
         let from = if is_open(low) { Bound::Unbounded } else { Bound::Included(place(low)) };
         let to = if is_open(high) { Bound::Unbounded } else { Bound::Excluded(place(high)) };
         let mut records: Vec<u32> = column.order.range((from, to)).map(|(_, id, _)| *id).collect();

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use plimsoll_core::Outcome;
+use plimsoll_core::{Outcome, OwnedValue};
 
-use crate::field::FieldValue;
 use crate::log::{ALIEN, CLOCK_SKEW_NS, LoggedOperation, NEVER, NO_STAMP, Row, Watch};
 use crate::records::Records;
 use crate::ring::{Header, Note, Ring, take_value, unpair};
@@ -36,9 +35,9 @@ pub(crate) struct Inbox {
     /// Records of the answers that have several, in the same order.
     pub rows: VecDeque<Row>,
     /// Lower and upper bounds of the answers to questions that have them, in the same order.
-    pub bounds: VecDeque<[FieldValue; 2]>,
+    pub bounds: VecDeque<[OwnedValue; 2]>,
     /// Bounds that each ticket asked for last.
-    asked: Vec<[FieldValue; 2]>,
+    asked: Vec<[OwnedValue; 2]>,
     /// Open writes of each ticket: their records and their states' numbers.
     pub open: Vec<Vec<(u32, u32)>>,
     /// Time at which the store lost power: later outcomes are unknown.
@@ -68,7 +67,7 @@ impl Inbox {
             answers: VecDeque::new(),
             rows: VecDeque::new(),
             bounds: VecDeque::new(),
-            asked: vec![<[FieldValue; 2]>::default(); if has_bounds { tickets } else { 0 }],
+            asked: vec![<[OwnedValue; 2]>::default(); if has_bounds { tickets } else { 0 }],
             open: vec![Vec::new(); tickets],
             cut_ns: NEVER,
             last_ns: 0,
@@ -81,7 +80,7 @@ impl Inbox {
     }
 
     /// Takes over what the worker has noted since; `words` is room for that, `aliens` takes keys that are no record's.
-    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<FieldValue>) {
+    pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<OwnedValue>) {
         // In this order: a question that is not open any more has its answer in the ring.
         let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
         self.floor_ns = open_ns.min(self.last_ns);
@@ -95,7 +94,7 @@ impl Inbox {
     }
 
     /// Reads a note; returns what follows it.
-    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
+    fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<OwnedValue>) -> &'a [u64] {
         let Header { note, outcome, kind, ticket } = header;
         match (note, words) {
             (Note::Sent, [at_ns, who, stamp, rest @ ..]) => {
@@ -151,7 +150,7 @@ impl Inbox {
         }
     }
 
-    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<FieldValue>) -> &'a [u64] {
+    fn several<'a>(&mut self, rows: u32, mut words: &'a [u64], aliens: &mut Vec<OwnedValue>) -> &'a [u64] {
         for _ in 0..rows {
             let [who, rest @ ..] = words else { return &[] };
             let (id, digest) = unpair(*who);

@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use plimsoll_core::{Outcome, Value, Workload};
+use plimsoll_core::{Outcome, OwnedValue, Value, Workload};
 
-use crate::field::FieldValue;
 use crate::log::{ALIEN, Interval, LoggedOperation, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
 use crate::records::{Open, Records};
@@ -41,7 +40,7 @@ impl From<Open> for Why {
 struct Waiting {
     event: LoggedOperation,
     rows: Vec<Row>,
-    bounds: [FieldValue; 2],
+    bounds: [OwnedValue; 2],
     /// The write that it waits for: its number and stamp.
     write: Option<(u32, i64)>,
 }
@@ -61,7 +60,7 @@ struct Shown {
 pub(crate) struct Answered<'a> {
     pub event: &'a LoggedOperation,
     pub rows: &'a [Row],
-    pub bounds: &'a [FieldValue; 2],
+    pub bounds: &'a [OwnedValue; 2],
     pub told_ns: u64,
 }
 
@@ -135,7 +134,7 @@ pub(crate) struct Judge {
     waiting: Vec<Waiting>,
     waiting_rows: usize,
     /// Keys that are no record's, some of them.
-    pub aliens: Vec<FieldValue>,
+    pub aliens: Vec<OwnedValue>,
     pub given: RecordMarks,
     /// The records in the order of their keys, once a range of them was asked for.
     pub order: Order,
@@ -409,7 +408,7 @@ impl Judge {
             Worth::Alien => {
                 verdict.alien += 1;
                 let kept = usize::try_from(row.stamp).ok().and_then(|place| self.aliens.get(place));
-                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, FieldValue::value)));
+                examples.add("alien", || words.alien(event, row, kept.map_or(Value::Null, OwnedValue::value)));
             }
             Worth::WrongContent => {
                 verdict.wrong_content += 1;

@@ -10,9 +10,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_core::{KindId, Observer, Outcome, Stream, Truth, ValueBuf, Version, Workload, in_turn};
+use plimsoll_core::{KindId, Observer, Outcome, OwnedValue, Stream, Truth, ValueBuf, Version, Workload, in_turn};
 
-use crate::field::FieldValue;
 use crate::inbox::{Inbox, Write};
 use crate::judge::{Answered, Judge};
 use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
@@ -38,7 +37,7 @@ const NOTES_A_LOOK: usize = 1_024;
 /// Notes whose records are brought near together.
 const NOTES_AHEAD: usize = 64;
 /// The bounds of questions that have none.
-const NO_BOUNDS: [FieldValue; 2] = [FieldValue::Null, FieldValue::Null];
+const NO_BOUNDS: [OwnedValue; 2] = [OwnedValue::Null, OwnedValue::Null];
 
 /// The ledger of one trial: it lives through all its phases, from an empty store on, and through those that follow on
 /// the same data ([`Ledger::next_trial`]). A store that is emptied again needs a new one.

@@ -1,22 +1,20 @@
 //! Tests of a ledger's final verdict.
 
-use plimsoll_core::{Answer, Op, Outcome, ParamType, ParamValue, Params, Stream, StreamSpec, Ticket, ValueBuf};
+use plimsoll_core::{Answer, Op, Outcome, Stream, StreamSpec, Ticket, ValueBuf};
 
 use super::*;
 use crate::ReadBack;
+use crate::tests::toy::workload;
 
 fn coupons(records: i64) -> Arc<dyn Workload> {
-    let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "coupons").unwrap();
-    let mut params = Params::default();
-    for param in spec.params {
-        let value = match param.param_type {
-            ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
-            _ => ParamValue::Text(param.default.into()),
-        };
-        params.0.insert(param.name.into(), value);
-    }
-    params.0.insert("records".into(), ParamValue::Int(records));
-    Arc::from((spec.make)(11, &params, &[]).expect("coupons take these parameters"))
+    workload("coupons", &[("records", records)])
+}
+
+/// Returns a ledger whose one worker loaded all records.
+fn after_load(workload: &Arc<dyn Workload>, outcome: impl Fn(u64) -> Option<Outcome>) -> Ledger {
+    let mut ledger = Ledger::new(workload.clone()).unwrap();
+    run(&mut *ledger.observers(0, 1, 1)[0], &*load(&**workload), outcome);
+    ledger
 }
 
 fn load(workload: &dyn Workload) -> Box<dyn Stream> {
@@ -50,10 +48,7 @@ fn everything(workload: &Arc<dyn Workload>) -> ReadBack {
 #[test]
 fn what_was_loaded_and_is_there_is_borne_out() {
     let workload = coupons(1_000);
-    let mut ledger = Ledger::new(workload.clone()).unwrap();
-    let mut observers = ledger.observers(0, 1, 1);
-    run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-    drop(observers);
+    let mut ledger = after_load(&workload, |_| Some(Outcome::Ok));
     ledger.drain();
     let verdict = ledger.verdict(&everything(&workload));
     assert_eq!((verdict.acknowledged, verdict.borne_out, verdict.read_back), (1_000, 1_000, 1_000));
@@ -65,10 +60,7 @@ fn what_was_loaded_and_is_there_is_borne_out() {
 #[test]
 fn an_operation_that_was_never_finished_is_unknown() {
     let workload = coupons(100);
-    let mut ledger = Ledger::new(workload.clone()).unwrap();
-    let mut observers = ledger.observers(0, 1, 1);
-    run(&mut *observers[0], &*load(&*workload), |cycle| (cycle != 3 && cycle != 9).then_some(Outcome::Ok));
-    drop(observers);
+    let mut ledger = after_load(&workload, |cycle| (cycle != 3 && cycle != 9).then_some(Outcome::Ok));
     ledger.drain();
     let verdict = ledger.verdict(&everything(&workload));
     assert_eq!((verdict.acknowledged, verdict.unknown), (80, 20));
@@ -154,10 +146,7 @@ fn a_ticket_out_of_range_makes_the_ledger_incomplete() {
 fn what_was_acknowledged_after_the_power_went_is_unknown() {
     let workload = coupons(100);
     let lost_of = |cut: Option<u64>| {
-        let mut ledger = Ledger::new(workload.clone()).unwrap();
-        let mut observers = ledger.observers(0, 1, 1);
-        run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-        drop(observers);
+        let mut ledger = after_load(&workload, |_| Some(Outcome::Ok));
         ledger.drain_until_cut(0, || Ok::<_, ()>(cut)).unwrap();
         let verdict = ledger.verdict(&ReadBack::new(workload.clone()));
         (verdict.acknowledged, verdict.unknown, verdict.lost)
@@ -172,10 +161,7 @@ fn what_was_acknowledged_after_the_power_went_is_unknown() {
 #[test]
 fn a_cut_is_of_its_own_phase() {
     let workload = coupons(100);
-    let mut ledger = Ledger::new(workload.clone()).unwrap();
-    let mut observers = ledger.observers(0, 1, 1);
-    run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-    drop(observers);
+    let mut ledger = after_load(&workload, |_| Some(Outcome::Ok));
     ledger.drain_until_cut(1, || Ok::<_, ()>(Some(0))).unwrap();
     assert_eq!(ledger.verdict(&ReadBack::new(workload)).acknowledged, 100);
 }
@@ -183,10 +169,7 @@ fn a_cut_is_of_its_own_phase() {
 #[test]
 fn what_a_drain_could_not_ask_the_disk_about_is_unknown_when_the_moment_is_told_later() {
     let workload = coupons(100);
-    let mut ledger = Ledger::new(workload.clone()).unwrap();
-    let mut observers = ledger.observers(0, 1, 1);
-    run(&mut *observers[0], &*load(&*workload), |_| Some(Outcome::Ok));
-    drop(observers);
+    let mut ledger = after_load(&workload, |_| Some(Outcome::Ok));
     assert_eq!(ledger.drain_until_cut(0, || Err("the disk does not answer")), Err("the disk does not answer"));
     assert_eq!(ledger.operations(), 0, "nothing is judged without the moment");
     ledger.power_was_cut(145_000);

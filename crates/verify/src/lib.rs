@@ -42,7 +42,6 @@ pub mod verdict;
 mod audit;
 mod contents;
 mod digest;
-mod field;
 mod inbox;
 mod judge;
 mod log;

@@ -5,9 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Outcome, Value};
-
-use crate::field::FieldValue;
+use plimsoll_core::{Outcome, OwnedValue, Value};
 
 /// A number that two threads look at often, with its cache line for itself.
 #[derive(Debug, Default)]
@@ -177,19 +175,19 @@ pub(crate) fn value_words(value: Value<'_>) -> usize {
 }
 
 /// The value that these words begin with, and those that follow it.
-pub(crate) fn take_value(words: &[u64]) -> (FieldValue, &[u64]) {
-    let Some((first, rest)) = words.split_first() else { return (FieldValue::Null, &[]) };
+pub(crate) fn take_value(words: &[u64]) -> (OwnedValue, &[u64]) {
+    let Some((first, rest)) = words.split_first() else { return (OwnedValue::Null, &[]) };
     let len = (first >> 8) as usize;
     let bytes = || -> Vec<u8> { rest.iter().flat_map(|word| word.to_le_bytes()).take(len).collect() };
     let plain = rest.first().copied().unwrap_or(0);
     let field = match first & 0xff {
-        BOOL => FieldValue::Bool(plain != 0),
-        INT => FieldValue::Int(plain as i64),
-        FLOAT => FieldValue::Float(f64::from_bits(plain)),
-        TIMESTAMP => FieldValue::Timestamp(plain as i64),
-        TEXT => FieldValue::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
-        BYTES => FieldValue::Bytes(bytes().into()),
-        _ => FieldValue::Null,
+        BOOL => OwnedValue::Bool(plain != 0),
+        INT => OwnedValue::Int(plain as i64),
+        FLOAT => OwnedValue::Float(f64::from_bits(plain)),
+        TIMESTAMP => OwnedValue::Timestamp(plain as i64),
+        TEXT => OwnedValue::Text(String::from_utf8(bytes()).unwrap_or_default().into()),
+        BYTES => OwnedValue::Bytes(bytes().into()),
+        _ => OwnedValue::Null,
     };
     let taken = value_words(field.value()) - 1;
     (field, rest.get(taken..).unwrap_or_default())

@@ -55,7 +55,9 @@ pub fn all() -> Vec<WorkloadSpec> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::{Interface, ParamSpec, ParamType, ParamValue, Params, Script};
+    use std::ops::Range;
+
+    use plimsoll_core::{Interface, KindId, ParamSpec, ParamType, ParamValue, Params, Script, Stream, ValueBuf};
 
     /// The defaults of `specs`, as a plan fills them in.
     pub(crate) fn defaults(specs: &[ParamSpec]) -> Params {
@@ -65,6 +67,23 @@ mod tests {
             _ => ParamValue::Text(spec.default.to_owned()),
         };
         Params(specs.iter().map(|spec| (spec.name.to_owned(), value(spec))).collect())
+    }
+
+    /// Visits the operations of these clients and cycles, up to the end of each client's stream.
+    pub(crate) fn each_op(
+        stream: &dyn Stream,
+        clients: Range<u32>,
+        cycles: Range<u64>,
+        mut visit: impl FnMut((u32, u64), KindId, &ValueBuf),
+    ) {
+        let mut params = ValueBuf::new();
+        for client in clients {
+            for cycle in cycles.clone() {
+                params.clear();
+                let Some(kind) = stream.op(client, cycle, &mut params) else { break };
+                visit((client, cycle), kind, &params);
+            }
+        }
     }
 
     #[test]

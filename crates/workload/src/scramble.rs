@@ -1,20 +1,13 @@
 //! Seeded bijections and a hash: how numbers in order become numbers at random, and back.
 
-/// Mixes 64 bits so that every bit of the result depends on every bit of `x` (the finaliser of SplitMix64).
-#[inline]
-pub fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
+use plimsoll_core::random::GOLDEN;
+pub use plimsoll_core::random::{below, mix};
 
 /// A hash of (seed, a, b), the same on every machine.
 #[inline]
 pub fn hash(seed: u64, a: u64, b: u64) -> u64 {
     hash_from(beginning(seed), a, b)
 }
-
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the state of [`hash`] after a seed alone, to hash many values with one seed.
 #[inline]
@@ -27,12 +20,6 @@ pub fn beginning(seed: u64) -> u64 {
 pub fn hash_from(beginning: u64, a: u64, b: u64) -> u64 {
     let x = mix(beginning ^ a.wrapping_add(GOLDEN));
     mix(x.wrapping_add(GOLDEN) ^ b.wrapping_mul(GOLDEN))
-}
-
-/// Maps 64 random bits to `0 .. n` without a division and without a bias that could be measured.
-#[inline]
-pub fn below(bits: u64, n: u64) -> u64 {
-    ((u128::from(bits) * u128::from(n)) >> 64) as u64
 }
 
 /// A pseudo-random permutation of `0 .. 2^bits` for an even number of bits: a balanced Feistel network

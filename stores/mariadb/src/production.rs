@@ -82,7 +82,7 @@ impl Production for MyProduction {
             match self.0.simple(&one) {
                 Ok(_) => {}
                 Err(error) if error.is_nobody_there() || error.kind == StoreErrorKind::Broken => return Err(error),
-                Err(error) => return Ok(Some(said(&error))),
+                Err(error) => return Ok(Some(error.said().to_owned())),
             }
         }
         Ok(None)
@@ -104,9 +104,4 @@ fn named(table: &str) -> String {
         Some((database, table)) => format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", bare(database), bare(table)),
         None => format!("TABLE_SCHEMA = DATABASE() AND TABLE_NAME = {}", bare(table)),
     }
-}
-
-/// The server's words without where it is.
-fn said(error: &StoreError) -> String {
-    error.what.split_once(" says: ").map_or(&*error.what, |(_, words)| words).to_owned()
 }

@@ -111,12 +111,7 @@ impl Production for PgProduction {
         match planned {
             Ok(_) => Ok(None),
             Err(error) if error.is_nobody_there() || error.kind == StoreErrorKind::Broken => Err(error),
-            Err(error) => Ok(Some(said(&error))),
+            Err(error) => Ok(Some(error.said().to_owned())),
         }
     }
-}
-
-/// The server's words without where it is.
-fn said(error: &StoreError) -> String {
-    error.what.split_once(" says: ").map_or(&*error.what, |(_, words)| words).to_owned()
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_core::random::{GOLDEN, mix};
 use plimsoll_core::{Layout, StoreError, Waits, WireClient, WireSession};
 use plimsoll_endpoint::{Branched, Reads, Route};
 
@@ -139,13 +140,9 @@ impl SessionServers {
     }
 }
 
-/// Returns the first of `count` hosts for the session with this number: drawn for it, and the same in each run
-/// (SplitMix64, Steele and others, 2014).
+/// Returns the first of `count` hosts for the session with this number: drawn for it, and the same in each run.
 fn drawn(number: usize, count: usize) -> usize {
-    let mut mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed ^ (mixed >> 31)) % count as u64) as usize
+    (mix((number as u64 + 1).wrapping_mul(GOLDEN)) % count as u64) as usize
 }
 
 #[cfg(test)]

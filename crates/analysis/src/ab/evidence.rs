@@ -123,11 +123,11 @@ pub fn centre(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::interval::Dice;
+    use plimsoll_core::random::SplitMix;
 
     const ALPHA: f64 = 0.05;
 
-    fn unit(dice: &mut Dice) -> f64 {
+    fn unit(dice: &mut SplitMix) -> f64 {
         (dice.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30)
     }
 
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_interval_holds_the_centre_at_all_times_as_often_as_it_says() {
         // Heavy tails and a drift, with the sign by lot; looked at after each of 60 pairs.
-        let mut dice = Dice::new(5);
+        let mut dice = SplitMix::new(5);
         let missed = (0..300)
             .filter(|_| {
                 let values: Vec<f64> = (0..60)
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn one_outlier_moves_no_end_by_much() {
-        let mut dice = Dice::new(6);
+        let mut dice = SplitMix::new(6);
         let mut values: Vec<f64> = (0..30).map(|_| 0.1 + 0.02 * (unit(&mut dice) - 0.5)).collect();
         let before = estimate(&values, ALPHA).unwrap().interval.unwrap();
         values[7] = -3.0;

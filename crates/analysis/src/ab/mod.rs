@@ -19,7 +19,8 @@ mod sentence;
 
 pub use plimsoll_record::data::{AbMetric, AbRule, AbSpec};
 
-use crate::stat::interval::Dice;
+use plimsoll_core::random::SplitMix;
+
 use crate::view::{AbMetricView, AbPairView, AbRuleView, AbView, Decision};
 
 pub use judge::{decided, view};
@@ -47,7 +48,7 @@ pub fn fewest_pairs(spec: &AbSpec) -> usize {
 
 /// Returns the side of `pair` that is driven first, by lot: 0 for A, 1 for B.
 pub fn first_side(spec: &AbSpec, pair: u32) -> usize {
-    Dice::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
+    SplitMix::new(spec.seed ^ (u64::from(pair) << 32) ^ 0x6162).below(2)
 }
 
 /// Next action of a comparison.

@@ -1,7 +1,9 @@
 //! Change, interval and significance of one number.
 
+use plimsoll_core::random::SplitMix;
+
 use crate::latency::{PERCENTILES, Times};
-use crate::stat::interval::{self, Dice};
+use crate::stat::interval;
 use crate::stat::{difference, mean, median, series, special};
 
 /// Resamples of a bootstrap.
@@ -125,7 +127,7 @@ fn ratios(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
 /// together: a group is at least as long as they do. In per cent of change.
 pub fn resampled(a: &[Times], b: &[Times]) -> [Option<(f64, f64)>; PERCENTILES.len()] {
     let (Some(a), Some(b)) = (Binned::new(a), Binned::new(b)) else { return [None; PERCENTILES.len()] };
-    let mut dice = Dice::new(0x0070_6c69_6d73_6f6c);
+    let mut dice = SplitMix::new(0x0070_6c69_6d73_6f6c);
     let mut changes: [Vec<f64>; PERCENTILES.len()] = Default::default();
     for _ in 0..RESAMPLES {
         let (from, to) = (a.draw(&mut dice), b.draw(&mut dice));
@@ -168,7 +170,7 @@ impl Binned {
     }
 
     /// The percentiles of as many groups as there are, drawn with replacement; 0 of nothing.
-    fn draw(&self, dice: &mut Dice) -> [f64; PERCENTILES.len()] {
+    fn draw(&self, dice: &mut SplitMix) -> [f64; PERCENTILES.len()] {
         let mut sum = vec![0u64; self.times.len()];
         for _ in 0..self.groups.len() {
             let group = &self.groups[dice.below(self.groups.len())];
@@ -197,8 +199,8 @@ mod tests {
     }
 
     /// Slices of exponential times around `mean_ns`.
-    fn slices(mean_ns: f64, n: usize, dice: &mut Dice) -> Vec<Times> {
-        let slice = |dice: &mut Dice| {
+    fn slices(mean_ns: f64, n: usize, dice: &mut SplitMix) -> Vec<Times> {
+        let slice = |dice: &mut SplitMix| {
             let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
             for _ in 0..400 {
                 let unit = (dice.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_percentile_that_grew_is_seen_and_one_that_did_not_is_not() {
-        let mut dice = Dice::new(2);
+        let mut dice = SplitMix::new(2);
         let p99 = |mean: f64| mean * 100f64.ln();
         let mut called = 0;
         for _ in 0..3 {

@@ -30,9 +30,9 @@ fn welch_of((a, n_a): (&[f64], f64), (b, n_b): (&[f64], f64)) -> Option<(f64, f6
 
 #[cfg(test)]
 mod tests {
-    use super::super::interval::Dice;
     use super::super::special::t_two_sided;
     use super::*;
+    use plimsoll_core::random::SplitMix;
 
     #[test]
     fn welch_agrees_with_a_worked_example() {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn series_that_hang_together_are_not_called_different_more_often_than_they_should() {
-        let mut dice = Dice::new(11);
+        let mut dice = SplitMix::new(11);
         let mut series = |n: usize| {
             let mut last = 0.0;
             (0..n)

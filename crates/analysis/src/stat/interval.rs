@@ -33,29 +33,6 @@ pub fn of_median(values: &[f64]) -> Option<Interval> {
     })
 }
 
-/// Numbers for resampling: splitmix64 from a fixed seed (Steele, Lea & Flood, OOPSLA 2014).
-pub struct Dice(u64);
-
-impl Dice {
-    /// The sequence of this seed.
-    pub fn new(seed: u64) -> Self {
-        Dice(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform below `n`, which is not 0.
-    pub fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
-    }
-}
-
 /// The middle 95 % of resampled values: the percentile interval (Efron, 1979). `None` with fewer than forty.
 pub fn percentiles(mut resampled: Vec<f64>) -> Option<(f64, f64)> {
     resampled.retain(|value| value.is_finite());
@@ -70,6 +47,8 @@ pub fn percentiles(mut resampled: Vec<f64>) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::random::SplitMix;
+
     use super::*;
 
     #[test]
@@ -86,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_median_holds_the_truth_as_often_as_it_says() {
-        let mut dice = Dice::new(1);
+        let mut dice = SplitMix::new(1);
         let held = (0..2_000)
             .filter(|_| {
                 let values: Vec<f64> =

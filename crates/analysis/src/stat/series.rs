@@ -57,17 +57,18 @@ pub fn warmup_end(values: &[f64]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::interval::Dice;
+    use plimsoll_core::random::SplitMix;
+
     use super::*;
 
-    fn noise(dice: &mut Dice) -> f64 {
+    fn noise(dice: &mut SplitMix) -> f64 {
         // The sum of twelve uniforms is close to normal.
         (0..12).map(|_| dice.below(1 << 24) as f64 / f64::from(1 << 24)).sum::<f64>() - 6.0
     }
 
     #[test]
     fn values_that_repeat_each_other_are_worth_fewer() {
-        let mut dice = Dice::new(3);
+        let mut dice = SplitMix::new(3);
         let alone: Vec<f64> = (0..2_000).map(|_| noise(&mut dice)).collect();
         assert!(autocorrelation_time(&alone) < 1.25, "{}", autocorrelation_time(&alone));
         // AR(1) with 0.8: (1 + 0.8) / (1 − 0.8) = 9.
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_is_found_and_what_never_settles_is_said() {
-        let mut dice = Dice::new(5);
+        let mut dice = SplitMix::new(5);
         let rising: Vec<f64> =
             (0..100).map(|at| 1_000.0 * (1.0 - (-f64::from(at) / 6.0).exp()) + 5.0 * noise(&mut dice)).collect();
         let end = warmup_end(&rising).unwrap();

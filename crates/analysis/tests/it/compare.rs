@@ -3,7 +3,6 @@
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, Metric, NoiseFloor};
-use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 
 use crate::driven::driven;
@@ -19,11 +18,8 @@ fn slower(factor: f64) -> Run {
     let mut run = study::complete();
     for slice in run.trials.iter_mut().flat_map(|trial| &mut trial.phases).flat_map(|phase| &mut phase.slices) {
         for one in &mut slice.histograms {
-            let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-            for (ns, count) in one.histogram.counts() {
-                histogram.record_n((*ns as f64 * factor) as u64, *count).unwrap();
-            }
-            one.histogram = Distribution::from(&histogram);
+            let slower = |(ns, count): &(u64, u64)| ((*ns as f64 * factor) as u64, *count);
+            one.histogram = study::times(one.histogram.counts().iter().map(slower));
         }
     }
     run

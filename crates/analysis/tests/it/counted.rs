@@ -13,9 +13,8 @@ fn open_loop() -> Run {
     // Answers came a tenth sooner than after the scheduled time.
     for slice in &mut run.trials[1].phases[5].slices {
         for one in slice.histograms.iter_mut().filter(|one| one.measure == Measure::Service) {
-            let mut sooner = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-            one.histogram.counts().iter().for_each(|(ns, count)| sooner.record_n(ns * 9 / 10 + 1, *count).unwrap());
-            one.histogram = plimsoll_record::Distribution::from(&sooner);
+            let sooner = |(ns, count): &(u64, u64)| (ns * 9 / 10 + 1, *count);
+            one.histogram = study::times(one.histogram.counts().iter().map(sooner));
         }
     }
     run
@@ -34,10 +33,7 @@ fn unscheduled() -> Run {
         slice.histograms.append(&mut service);
         slice.lag_p99_ns = 5_000_000;
     }
-    let last = phase.slices.last_mut().unwrap();
-    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-    waited.record_n(1_900_000_000, 40_000).unwrap();
-    last.unfinished = Some(plimsoll_record::Distribution::from(&waited));
+    phase.slices.last_mut().unwrap().unfinished = Some(study::times([(1_900_000_000, 40_000)]));
     run
 }
 

@@ -1,11 +1,10 @@
 //! A driven phase as it would have been recorded, second by second: for tests of its course.
 
-use hdrhistogram::Histogram;
-use plimsoll_core::{Measure, Outcome, Slice, SliceHistogram};
+use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Run, Sample};
 
-use crate::study::{SECOND_NS, complete, series_of};
+use crate::study::{SECOND_NS, complete, series_of, served, times};
 
 /// Second of the run's clock at which the phase begins.
 pub const START_S: u64 = 100;
@@ -42,19 +41,12 @@ pub fn driven(rates: &[u64]) -> Run {
 }
 
 fn slice(ordinal: u32, ops: u64) -> Slice<Distribution> {
-    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-    histogram.record_n(1_000_000, ops).unwrap();
     let start_ns = (START_S + u64::from(ordinal)) * SECOND_NS;
     Slice {
         ordinal,
         start_ns,
         end_ns: start_ns + SECOND_NS,
-        histograms: vec![SliceHistogram {
-            kind: 1,
-            outcome: Outcome::Ok,
-            measure: Measure::Service,
-            histogram: Distribution::from(&histogram),
-        }],
+        histograms: vec![served(1, times([(1_000_000, ops)]))],
         ..Slice::default()
     }
 }

@@ -5,10 +5,11 @@ use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, EndState, GoalState, RungState, VerdictState};
 use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{Event, EventClass, Figure, Goal, GoalKind, Level, PhaseState, ResultName, Run};
+use plimsoll_record::data::{EventClass, Figure, PhaseState, ResultName, Run};
 
 use crate::driven::driven;
 use crate::recorded;
+use crate::study::{event, goal, times};
 
 const WHY: &str = "the generator was 3.0 ms late at the 99th percentile (operations took 5.0 ms)";
 
@@ -22,10 +23,6 @@ fn late() -> Run {
         histogram.measure = Measure::Response;
     }
     run
-}
-
-fn goal(what: &str, limit: f64, unit: &str) -> Goal {
-    Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: unit.into() }
 }
 
 /// Sets the outcome of all operations in the slices below position `slices`.
@@ -112,9 +109,7 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     let phase = &mut run.trials[0].phases[0];
     phase.header.rate_per_s = Some(20_000.0);
     phase.end.late = None;
-    let mut unsent = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-    unsent.record_n(9_000_000_000, 180_000).unwrap();
-    phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&unsent));
+    phase.slices.last_mut().unwrap().unfinished = Some(times([(9_000_000_000, 180_000)]));
     let ended = format!("the store does not carry this rate: operations {OVERLOADED}");
     phase.end.state = PhaseState::Failed(ended);
     let failed = view(&run);
@@ -155,15 +150,8 @@ fn strictness_takes_a_late_phase_for_void() {
 #[test]
 fn nobody_passes_when_more_than_one_operation_in_a_hundred_failed() {
     let mut run = driven(&[1_000; 100]);
-    run.events.push(Event {
-        from_ns: 150_000_000_000,
-        until_ns: 150_000_000_000,
-        trial: Some(0),
-        level: Level::Warning,
-        class: EventClass::ErrorCode,
-        subject: String::new(),
-        text: "2000 × rejected 500: Internal Server Error".into(),
-    });
+    let text = "2000 × rejected 500: Internal Server Error";
+    run.events.push(event(150_000_000_000, Some(0), EventClass::ErrorCode, text));
     fail(&mut run, 1, Outcome::Unknown);
     assert_eq!(view(&run).verdict.state, VerdictState::Pass, "one in a hundred is not more than that");
     for (slices, outcome) in [(2, Outcome::Rejected), (100, Outcome::Rejected), (3, Outcome::Unknown)] {

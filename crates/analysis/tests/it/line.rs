@@ -1,14 +1,15 @@
 //! The search for the load line against simulated stores of known capacity.
 
 use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Purpose, RungSummary};
-use plimsoll_analysis::view::{Beyond, Ending, LineResult, LineState};
+use plimsoll_analysis::view::{Beyond, Ending, LineResult, LineState, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
-use crate::simulated::{Checkpoints, Dice, Sampled, Store, answer, errors, p99, search};
+use crate::simulated::{Checkpoints, Sampled, Store, answer, errors, p99, search, searched};
+use crate::study::Dice;
 
-/// More of them by PLIMSOLL_SEEDS.
+/// More of them in a heavy run.
 fn seeds() -> u64 {
-    std::env::var("PLIMSOLL_SEEDS").map_or(4, |seeds| seeds.parse().unwrap())
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 30 } else { 2 }
 }
 
 fn spec(goals: Vec<Goal>) -> LineSpec {
@@ -24,9 +25,6 @@ fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled,
         let (result, search) = search(store, spec, sampled, seed);
         let rate = result.rate_per_s.unwrap_or_else(|| panic!("seed {seed}: {}", result.sentence));
         let off = (rate / truth - 1.0) * 100.0;
-        if std::env::var_os("PLIMSOLL_SEEDS").is_some() {
-            eprintln!("seed {seed}: {off:+.2} % after {:.0} s, {} rungs: {}", result.took_s, result.n, result.sentence);
-        }
         let is_inside = result.low_per_s.unwrap() <= truth && truth <= result.high_per_s.unwrap();
         let says_so = matches!(result.state, LineState::Undecided(_)) && is_inside;
         beyond += u64::from(off.abs() > 3.0 && !says_so);
@@ -44,7 +42,7 @@ fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled,
 }
 
 fn rungs(search: &LineSearch) -> String {
-    let line = |(rung, seen): &(plimsoll_analysis::view::Rung, RungSummary)| {
+    let line = |(rung, seen): &(Rung, RungSummary)| {
         let ratios: Vec<_> = seen.goals.iter().map(|goal| goal.ratio()).collect();
         format!(
             "{:?} {:?} {:.1} s: {ratios:.3?} {:.0}/s\n",
@@ -182,18 +180,12 @@ fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows
     let store = Store::exponential(2_000.0);
     let spec = spec(vec![p99(20.0)]);
     let (result, first) = search(&store, &spec, Sampled::ServerCpu, 5);
-    let mut again = LineSearch::new(spec.clone());
     let mut summaries = first.rungs().iter();
-    let replayed = loop {
-        match again.next() {
-            Next::Rung(rung) => {
-                let (asked, summary) = summaries.next().unwrap();
-                assert_eq!(*asked, rung);
-                again.take(rung, summary.clone());
-            }
-            Next::Done(result) => break *result,
-        }
-    };
+    let (replayed, _) = searched(&spec, |rung| {
+        let (asked, summary) = summaries.next().unwrap();
+        assert_eq!(asked, rung);
+        summary.clone()
+    });
     assert_eq!(replayed, result);
     let mut stopped = LineSearch::new(spec.clone());
     let mut dice = Dice(1);
@@ -231,8 +223,7 @@ fn no_rung_is_too_short_for_its_percentiles() {
         let spec = LineSpec { budget_s, ..spec(vec![p99(200.0)]) };
         for seed in 0..seeds() {
             let (result, search) = search(&store, &spec, Sampled::ServerCpu, seed);
-            let fails =
-                |n: &(plimsoll_analysis::view::Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
+            let fails = |n: &(Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
             assert!(!search.rungs().iter().any(fails), "seed {seed}, {budget_s} s: {}", rungs(&search));
             assert!(!result.sentence.contains("No line"), "seed {seed}, {budget_s} s: {}", result.sentence);
             assert!(result.took_s <= budget_s, "seed {seed}: {} s", result.took_s);
@@ -275,43 +266,29 @@ fn with_checkpoints(every_s: f64, is_known: bool) -> Store {
 const THROUGH_SLOW_PER_S: f64 = 1_000.0;
 
 #[test]
-fn rungs_that_decide_last_through_a_cycle_of_which_the_store_knows_the_length() {
-    for seed in 0..seeds() {
-        let (result, search) = search(&with_checkpoints(20.0, true), &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
-        // Of 20 s two are slow: they are more than one in a hundred, so the p99 and the line are theirs.
-        let rate = result.rate_per_s.unwrap_or_else(|| panic!("{}\n{}", result.sentence, rungs(&search)));
-        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
-        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
-        assert!(result.sentence.contains("; the deciding load steps saw "), "{}", result.sentence);
-        assert_eq!(result.cycle_words, None);
-        assert!(result.took_s <= 300.0, "{} s", result.took_s);
-    }
-}
-
-#[test]
-fn a_cycle_that_was_seen_tells_its_length() {
-    // Short enough to come by in a climbing rung, and not known by settings.
-    for seed in 0..seeds() {
-        let store = with_checkpoints(9.0, false);
-        let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
-        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
-        let rate = result.rate_per_s.unwrap();
-        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
-    }
-}
-
-/// Many a store's cycle ends when so much was written: in ten seconds at the line, in a minute at a sixth of it.
-#[test]
-fn rungs_that_decide_last_through_a_cycle_that_work_brings_on() {
-    for seed in 0..seeds() {
-        let store = with_checkpoints(0.0, false);
-        let cycle = store.cycle.map(|cycle| Checkpoints { every_ops: Some(10.0 * THROUGH_SLOW_PER_S), ..cycle });
-        let store = Store { cycle, ..store };
-        let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
-        let rate = result.rate_per_s.unwrap_or_else(|| panic!("{}\n{}", result.sentence, rungs(&search)));
-        assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{}\n{}", result.sentence, rungs(&search));
-        assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search));
-        assert!(result.took_s <= 300.0, "{} s", result.took_s);
+fn rungs_that_decide_last_through_a_cycle_that_is_known_or_was_seen_or_that_work_brings_on() {
+    // Many a store's cycle ends when so much was written: in ten seconds at the line, in a minute at a sixth of it.
+    let by_work = |cycle| Checkpoints { every_ops: Some(10.0 * THROUGH_SLOW_PER_S), ..cycle };
+    let by_work = Store { cycle: with_checkpoints(0.0, false).cycle.map(by_work), ..with_checkpoints(0.0, false) };
+    // 9 s are short enough to come by in a climbing rung.
+    for (store, what) in [
+        (with_checkpoints(20.0, true), "known by settings"),
+        (with_checkpoints(9.0, false), "seen"),
+        (by_work, "brought on by work"),
+    ] {
+        for seed in 0..seeds() {
+            let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
+            let told = format!("{what}: {}\n{}", result.sentence, rungs(&search));
+            // The slow seconds are more than one in a hundred, so the p99 and the line are theirs.
+            let rate = result.rate_per_s.unwrap_or_else(|| panic!("{told}"));
+            assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{told}");
+            assert!(result.cycles_held >= 1.0 && result.took_s <= 300.0, "{} s, {told}", result.took_s);
+            assert!(
+                what != "known by settings" || result.sentence.contains("; the deciding load steps saw "),
+                "{told}"
+            );
+            assert_eq!(result.cycle_words, None, "{told}");
+        }
     }
 }
 
@@ -332,7 +309,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
     let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
     let held = result.held_per_s.unwrap();
-    let whole = |(rung, _): &&(plimsoll_analysis::view::Rung, RungSummary)| rung.seconds > 500.0;
+    let whole = |(rung, _): &&(Rung, RungSummary)| rung.seconds > 500.0;
     assert!(search_all.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(held)).any(|one| whole(&one)));
     assert!(result.took_s <= 300.0 + 9.0 * 657.0, "{} s", result.took_s);
 }
@@ -368,7 +345,7 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
             Next::Rung(rung) => {
                 let most_s = search.may_last_s(&rung);
                 assert!((rung.seconds..=2.0 * rung.seconds).contains(&most_s), "{most_s} of {}", rung.seconds);
-                let longer = plimsoll_analysis::view::Rung { seconds: most_s, ..rung.clone() };
+                let longer = Rung { seconds: most_s, ..rung.clone() };
                 search.take(rung, answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
             }
             Next::Done(result) => break result,

@@ -92,8 +92,6 @@ fn rows_of_slices_and_comparisons_have_both() {
 #[test]
 fn what_was_never_sent_is_in_both() {
     let mut run = paused(study::complete());
-    let mut waited = hdrhistogram::Histogram::new_with_bounds(1, 3_600 * study::SECOND_NS, 3).unwrap();
-    waited.record_n(3_000_000_000, 50).unwrap();
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
     let phase = phases.filter(|phase| phase.header.kind == PhaseKind::Drive).last().unwrap();
     for one in phase.slices.iter_mut().flat_map(|slice| {
@@ -101,7 +99,7 @@ fn what_was_never_sent_is_in_both() {
     }) {
         one.measure = plimsoll_core::Measure::Response;
     }
-    phase.slices.last_mut().unwrap().unfinished = Some(plimsoll_record::Distribution::from(&waited));
+    phase.slices.last_mut().unwrap().unfinished = Some(study::times([(3_000_000_000, 50)]));
     let view = view(&run);
     let phase =
         view.trials.iter().flat_map(|trial| &trial.phases).rfind(|phase| phase.kind == PhaseKind::Drive).unwrap();

@@ -1,16 +1,14 @@
 //! More runs as recordings would give them back: transactions of several statements, a search for the load line,
 //! sweeps. `report` tests with them too.
 
-use hdrhistogram::Histogram;
 use plimsoll_analysis::line::{LineFold, LineSpec, Next};
 use plimsoll_analysis::view::Rung;
 use plimsoll_core::{Call, Measure, OpKind, Outcome, Slice, SliceHistogram};
-use plimsoll_record::Distribution;
 use plimsoll_record::data::{
-    Goal, GoalKind, Outline, Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, Run, Sample,
+    Outline, Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, Run, Sample,
 };
 
-use crate::study::{Dice, SECOND_NS, complete, series_of};
+use crate::study::{Dice, SECOND_NS, complete, goal, series_of, served, times};
 
 /// Returns a trial of transactions of three statements, a few of which were tried again: of the study's last trial
 /// only the mixed phase is left.
@@ -37,11 +35,7 @@ pub fn transactions() -> Run {
     let mut mixed = trial.phases.remove(5);
     (mixed.header.trial, mixed.header.ordinal) = (0, 0);
     for slice in &mut mixed.slices {
-        let one = |kind: u16, ns: u64, n: u64, outcome: Outcome| {
-            let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-            histogram.record_n(ns, n).unwrap();
-            SliceHistogram { kind, outcome, measure: Measure::Service, histogram: Distribution::from(&histogram) }
-        };
+        let one = |kind, ns, n, outcome| SliceHistogram { outcome, ..served(kind, times([(ns, n)])) };
         slice.histograms = vec![
             one(0, 1_000_000, 900, Outcome::Ok),
             one(1, 100_000, 1_200, Outcome::Ok),
@@ -55,7 +49,7 @@ pub fn transactions() -> Run {
     trial.phases = vec![mixed];
     trial.answers.clear();
     trial.ledgers.clear();
-    run.header.goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 0.1, unit: "%".into() }];
+    run.header.goals = vec![goal("errors", 0.1, "%")];
     run.header.figures.clear();
     run.header.outline.trials = 1;
     run.trials = vec![trial];
@@ -71,7 +65,7 @@ pub fn searched() -> Run {
 /// Returns the same search for a store that carries so many.
 pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
-        goals: vec![Goal { what: GoalKind::named("p99").unwrap(), of: None, limit: 20e6, unit: "ns".into() }],
+        goals: vec![goal("p99", 20e6, "ns")],
         cycles: vec!["checkpoints".into()],
         budget_s: 240.0,
         ..LineSpec::default()
@@ -128,22 +122,15 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
         // The queue grows second by second when more comes than goes.
         let backlog_s = (rate - most).max(0.0) / most * f64::from(ordinal + 1);
         let mean_s = backlog_s + 1.0 / (most - rate.min(most * 0.9995)).max(2.0);
-        let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-        for _ in 0..done as u64 {
-            histogram.record(((backlog_s - (mean_s - backlog_s) * (1.0 - dice.unit()).ln()) * 1e9) as u64).unwrap();
-        }
+        let mut waited = || ((backlog_s - (mean_s - backlog_s) * (1.0 - dice.unit()).ln()) * 1e9) as u64;
+        let histogram = times((0..done as u64).map(|_| (waited(), 1)));
         let measure = if rung.rate_per_s.is_some() { Measure::Response } else { Measure::Service };
         slices.push(Slice {
             ordinal,
             warmup: f64::from(ordinal) < rung.warmup_s,
             start_ns: second_ns,
             end_ns: second_ns + SECOND_NS,
-            histograms: vec![SliceHistogram {
-                kind: 0,
-                outcome: Outcome::Ok,
-                measure,
-                histogram: Distribution::from(&histogram),
-            }],
+            histograms: vec![SliceHistogram { measure, ..served(0, histogram) }],
             ..Slice::default()
         });
         let busy = 100.0 * done / most;
@@ -155,9 +142,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
     }
     let unsent = ((rate - most).max(0.0) * f64::from(whole)) as u64;
     if let Some(last) = slices.last_mut().filter(|_| rung.rate_per_s.is_some()) {
-        let mut unfinished = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
-        unfinished.record_n((f64::from(whole) * 1e9) as u64, unsent).unwrap();
-        last.unfinished = Some(Distribution::from(&unfinished));
+        last.unfinished = Some(times([((f64::from(whole) * 1e9) as u64, unsent)]));
     }
     let end_ns = start_ns + u64::from(whole) * SECOND_NS;
     Phase {
@@ -213,11 +198,9 @@ pub fn swept(columns: &[u32]) -> Run {
                 let rate = 800.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0008 * n * (n - 1.0));
                 mixed.slices.truncate(4);
                 for slice in &mut mixed.slices {
-                    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
                     let count = rate * (0.98 + 0.04 * dice.unit()) / (1.0 + f64::from(*ops) / 4_000.0);
-                    histogram.record_n((n / rate * 1e9) as u64, count as u64).unwrap();
                     slice.histograms.truncate(1);
-                    slice.histograms[0].histogram = Distribution::from(&histogram);
+                    slice.histograms[0].histogram = times([((n / rate * 1e9) as u64, count as u64)]);
                 }
                 trial.phases = vec![mixed];
                 run.trials.push(trial);

@@ -6,22 +6,7 @@ use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Resource, RungSummary}
 use plimsoll_analysis::view::{GoalSeen, LineResult, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
-/// Uniform numbers from a fixed seed (splitmix64).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
-    }
-}
+use crate::study::Dice;
 
 /// A queue with servers.
 #[derive(Clone)]
@@ -362,11 +347,16 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
 /// A whole search; the most rungs it may take is the search's own business.
 pub fn search(store: &Store, spec: &LineSpec, sampled: Sampled, seed: u64) -> (LineResult, LineSearch) {
     let mut dice = Dice(seed.wrapping_mul(0x1234_5678_9abc_def1));
+    searched(spec, |rung| answer(store, spec, rung, sampled, &mut dice))
+}
+
+/// A whole search whose rungs come to what `answer` says.
+pub fn searched(spec: &LineSpec, mut answer: impl FnMut(&Rung) -> RungSummary) -> (LineResult, LineSearch) {
     let mut search = LineSearch::new(spec.clone());
     loop {
         match search.next() {
             Next::Rung(rung) => {
-                let summary = answer(store, spec, &rung, sampled, &mut dice);
+                let summary = answer(&rung);
                 search.take(rung, summary);
             }
             Next::Done(result) => return (*result, search),

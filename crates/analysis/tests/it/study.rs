@@ -39,6 +39,11 @@ impl Dice {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    #[allow(dead_code, reason = "only simulated queues draw such times")]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
     /// Around `middle`, skewed to the right as latencies are.
     fn latency_ns(&mut self, middle_ns: f64) -> u64 {
         let tail = if self.unit() < 0.01 { 1.0 + 6.0 * self.unit() } else { 1.0 };
@@ -160,23 +165,15 @@ fn make() -> Run {
     let samples = samples(&trials, at_ns, &mut dice);
     let events = vec![
         Event {
-            from_ns: 60_000_000,
-            until_ns: 60_000_000,
-            trial: None,
             level: Level::Info,
-            class: EventClass::Sampler,
-            subject: String::new(),
-            text: "pressure: this kernel has no /proc/pressure".into(),
+            ..event(60_000_000, None, EventClass::Sampler, "pressure: this kernel has no /proc/pressure")
         },
-        Event {
-            from_ns: trials[4].phases[5].header.start_ns + 6_200_000_000,
-            until_ns: trials[4].phases[5].header.start_ns + 6_200_000_000,
-            trial: Some(4),
-            level: Level::Warning,
-            class: EventClass::Store,
-            subject: String::new(),
-            text: "write stall: 4 tables at level 0, waiting for compaction".into(),
-        },
+        event(
+            trials[4].phases[5].header.start_ns + 6_200_000_000,
+            Some(4),
+            EventClass::Store,
+            "write stall: 4 tables at level 0, waiting for compaction",
+        ),
     ];
     Run {
         header: header(),
@@ -231,14 +228,7 @@ pub fn broken() -> Run {
         vec![format!("query at 17.4 s: coupon {HOSTILE} had 12 redemptions the whole time and is missing")];
     let mixed = &mut run.trials[2].phases[5];
     for slice in &mut mixed.slices {
-        let mut refused = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 2).unwrap();
-        refused.record_n(70_000, 25).unwrap();
-        slice.histograms.push(SliceHistogram {
-            kind: 2,
-            outcome: Outcome::Rejected,
-            measure: Measure::Service,
-            histogram: Distribution::from(&refused),
-        });
+        slice.histograms.push(SliceHistogram { outcome: Outcome::Rejected, ..served(2, times([(70_000, 25)])) });
     }
     run.trials[3].phases[2].end.state = PhaseState::Failed(format!("disk I/O error {HOSTILE}"));
     run.header.title = format!("Coupons {HOSTILE}");
@@ -249,15 +239,7 @@ pub fn broken() -> Run {
         source: "plimsoll".into(),
     });
     run.header.environment.push(("host".into(), HOSTILE.into()));
-    run.events.push(Event {
-        from_ns: lost_at,
-        until_ns: lost_at,
-        trial: Some(4),
-        level: Level::Error,
-        class: EventClass::Store,
-        subject: String::new(),
-        text: HOSTILE.into(),
-    });
+    run.events.push(Event { level: Level::Error, ..event(lost_at, Some(4), EventClass::Store, HOSTILE) });
     run.series[5].subject = HOSTILE.into();
     run
 }
@@ -605,6 +587,28 @@ fn setting(name: &str, value: &str, default: &str) -> Setting {
     Setting { name: name.into(), value: value.into(), default: Some(default.into()), source: "plimsoll".into() }
 }
 
+/// Distribution of times, each with its number.
+pub fn times(counts: impl IntoIterator<Item = (u64, u64)>) -> Distribution {
+    let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
+    counts.into_iter().for_each(|(ns, n)| histogram.record_n(ns, n).unwrap());
+    Distribution::from(&histogram)
+}
+
+/// Service times of operations that succeeded.
+pub fn served(kind: u16, histogram: Distribution) -> SliceHistogram<Distribution> {
+    SliceHistogram { kind, outcome: Outcome::Ok, measure: Measure::Service, histogram }
+}
+
+/// A warning.
+pub fn event(at_ns: u64, trial: Option<u32>, class: EventClass, text: &str) -> Event {
+    let (subject, text) = (String::new(), text.to_owned());
+    Event { from_ns: at_ns, until_ns: at_ns, trial, level: Level::Warning, class, subject, text }
+}
+
+pub fn goal(what: &str, limit: f64, unit: &str) -> Goal {
+    Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: unit.into() }
+}
+
 fn slice(
     ordinal: u32,
     start_ns: u64,
@@ -622,18 +626,10 @@ fn slice(
         histograms: kinds
             .iter()
             .map(|(kind, middle_ns, count)| {
-                let mut histogram = Histogram::new_with_bounds(1, 3_600 * SECOND_NS, 3).unwrap();
                 // A latency stands for up to 20 operations, so that a debug build makes the run in a moment.
                 let weight = (count / 1500).clamp(1, 20);
-                for _ in 0..count / weight {
-                    histogram.record_n(dice.latency_ns(*middle_ns).max(1), weight).unwrap();
-                }
-                SliceHistogram {
-                    kind: *kind,
-                    outcome: Outcome::Ok,
-                    measure: Measure::Service,
-                    histogram: Distribution::from(&histogram),
-                }
+                let latencies = (0..count / weight).map(|_| (dice.latency_ns(*middle_ns).max(1), weight));
+                served(*kind, times(latencies))
             })
             .collect(),
         in_flight: 8,

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{EndState, GoalState, RowOp, VerdictState};
-use plimsoll_record::data::{Figure, Goal, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState};
+use plimsoll_record::data::{Figure, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState};
 
 use crate::study;
 
@@ -201,18 +201,12 @@ fn what_broke_comes_first() {
 #[test]
 fn goals_about_latency_rate_and_errors_are_about_driven_phases() {
     let mut run = study::broken();
-    let goal = |what: &str, limit: f64, unit: &str| Goal {
-        what: GoalKind::named(what).unwrap(),
-        of: None,
-        limit,
-        unit: unit.into(),
-    };
     run.header.goals = vec![
-        goal("p99", 20e6, "ns"),
-        goal("p50", 1.0, "ns"),
-        goal("rate", 1_000.0, "1/s"),
-        goal("rate", 1e9, "1/s"),
-        goal("errors", 0.1, "%"),
+        study::goal("p99", 20e6, "ns"),
+        study::goal("p50", 1.0, "ns"),
+        study::goal("rate", 1_000.0, "1/s"),
+        study::goal("rate", 1e9, "1/s"),
+        study::goal("errors", 0.1, "%"),
     ];
     let view = view(&run);
     let states: Vec<_> = view.goals.iter().map(|goal| goal.state).collect();

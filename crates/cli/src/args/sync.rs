@@ -40,9 +40,6 @@ pub struct SyncArgs {
     /// Every size with every way of writing and flushing, idle and loaded.
     #[arg(long)]
     pub all: bool,
-    /// Bytes of filler for each 1 MiB of the portable way; older disks needed 32MiB to 2GiB.
-    #[arg(long, value_name = "SIZE", default_value = "8MiB")]
-    pub filler: String,
     /// Overwrite the contents of the block device.
     #[arg(long)]
     pub overwrite_device: bool,

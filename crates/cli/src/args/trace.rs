@@ -32,9 +32,9 @@ pub struct TraceArgs {
     /// Duration [default: until Ctrl-C, or until all processes have ended].
     #[arg(long = "for", value_name = "TIME")]
     pub duration: Option<String>,
-    /// Method of tracing [default: the first that works]: programs in the kernel (bpf), records of the kernel (perf), or
-    /// repeated looks at what threads wait for (proc).
-    #[arg(long, value_name = "WAY", value_parser = ["bpf", "perf", "proc"])]
+    /// Method of tracing [default: the first that works]: programs in the kernel (bpf), or repeated looks at what threads
+    /// wait for (proc).
+    #[arg(long, value_name = "WAY", value_parser = ["bpf", "proc"])]
     pub way: Option<String>,
     /// Print JSON Lines: an object each second, and a summary at the end.
     #[arg(long)]

@@ -8,8 +8,7 @@ use plimsoll_core::{Catalogue, Recipe, StoreError, StoreErrorKind, StoreKind, St
 use plimsoll_drive::Io;
 use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, Tone, words};
+use plimsoll_report::document::{Table, Tone};
 use plimsoll_sample::environment::{self, gib};
 use plimsoll_trial::TrialError;
 
@@ -230,11 +229,7 @@ fn refused(floors: &str) -> String {
 
 fn calibrated(made: Option<&Calibration>) -> Table {
     let none = || vec![("none".to_owned(), "→ plimsoll doctor --calibrate".to_owned())];
-    let mut table = Table::new("Calibration", vec![words(""), words("")]);
-    for (name, value) in made.map_or_else(none, Calibration::lines) {
-        table.row(cells![name, value]);
-    }
-    table
+    Table::pairs(made.map_or_else(none, Calibration::lines))
 }
 
 /// Examines this machine, whose recordings go to `runs_dir`. Returns tables, and true if nothing is missing or would spoil
@@ -259,17 +254,15 @@ fn hosts() -> Finding {
 }
 
 fn graded(findings: impl IntoIterator<Item = Finding>) -> Table {
-    let mut table = Table::new("Diagnosis", vec![words(""), words("")]);
-    for finding in findings {
+    Table::pairs(findings.into_iter().flat_map(|finding| {
         let mark = match finding.grade {
             Grade::Fine => Tone::Good.text("ok"),
             Grade::Spoils => Tone::Open.text("spoils"),
             Grade::Missing => Tone::Bad.text("missing"),
         };
-        table.row(cells![mark, finding.what]);
-        finding.next.into_iter().for_each(|next| table.row(cells!["", format!("→ {next}")]));
-    }
-    table
+        let next = finding.next.map(|next| ("".into(), format!("→ {next}")));
+        std::iter::once((mark, finding.what)).chain(next)
+    }))
 }
 
 fn sockets() -> Finding {
@@ -331,22 +324,16 @@ fn swap() -> Finding {
 }
 
 fn disk(runs_dir: &Path) -> Finding {
-    // The directory may not be there yet: its nearest ancestor is on the same file system.
-    let there = runs_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    match rustix::fs::statvfs(there) {
-        Ok(stat) => {
-            let free = stat.f_bavail * stat.f_frsize;
-            let text = format!("disk {} free for recordings and private stores in {}", gib(free), runs_dir.display());
-            if free < 2 << 30 {
-                Finding::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
-            } else {
-                Finding::fine(text)
-            }
-        }
-        Err(error) => Finding::missing(
-            format!("disk: {}: {error}", there.display()),
-            Some("set XDG_STATE_HOME to a directory that can be written".to_owned()),
-        ),
+    let Some(place) = environment::file_system(runs_dir) else {
+        let what = format!("disk: the file system of {} is unknown", runs_dir.display());
+        return Finding::missing(what, Some("set XDG_STATE_HOME to a directory that can be written".to_owned()));
+    };
+    let (free, runs_dir) = (gib(place.free_bytes), runs_dir.display());
+    let text = format!("disk {free} free for recordings and private stores in {runs_dir}");
+    if place.free_bytes < 2 << 30 {
+        Finding::spoils(text, "free at least 2 GiB, or set XDG_STATE_HOME to a larger file system")
+    } else {
+        Finding::fine(text)
     }
 }
 

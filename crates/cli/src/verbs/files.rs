@@ -1,13 +1,13 @@
 //! `plimsoll files`: which files are used, and how.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::shown;
-use plimsoll_report::document::{Cell, Table, numbers, words};
-use plimsoll_trace::{DirectoryWatch, FileTracer, FileUse, FilesSeen, Times};
+use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
+use plimsoll_trace::{DirectoryWatch, FileTracer, FileUse, FilesSeen, Times, is_there};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub fn run(args: &FilesArgs) -> Result<u8, TrialError> {
 fn of_process(pid: u32, is_over: &dyn Fn() -> bool) -> Result<FilesSeen, TrialError> {
     let tracer = FileTracer::start(pid).map_err(|error| trace::failed(&error))?;
     crate::say("system calls (bpf): mapped memory and io_uring are invisible; Ctrl-C ends the watch");
-    while !is_over() && trace::is_there(pid) {
+    while !is_over() && is_there(pid) {
         std::thread::sleep(LOOK);
     }
     // What was called last is on its way.
@@ -77,34 +77,30 @@ fn of_directory(directory: &Path, is_over: &dyn Fn() -> bool) -> Result<FilesSee
 }
 
 /// A row for each file, those that were used most first, and how many are left out.
-fn table(seen: &FilesSeen, by_calls: bool) -> (Table, usize) {
+fn table<'s>(seen: &'s FilesSeen, by_calls: bool) -> (Table, usize) {
     let mut files: Vec<_> = seen.files.iter().collect();
     files.sort_by_key(|(_, used)| std::cmp::Reverse((used.read_bytes + used.written_bytes, used.total())));
     let count = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { shown::count(n) }.into() };
     let bytes = |n: u64| -> Cell { if n == 0 { "·".to_owned() } else { number::bytes(n as f64) }.into() };
     let shown = &files[..files.len().min(ROWS_MAX)];
-    let table = Table::of(
-        "Files",
-        shown,
-        &[
-            (words("file"), &|(path, _)| shown::clean(&path.to_string_lossy()).into()),
-            (numbers("total").when(!by_calls), &|(_, used)| count(used.total())),
-            (numbers("opens"), &|(_, used)| count(used.opens)),
-            (numbers("reads"), &|(_, used)| count(used.reads)),
-            (numbers("read").when(by_calls), &|(_, used)| bytes(used.read_bytes)),
-            (numbers("size").when(by_calls), &|(_, used)| sizes(&used.read_sizes).into()),
-            (numbers("writes"), &|(_, used)| count(used.writes)),
-            (numbers("written").when(by_calls), &|(_, used)| bytes(used.written_bytes)),
-            (numbers("size").when(by_calls), &|(_, used)| sizes(&used.write_sizes).into()),
-            (numbers("syncs").when(by_calls), &|(_, used)| count(used.syncs)),
-            (numbers("closes"), &|(_, used)| count(used.closes)),
-            (numbers("made").when(!by_calls).spare(3), &|(_, used)| count(used.creates)),
-            (numbers("deleted"), &|(_, used)| count(used.deletes)),
-            (numbers("renamed").spare(2), &|(_, used)| count(used.renames)),
-            (numbers("resized").when(by_calls).spare(1), &|(_, used)| count(used.resizes)),
-        ],
-    );
-    (table, files.len() - shown.len())
+    let columns: [ColumnOf<'_, (&'s PathBuf, &'s FileUse)>; 15] = [
+        (words("file"), &|(path, _)| shown::clean(&path.to_string_lossy()).into()),
+        (numbers("total").when(!by_calls), &|(_, used)| count(used.total())),
+        (numbers("opens"), &|(_, used)| count(used.opens)),
+        (numbers("reads"), &|(_, used)| count(used.reads)),
+        (numbers("read").when(by_calls), &|(_, used)| bytes(used.read_bytes)),
+        (numbers("size").when(by_calls), &|(_, used)| sizes(&used.read_sizes).into()),
+        (numbers("writes"), &|(_, used)| count(used.writes)),
+        (numbers("written").when(by_calls), &|(_, used)| bytes(used.written_bytes)),
+        (numbers("size").when(by_calls), &|(_, used)| sizes(&used.write_sizes).into()),
+        (numbers("syncs").when(by_calls), &|(_, used)| count(used.syncs)),
+        (numbers("closes"), &|(_, used)| count(used.closes)),
+        (numbers("made").when(!by_calls).spare(3), &|(_, used)| count(used.creates)),
+        (numbers("deleted"), &|(_, used)| count(used.deletes)),
+        (numbers("renamed").spare(2), &|(_, used)| count(used.renames)),
+        (numbers("resized").when(by_calls).spare(1), &|(_, used)| count(used.resizes)),
+    ];
+    (Table::of("Files", shown, &columns), files.len() - shown.len())
 }
 
 /// Writes sizes of requests: the median, and the maximum if different.

@@ -14,15 +14,17 @@ use plimsoll_core::{
     Catalogue, Dialect, Interface, Measure, Nodes, OpenOptions, Servers, StoreError, StoreKind, StreamSpec, Target,
     Waits, Workload, waits,
 };
+use plimsoll_disk::scratch::{self, Scratch};
 use plimsoll_drive::{DriveSpec, Limit, Pace};
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use crate::error::exit;
 use crate::interrupt;
 use crate::measure::Bench;
+use crate::verbs::report;
 
-/// Beginning of a directory's name; the process id follows.
+/// Beginning of a directory's name.
 const DIRECTORY: &str = "honesty-";
 /// Directory of the server's data in it.
 const DATA: &str = "data/1";
@@ -57,39 +59,30 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
     };
     kind.installed()?;
     let stop = interrupt::of_run();
-    let directory = runs_dir.join(format!("{DIRECTORY}{}", std::process::id()));
-    let data_dir = directory.join(DATA);
     sweep(runs_dir);
-    std::fs::create_dir_all(&data_dir).map_err(|error| TrialError::writing(data_dir.display(), &error))?;
-    // The lock ends with this process: a later one removes the directory if it is unlocked.
-    let held = std::fs::File::open(&directory).map_err(|error| TrialError::io(directory.display(), &error))?;
-    held.lock().map_err(|error| TrialError::io(directory.display(), &error))?;
-    let result = measure(catalogue, kind, &directory, &stop);
-    let removed = std::fs::remove_dir_all(&directory).map_err(|error| TrialError::io(directory.display(), &error));
+    let made = |path: &Path| std::fs::create_dir_all(path).map_err(|error| TrialError::writing(path.display(), &error));
+    made(runs_dir)?;
+    let directory = Scratch::make(runs_dir, DIRECTORY)?;
+    made(&directory.path().join(DATA))?;
+    let result = measure(catalogue, kind, directory.path(), &stop);
+    drop(directory);
     if stop.load(Ordering::SeqCst) {
-        return removed.map(|()| exit::INTERRUPTED);
+        return Ok(exit::INTERRUPTED);
     }
     let rows = result?;
-    removed?;
     let honest = rows.iter().all(Row::is_right);
-    crate::print(&text(name, &rows, honest))?;
+    print(name, &rows, honest)?;
     Ok(if honest { exit::OK } else { exit::GOAL_MISSED })
 }
 
 /// Removes what tests of honesty whose Plimsoll was killed have left in `runs_dir`. What cannot be removed is left for
 /// the next time.
 pub(super) fn sweep(runs_dir: &Path) {
-    for found in std::fs::read_dir(runs_dir).into_iter().flatten().flatten() {
-        let pid = found.file_name().to_string_lossy().strip_prefix(DIRECTORY).and_then(|pid| pid.parse::<u32>().ok());
-        let path = found.path();
-        if pid.is_none() || plimsoll_record::is_live(&path) {
-            continue;
-        }
-        for store in std::fs::read_dir(path.join("data")).into_iter().flatten().flatten() {
+    scratch::sweep(runs_dir, DIRECTORY, &|left| {
+        for store in std::fs::read_dir(left.join("data")).into_iter().flatten().flatten() {
             let _ = plimsoll_lab::sweep_orphans(&store.path());
         }
-        let _ = std::fs::remove_dir_all(&path);
-    }
+    });
 }
 
 impl Row {
@@ -211,27 +204,23 @@ fn stall(servers: &dyn Servers, over: &AtomicBool) -> Result<(), StoreError> {
     paused.map(drop)
 }
 
-fn text(name: &str, rows: &[Row], honest: bool) -> String {
+fn print(name: &str, rows: &[Row], honest: bool) -> Result<u8, TrialError> {
     let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
-    let n = (RATE_PER_S * WINDOW.as_secs_f64()) as u64;
-    let columns: [(Column, &dyn Fn(&Row) -> Cell); 5] = [
+    let columns: [ColumnOf<'_, Row>; 5] = [
         (words("percentile"), &|row| format!("p{}", row.percentile).into()),
         (numbers("expected"), &|row| ms(row.expected_ns).into()),
         (numbers("measured"), &|row| ms(row.response_ns as f64).into()),
         (numbers("if the clock started at the send"), &|row| ms(row.service_ns as f64).into()),
         (words(""), &|row| if row.is_right() { "" } else { "← wrong" }.into()),
     ];
-    let table = Table::of("Percentiles", rows, &columns);
-    let (stall, window) = (STALL.as_secs(), WINDOW.as_secs());
-    let rows = plimsoll_report::tables(&[("", "", table)], false, 100);
-    let conclusion = if honest {
-        "The pause is fully visible: no wait is missing."
+    let (stall, window, n) = (STALL.as_secs(), WINDOW.as_secs(), (RATE_PER_S * WINDOW.as_secs_f64()) as u64);
+    let title = format!("{name}, stopped for {stall} s of {window} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)");
+    report::print_tables(&[(&title, "", Table::of("Percentiles", rows, &columns))])?;
+    crate::print(if honest {
+        "\nThe pause is fully visible: no wait is missing.\n"
     } else {
-        "The pause is not fully visible: do not trust percentiles from this machine."
-    };
-    format!(
-        "{name}, stopped for {stall} s of {window} s at {RATE_PER_S}/s (n = {n}, {CLIENTS} clients)\n\n{rows}\n{conclusion}\n"
-    )
+        "\nThe pause is not fully visible: do not trust percentiles from this machine.\n"
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `plimsoll list`: what a plan may name.
 
 use plimsoll_core::{Catalogue, ParamSpec, ParamType, StoreSpec, WorkloadSpec};
-use plimsoll_report::document::{Cell, Table, words};
+use plimsoll_report::document::Table;
 use plimsoll_trial::TrialError;
 
 use crate::args::Listed;
@@ -10,43 +10,30 @@ use crate::verbs::report;
 
 /// Prints the list.
 pub fn run(catalogue: &Catalogue, what: Option<Listed>) -> Result<u8, TrialError> {
-    let studies = studies::ALL.iter().map(|study| [study.name, study.title()].map(str::to_owned));
+    let studies = studies::ALL.iter().map(|study| (study.name, study.title()));
     let samplers = catalogue.samplers.iter().map(|sampler| {
         let marked = if sampler.by_default { "" } else { " (only if named)" };
-        [sampler.name.to_owned(), format!("{}{marked}", sampler.summary)]
+        (sampler.name, format!("{}{marked}", sampler.summary))
     });
+    let stores = catalogue.stores.iter().flat_map(|store| described(store.spec()));
+    let workloads = catalogue.workloads.iter().flat_map(asked);
+    let all_samplers = "`samplers = […]` in a plan, --samplers; all by default, without those marked";
     let tables = [
-        (Listed::Studies, "studies", "built-in plans; `plimsoll run NAME`", table(studies)),
-        (
-            Listed::Stores,
-            "stores",
-            "`--on NAME`, or a URL where one is shown",
-            table(catalogue.stores.iter().flat_map(|store| described(store.spec()))),
-        ),
+        (Listed::Studies, "studies", "built-in plans; `plimsoll run NAME`", Table::pairs(studies)),
+        (Listed::Stores, "stores", "`--on NAME`, or a URL where one is shown", Table::pairs(stores)),
         (
             Listed::Workloads,
             "workloads",
             "`plimsoll drive NAME`, `[workload] name = …` in a plan",
-            table(catalogue.workloads.iter().flat_map(asked)),
+            Table::pairs(workloads),
         ),
-        (
-            Listed::Samplers,
-            "samplers",
-            "`samplers = […]` in a plan, --samplers; all by default, without those marked",
-            table(samplers),
-        ),
+        (Listed::Samplers, "samplers", all_samplers, Table::pairs(samplers)),
     ];
     let wanted = tables.into_iter().filter(|(listed, ..)| what.is_none_or(|what| what == *listed));
     report::print_tables(&wanted.map(|(_, title, how, table)| (title, how, table)).collect::<Vec<_>>())
 }
 
-fn table(rows: impl Iterator<Item = [String; 2]>) -> Table {
-    let mut table = Table::new("", vec![words(""), words("")]);
-    rows.for_each(|row| table.row(row.map(Cell::from).to_vec()));
-    table
-}
-
-fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
+fn described(spec: &StoreSpec) -> Vec<(&'static str, String)> {
     let words = |names: Vec<&str>| if names.is_empty() { "–".to_owned() } else { names.join(", ") };
     let also = (!spec.aliases.is_empty()).then(|| format!("also called {}", spec.aliases.join(", ")));
     let mut texts = vec![
@@ -69,7 +56,7 @@ fn described(spec: &StoreSpec) -> Vec<[String; 2]> {
     under(spec.name, texts, spec.params)
 }
 
-fn asked(workload: &WorkloadSpec) -> Vec<[String; 2]> {
+fn asked(workload: &WorkloadSpec) -> Vec<(&'static str, String)> {
     let interfaces: Vec<_> = workload.interfaces.iter().map(|interface| interface.name()).collect();
     let needs = if interfaces.is_empty() { "any store".to_owned() } else { interfaces.join(", ") };
     let kinds = if workload.takes_scripts() { "one for each script".to_owned() } else { workload.kinds.join(", ") };
@@ -79,10 +66,10 @@ fn asked(workload: &WorkloadSpec) -> Vec<[String; 2]> {
 }
 
 /// A name, texts that belong to it, its parameters.
-fn under(name: &str, mut texts: Vec<String>, params: &[ParamSpec]) -> Vec<[String; 2]> {
+fn under(name: &'static str, mut texts: Vec<String>, params: &[ParamSpec]) -> Vec<(&'static str, String)> {
     texts.extend(params.iter().map(param));
     let names = std::iter::once(name).chain(std::iter::repeat(""));
-    names.zip(texts).map(|(name, text)| [name.to_owned(), text]).collect()
+    names.zip(texts).collect()
 }
 
 fn param(spec: &ParamSpec) -> String {

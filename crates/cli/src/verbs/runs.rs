@@ -7,8 +7,7 @@ use plimsoll_analysis::RunView;
 use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
-use plimsoll_report::cells;
-use plimsoll_report::document::{Table, numbers, words};
+use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 use serde_json::json;
 
@@ -101,36 +100,27 @@ fn object(run: &Listed<Came>) -> String {
 }
 
 fn table(runs: &[Listed<Came>]) -> Table {
-    let names = ["run", "plan", "stores", "verdict", "tag"].map(words);
-    let [run, plan, stores, verdict, tag] = names;
-    let columns =
-        vec![run, plan, stores, numbers("took"), numbers("rate"), numbers("p99"), verdict, tag, words("how it ended")];
-    let mut table = Table::new("Runs", columns);
-    for run in runs {
-        table.row(match &run.summary {
-            Ok((summary, came)) => {
-                let took = summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9));
-                let verdict = if summary.live { String::new() } else { came.verdict.to_uppercase() };
-                let stores = summary.stores.join(",");
-                cells![
-                    &run.id,
-                    &summary.plan_name,
-                    stores,
-                    took,
-                    &came.rate,
-                    &came.p99,
-                    verdict,
-                    clean(&summary.tag),
-                    state(summary)
-                ]
-            }
-            Err(error) => {
-                let why = lines(format!("not readable: {error}")).replace('\n', "; ");
-                cells![&run.id, "", "", "", "", "", "", "", why]
-            }
-        });
-    }
-    table
+    let of = |run: &Listed<Came>, text: &dyn Fn(&RunSummary, &Came) -> String| -> Cell {
+        run.summary.as_ref().map_or(String::new(), |(summary, came)| text(summary, came)).into()
+    };
+    let took = |summary: &RunSummary| summary.end_ns.map_or("–".to_owned(), |ns| format!("{:.0} s", ns as f64 / 1e9));
+    let verdict = |live: bool, came: &Came| if live { String::new() } else { came.verdict.to_uppercase() };
+    let ended = |run: &Listed<Came>| match &run.summary {
+        Ok((summary, _)) => state(summary),
+        Err(error) => lines(format!("not readable: {error}")).replace('\n', "; "),
+    };
+    let columns: [ColumnOf<'_, Listed<Came>>; 9] = [
+        (words("run"), &|run| (&run.id).into()),
+        (words("plan"), &|run| of(run, &|summary, _| summary.plan_name.clone())),
+        (words("stores"), &|run| of(run, &|summary, _| summary.stores.join(","))),
+        (numbers("took"), &|run| of(run, &|summary, _| took(summary))),
+        (numbers("rate"), &|run| of(run, &|_, came| came.rate.clone())),
+        (numbers("p99"), &|run| of(run, &|_, came| came.p99.clone())),
+        (words("verdict"), &|run| of(run, &|summary, came| verdict(summary.live, came))),
+        (words("tag"), &|run| of(run, &|summary, _| clean(&summary.tag))),
+        (words("how it ended"), &|run| ended(run).into()),
+    ];
+    Table::of("Runs", runs, &columns)
 }
 
 fn state(summary: &RunSummary) -> String {

@@ -12,10 +12,10 @@ use plimsoll_core::shown::clean;
 use plimsoll_disk::group::{self, WriterGroup};
 use plimsoll_disk::judge::{FlushVerdict, Judgement, Probe, judge, probe};
 use plimsoll_disk::latency::{Outcome, Site, Target, measure};
-use plimsoll_disk::place::{StorageLocation, hypervisor};
-use plimsoll_disk::portable::{self, Step};
+use plimsoll_disk::place::StorageLocation;
 use plimsoll_disk::scratch::Scratch;
 use plimsoll_disk::ways::{Flushing, Point, SIZES, Writing, every, telling};
+use plimsoll_sample::environment::hypervisor;
 use plimsoll_trial::TrialError;
 use serde::Serialize;
 
@@ -26,9 +26,7 @@ use crate::{interrupt, options};
 
 /// Most bytes of a write.
 const SIZE_MAX: u64 = 64 << 20;
-/// Most bytes of filler at a time.
-const FILLER_MAX: u64 = 2 << 30;
-/// Group commit and the portable way are measured for this share of the time of a point: there are many of them.
+/// Group commit is measured for this share of the time of a point: it has many numbers of threads.
 const SHARE: f64 = 0.5;
 
 /// Results of the command.
@@ -40,8 +38,6 @@ struct Answer {
     probe: Option<Probe>,
     points: Vec<Row>,
     group: Vec<WriterGroup>,
-    portable: Vec<Step>,
-    filler_bytes: u64,
     interrupted: bool,
 }
 
@@ -64,7 +60,6 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
         return powercut::verify(args, file);
     }
     let takes = args.takes.as_deref().map_or(Ok(Duration::from_secs(1)), |given| options::time("for", given))?;
-    let filler_bytes = options::size("filler", &args.filler)?.min(FILLER_MAX);
     let is_device = std::fs::metadata(&args.path).is_ok_and(|about| about.file_type().is_block_device());
     if is_device && !args.overwrite_device {
         return Err(refused(&args.path)?);
@@ -79,7 +74,7 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
         None => Target::Device(args.path.clone()),
     };
     let site = Site { target, in_memory: place.is_memory() };
-    let answer = measured(args, (site, place), (&points, filler_bytes), takes, &stop)?;
+    let answer = measured(args, (site, place), &points, takes, &stop)?;
     drop(scratch);
     let code = match answer.judgement.verdict {
         FlushVerdict::CannotBeReal => exit::GOAL_MISSED,
@@ -151,7 +146,7 @@ fn refused(path: &Path) -> Result<TrialError, TrialError> {
 fn measured(
     args: &SyncArgs,
     (site, place): (Site, StorageLocation),
-    (points, filler_bytes): (&[Point], u64),
+    points: &[Point],
     takes: Duration,
     stop: &AtomicBool,
 ) -> Result<Answer, TrialError> {
@@ -162,7 +157,7 @@ fn measured(
         Target::Directory(directory) if args.write.is_empty() && args.flush.is_empty() => Some(directory),
         _ => None,
     };
-    let besides = if directory.is_some() { groups.len() + portable::STEPS } else { 0 };
+    let besides = if directory.is_some() { groups.len() } else { 0 };
     let progress = Progress::new(args.quiet, None, None);
     let mut line = Steps { progress, at: 0, of: 1 + points.len() + besides };
     line.step("do flushes reach a device?");
@@ -176,7 +171,7 @@ fn measured(
         line.step(&shown::named(point));
         rows.extend(measure(&site, point, takes, stop)?.map(|outcome| Row { point, outcome }));
     }
-    let (mut group, mut portable) = (Vec::new(), Vec::new());
+    let mut group = Vec::new();
     if let Some(directory) = directory {
         let counters = place.counters();
         for (threads, shared) in groups {
@@ -186,14 +181,11 @@ fn measured(
             line.step(&format!("group commit, {threads} threads, {}", if shared { "one file" } else { "own files" }));
             group.extend(group::measure(directory, (threads, shared), takes.mul_f64(SHARE), &counters, stop)?);
         }
-        portable = portable::measure(&site, filler_bytes, takes.mul_f64(SHARE), stop, |adds| {
-            line.step(&format!("1 MiB portably: {adds}"));
-        })?;
     }
     line.progress.clear();
     let interrupted = stop.load(Ordering::Relaxed);
     let path = args.path.display().to_string();
-    Ok(Answer { path, judgement, place, probe, points: rows, group, portable, filler_bytes, interrupted })
+    Ok(Answer { path, judgement, place, probe, points: rows, group, interrupted })
 }
 
 /// Progress by numbered steps.

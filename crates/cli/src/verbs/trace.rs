@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
-use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
+use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way, is_there};
 use plimsoll_trial::TrialError;
 use serde_json::{Value, json};
 
@@ -83,25 +83,19 @@ impl Drop for Started {
 pub fn failed(error: &TraceError) -> TrialError {
     let kind = match error {
         TraceError::NoProcess { .. } | TraceError::Nothing | TraceError::Directory { .. } => StoreErrorKind::Usage,
-        TraceError::Kernel { .. } => StoreErrorKind::Missing,
+        TraceError::Kernel { .. } | TraceError::PidNamespace => StoreErrorKind::Missing,
         _ => StoreErrorKind::Permission,
     };
     TrialError::new(kind, error.to_string()).next(error.next())
 }
 
-/// Returns true if the process exists.
-pub fn is_there(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// Prints the way of tracing, and the reasons against better ways.
+/// Prints the way of tracing, and the reason against the better one.
 fn said_how(tracer: &Tracer) {
-    for (way, error) in tracer.fell_back() {
-        crate::say(&format!("{way} does not work here: {error}"));
+    if let Some(error) = tracer.why_not_bpf() {
+        crate::say(&format!("bpf does not work here: {error}; {}", error.next()));
     }
     crate::say(match tracer.way() {
         Way::Bpf => "counting by programs in the kernel (bpf); Ctrl-C ends the trace",
-        Way::Perf => "counting from records of the kernel (perf): system calls only; Ctrl-C ends the trace",
         Way::Proc => {
             "seen by looking every 5 ms at what threads wait for (proc): shorter calls are mostly missed, and counts are too \
              low; Ctrl-C ends it"
@@ -281,7 +275,7 @@ fn slowest(slow: &[Slow], at_ns: u64, elapsed: Duration) -> Table {
     let path =
         |slow: &Slow| slow.path.as_ref().map_or("not known".to_owned(), |path| shown::clean(&path.to_string_lossy()));
     let failed = |slow: &Slow| if slow.result.is_some_and(|result| result < 0) { " (failed)" } else { "" };
-    let columns: [(Column, &dyn Fn(&Slow) -> Cell); 6] = [
+    let columns: [ColumnOf<'_, Slow>; 6] = [
         (numbers("took"), &|slow| number::nanoseconds(slow.time_ns).into()),
         (numbers("at"), &|slow| format!("{:.3} s", slow.start_ns.saturating_sub(begin_ns) as f64 / 1e9).into()),
         (words("process"), &|slow| shown::clean(&slow.name).into()),

@@ -1,8 +1,13 @@
 //! A place of its own for each test, and the program run in it.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use plimsoll_record::data::{Phase, PhaseKind, Run};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// A state directory and a directory for plans.
 pub struct Place {
@@ -60,6 +65,65 @@ impl Place {
         Ran::of(&self.command(args).output().unwrap())
     }
 
+    /// Runs a command line. A blank within a word is written as one that does not break.
+    pub fn line(&self, words: &str) -> Ran {
+        let words: Vec<String> = words.split(' ').map(|word| word.replace('\u{a0}', " ")).collect();
+        self.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Runs a script by a shell, in which `$plimsoll` is the program, with other programs and their options `around` it.
+    pub fn shell(&self, around: &str, script: &str) -> Ran {
+        let words: Vec<&str> = around.split_whitespace().chain(["sh", "-c", script]).collect();
+        let mut command = self.program(words[0]);
+        command.args(&words[1..]).env("plimsoll", env!("CARGO_BIN_EXE_plimsoll"));
+        Ran::of(&command.output().expect("a shell, or `unshare` of util-linux"))
+    }
+
+    /// Expects exit code 2 of each command line, and its message.
+    #[track_caller]
+    pub fn refuses(&self, cases: &[(&str, &str)]) {
+        for (line, words) in cases {
+            let ran = self.line(line);
+            assert!(ran.code == Some(2) && ran.lacks(words).is_none(), "{line}: {words}: {ran:?}");
+        }
+    }
+
+    /// Starts a command, and waits until its drive has had so many slices.
+    #[track_caller]
+    pub fn started(&self, args: &[&str], slices: usize) -> Guarded {
+        self.begun(args, |run| {
+            let drives = |phase: &Phase| phase.header.kind == PhaseKind::Drive && phase.slices.len() >= slices;
+            let trial = Run::load(run).ok().and_then(|run| run.trials.into_iter().next());
+            trial.is_some_and(|trial| trial.phases.iter().any(drives))
+        })
+    }
+
+    /// Starts a command, and waits for its recording.
+    #[track_caller]
+    pub fn recording(&self, args: &[&str]) -> Guarded {
+        self.begun(args, |run| run.join("run.sqlite").exists())
+    }
+
+    #[track_caller]
+    fn begun(&self, args: &[&str], is_so: impl Fn(&Path) -> bool) -> Guarded {
+        let before = self.all_runs().len();
+        let child = Guarded(self.command(args).spawn().unwrap());
+        wait_for("the run", Duration::from_secs(60), || self.all_runs().get(before).is_some_and(|run| is_so(run)));
+        child
+    }
+
+    /// Returns the report of the newest run.
+    pub fn report(&self) -> Value {
+        serde_json::from_str(&self.line("report latest --format json").expect(0).out).unwrap()
+    }
+
+    /// Returns the first drive of the newest run.
+    pub fn driven(&self) -> Value {
+        let report = self.report();
+        let phases = report["trials"][0]["phases"].as_array().unwrap();
+        phases.iter().find(|phase| phase["kind"] == "drive").unwrap().clone()
+    }
+
     /// The directories of all runs.
     pub fn all_runs(&self) -> Vec<PathBuf> {
         let mut runs: Vec<_> = std::fs::read_dir(self.runs())
@@ -99,16 +163,30 @@ impl Ran {
         self
     }
 
+    /// Expects `words`, which may be several pieces with ` … ` between them.
     #[track_caller]
     pub fn says(self, words: &str) -> Self {
-        assert!(
-            self.out.contains(words) || self.err.contains(words),
-            "no {words:?} in\nstdout:\n{}\nstderr:\n{}",
-            self.out,
-            self.err
-        );
+        if let Some(missing) = self.lacks(words) {
+            panic!("no {missing:?} in\nstdout:\n{}\nstderr:\n{}", self.out, self.err);
+        }
         self
     }
+
+    /// Returns the first piece of `words` that was not said.
+    fn lacks<'a>(&self, words: &'a str) -> Option<&'a str> {
+        words.split(" … ").find(|piece| !self.out.contains(piece) && !self.err.contains(piece))
+    }
+
+    /// Returns the last line of the output, an object.
+    pub fn last_json(&self) -> Value {
+        serde_json::from_str(self.out.lines().last().unwrap()).unwrap()
+    }
+}
+
+/// Returns a result of a phase, 0 if there is none of that name.
+pub fn result(phase: &Value, name: &str) -> f64 {
+    let all = phase["results"].as_array().unwrap();
+    all.iter().find(|result| result["name"] == name).map_or(0.0, |result| result["value"].as_f64().unwrap())
 }
 
 /// Waits until `done` or panics after `limit`.
@@ -121,8 +199,51 @@ pub fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Returns mounts, loop devices and processes with `below` in their names or as their working directory.
+pub fn left_below(below: &Path) -> Vec<String> {
+    let name = below.to_str().unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut left: Vec<String> = mounts.lines().filter(|line| line.contains(name)).map(str::to_owned).collect();
+    for device in std::fs::read_dir("/sys/block").unwrap().flatten() {
+        let file = std::fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        left.extend(file.contains(name).then_some(file));
+    }
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let words = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let works_there = std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(below));
+        left.extend((works_there || words.contains(name)).then_some(words));
+    }
+    left
+}
+
 /// A child that is killed when the test ends, however it ends.
 pub struct Guarded(pub Child);
+
+impl Guarded {
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Kills it by `kill -9`, and waits for its end.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn ended(mut self) -> Ran {
+        let mut stderr = self.0.stderr.take().unwrap();
+        let said = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            stderr.read_to_end(&mut said).map(|_| said).unwrap()
+        });
+        let mut stdout = Vec::new();
+        self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        let status = self.0.wait().unwrap();
+        Ran::of(&Output { status, stdout, stderr: said.join().unwrap() })
+    }
+}
 
 impl Drop for Guarded {
     fn drop(&mut self) {

@@ -133,10 +133,14 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
 #[test]
 fn what_cannot_be_captured_is_told_and_leaves_nothing() {
     let place = Place::new();
-    capture(&place, "postgres", &[]).expect(2).says("--from postgres is not the URL of a database");
-    capture(&place, "redis://127.0.0.1:1", &[]).expect(2).says("redis does not report its statements");
-    capture(&place, "postgres://me@127.0.0.1:1/shop", &[]).expect(3);
-    capture(&place, "postgres://me@h/shop", &["--top", "0"]).expect(2).says("1..=1000");
+    for (from, more, code, words) in [
+        ("postgres", &[][..], 2, "--from postgres is not the URL of a database"),
+        ("redis://127.0.0.1:1", &[], 2, "redis does not report its statements"),
+        ("postgres://me@127.0.0.1:1/shop", &[], 3, ""),
+        ("postgres://me@h/shop", &["--top", "0"], 2, "1..=1000"),
+    ] {
+        capture(&place, from, more).expect(code).says(words);
+    }
     let postgres = Postgres::start(place.path());
     let missing = place.path().join("missing.log");
     capture(&place, &postgres.url(), &["--log", missing.to_str().unwrap()]).expect(2).says("missing.log");

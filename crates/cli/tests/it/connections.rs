@@ -1,32 +1,19 @@
 //! Connections that are opened anew while a store is driven.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use crate::bench::{Place, Ran, wait_for};
+use crate::bench::{Guarded, Place, result, wait_for};
 use crate::servers::{Postgres, Redis};
-
-/// Returns the result of the first drive of the newest run.
-fn driven(place: &Place) -> serde_json::Value {
-    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
-    let phases = report["trials"][0]["phases"].as_array().unwrap();
-    phases.iter().find(|phase| phase["kind"] == "drive").unwrap().clone()
-}
 
 #[test]
 fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
     let place = Place::new();
     let postgres = Postgres::start(place.path());
     let sessions = "SELECT sessions FROM pg_stat_database WHERE datname = 'postgres'";
-    let result = |phase: &serde_json::Value, name: &str| {
-        let results = phase["results"].as_array().unwrap();
-        results.iter().find(|result| result["name"] == name).map_or(0.0, |result| result["value"].as_f64().unwrap())
-    };
     let drive = ["drive", "tpcb", "--on", &postgres.url(), "--clients", "3", "--ops", "20"];
     let before: u64 = postgres.sql(sessions).parse().unwrap();
     place.run(&[&drive[..], &["--reconnect", "each"]].concat()).expect(0).says(" new connections · mean ");
-    let phase = driven(&place);
+    let phase = place.driven();
     assert_eq!(phase["ops"]["count"], 60);
     // After a client's last operation another may have been begun.
     let connects = result(&phase, "connects");
@@ -36,19 +23,19 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
         postgres.sql(sessions).parse::<u64>().unwrap() >= before + 60
     });
     place.run(&[&drive[..], &["--reconnect", "7"]].concat()).expect(0);
-    assert_eq!(result(&driven(&place), "connects"), 6.0);
+    assert_eq!(result(&place.driven(), "connects"), 6.0);
     // Plain operations too; with a rate, the time of an operation has that of its connection in it.
     let redis = Redis::start(place.path());
     let kv = ["drive", "kv", "--mix", "read=1", "--set", "records=100", "--on", &redis.url(), "--ops", "50"];
     place.run(&[&kv[..], &["--reconnect", "10"]].concat()).expect(0);
-    let connects = result(&driven(&place), "connects");
+    let connects = result(&place.driven(), "connects");
     assert!((4.0..=5.0).contains(&connects), "{connects}");
     // Of a second the end may be lost on a busy machine.
     let lenient = ["--goal", "errors=100%"];
     let open =
         [&kv[..8], &["--for", "1s", "--rate", "200", "--clients", "4", "--reconnect", "each"], &lenient].concat();
     place.run(&open).expect(0);
-    assert!(result(&driven(&place), "connects") > 100.0);
+    assert!(result(&place.driven(), "connects") > 100.0);
     for (more, words) in [
         (&["--depth", "4"][..], "with a depth of 4 cannot be reopened"),
         (&["--on", "fjall"], "fjall has no connections"),
@@ -66,9 +53,8 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let redis = Redis::start(place.path());
     let url = redis.url();
     let drive =
-        ["drive", "kv", "--mix", "read=1", "--set", "records=100", "--on", &url, "--clients", "4", "--for", "3s"];
-    let mut command = place.command(&[&drive[..], &["--reconnect", "each"]].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        ["drive", "kv", "--mix", "read=1", "--set", "records=100", "--on", &url, "--clients", "4", "--for", "2s"];
+    let child = Guarded(place.command(&[&drive[..], &["--reconnect", "each"]].concat()).spawn().unwrap());
     let received = || {
         let stats = redis.ask(&["INFO", "stats"]);
         let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap().to_owned();
@@ -76,7 +62,7 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     };
     wait_for("connections that are opened anew", Duration::from_secs(60), || received() > 500);
     redis.ask(&["CONFIG", "SET", "maxclients", "1"]);
-    let ran = Ran::of(&child.wait_with_output().unwrap());
+    let ran = child.ended();
     assert!(ran.out.contains("max number of clients reached"), "{} {}", ran.out, ran.err);
     let words: Vec<&str> = ran.out.split_whitespace().collect();
     assert!(words.join(" ").contains(" could not be opened"), "{}", ran.out);

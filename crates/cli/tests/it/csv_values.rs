@@ -31,11 +31,9 @@ fn statements_have_the_values_of_a_row() {
     for (script, csv, twice) in [(&plain, &in_order, "0"), (&steps, &in_order, "4"), (&plain, &users, "0")] {
         postgres.sql("TRUNCATE seen");
         let on = postgres.url();
-        let args =
-            ["drive", "-f", script, "--csv", csv, "--on", &on, "--clients", "2", "--ops", "30", "--allow-writes"];
-        let ran = place.run(&args).expect(0);
+        let ran = place.line(&format!("drive -f {script} --csv {csv} --on {on} --clients 2 --ops 30 --allow-writes"));
         // They may be secrets.
-        kept_nowhere(&place, &ran, &["@example.org"]);
+        kept_nowhere(&place, &ran.expect(0), &["@example.org"]);
         let counts = postgres
             .sql("SELECT string_agg(n::text, ' ') FROM (SELECT count(*) n FROM seen GROUP BY id ORDER BY id) c");
         match csv == &in_order {
@@ -54,8 +52,8 @@ fn commands_have_the_values_of_a_row_of_each_file() {
     let users = file(&place, "users.csv", USERS) + "@in-order";
     let shops = file(&place, "shops.csv", "shop\n007\n") + "@in-order";
     let set = file(&place, "set.redis", "HSET user\\::id email :email shop :shop\n");
-    let args = ["drive", "-f", &set, "--csv", &users, "--csv", &shops, "--on", &redis.url(), "--ops", "9"];
-    place.run(&[&args[..], &["--allow-writes"]].concat()).expect(0);
+    let on = redis.url();
+    place.line(&format!("drive -f {set} --csv {users} --csv {shops} --on {on} --ops 9 --allow-writes")).expect(0);
     assert_eq!(redis.ask(&["DBSIZE"]), "3");
     assert_eq!(redis.ask(&["HGET", "user:2", "email"]), "grace, h@example.org");
     assert_eq!(redis.ask(&["HGET", "user:3", "shop"]), "007");
@@ -76,12 +74,14 @@ fn what_is_wrong_with_a_file_is_said_before_anything_runs() {
         let users = file(&place, "users.csv", text);
         place.run(&["drive", "-f", &script, "--csv", &users, "--on", "sqlite"]).expect(2).says(wanted);
     }
-    let run = |args: &[&str]| place.run(&[&["drive", "--on", "sqlite"], args].concat()).expect(2);
-    run(&["-f", &script, "--csv", "nowhere.csv"]).says("the CSV file `nowhere.csv` cannot be read: No such file");
-    run(&["kv:a", "--csv", "nowhere.csv"]).says("unknown key `csv`");
-    place
-        .run(&["drive", "http", "--on", "http", "--csv", &file(&place, "users.csv", USERS)])
-        .expect(2)
-        .says("`csv` gives values to requests, and there is none");
+    let users = file(&place, "users.csv", USERS);
+    place.refuses(&[
+        (
+            &format!("drive --on sqlite -f {script} --csv nowhere.csv"),
+            "the CSV file `nowhere.csv` cannot be read: No such file",
+        ),
+        ("drive --on sqlite kv:a --csv nowhere.csv", "unknown key `csv`"),
+        (&format!("drive http --on http --csv {users}"), "`csv` gives values to requests, and there is none"),
+    ]);
     assert!(place.all_runs().is_empty());
 }

@@ -3,24 +3,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::bench::{Place, Ran, wait_for};
+use plimsoll_testkit::draw::{Draw, repeats};
 
-/// Numbers by a seed.
-struct Seeded(u64);
-
-impl Seeded {
-    fn below(&mut self, n: usize) -> usize {
-        // Knuth's MMIX.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
-    }
-}
+use crate::bench::{Place, Ran};
 
 fn recorded() -> (Place, std::path::PathBuf) {
     let place = Place::new();
-    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "2s"]).expect(0);
+    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "1s"]).expect(0);
     let run = place.only_run();
     (place, run)
 }
@@ -53,21 +43,22 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
     let ((_elsewhere, other), (place, run)) = (recorded(), recorded());
     let whole = other.to_str().unwrap();
     let bytes = fs::read(run.join("run.sqlite")).unwrap();
-    let (file, mut seeded) = (run.join("run.sqlite"), Seeded(9));
-    for cut in (0..bytes.len()).step_by(16 << 10) {
+    let (file, mut draw) = (run.join("run.sqlite"), Draw::new("damage"));
+    let mut below = |bound: usize| draw.below(bound as u64) as usize;
+    for cut in (0..bytes.len()).step_by(bytes.len() / 6) {
         fs::write(&file, &bytes[..cut]).unwrap();
         assert!(read_by_all(&place, &file, whole, &format!("cut at {cut}")));
     }
-    for copy in 0..50 {
+    for copy in 0..repeats(15, 300) {
         let mut damaged = bytes.clone();
         // A bit here and there, or a block of a disk that holds something else.
         for _ in 0..=copy % 5 {
-            let at = seeded.below(bytes.len());
-            damaged[at] ^= 1 << seeded.below(8);
+            let at = below(bytes.len());
+            damaged[at] ^= 1 << below(8);
         }
         if copy % 3 == 0 {
-            let at = seeded.below(bytes.len() / 4096) * 4096;
-            let with = seeded.below(256) as u8;
+            let at = below(bytes.len() / 4096) * 4096;
+            let with = below(256) as u8;
             damaged[at..at + 4096].fill(with);
         }
         fs::write(&file, &damaged).unwrap();
@@ -103,28 +94,20 @@ fn a_recording_of_a_later_format_says_who_reads_it() {
     fs::write(run.join("run.sqlite"), bytes).unwrap();
     for args in [&["report", "latest"][..], &["compare", "latest", "latest"], &["runs", "show", "latest"]] {
         let ran = place.run(args).expect(10);
-        assert!(ran.err.contains("has format 99, written by Plimsoll "), "{ran:?}");
-        assert!(ran.err.contains("read it with the version that wrote it"), "{ran:?}");
+        ran.says("has format 99, written by Plimsoll  … read it with the version that wrote it");
     }
 }
 
 #[test]
 fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
     let place = Place::new();
-    let child = place
-        .command(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "6s"])
-        .spawn()
-        .unwrap();
-    wait_for("the recording", Duration::from_secs(20), || {
-        place.all_runs().first().is_some_and(|run| run.join("run.sqlite").exists())
-    });
-    std::thread::sleep(Duration::from_secs(2));
+    let drive = "drive kv --mix read=1 --on null --clients 1 --for 2s --slice 100ms";
+    let child = place.started(&drive.split(' ').collect::<Vec<_>>(), 3);
     fs::remove_dir_all(place.only_run()).unwrap();
-    let ran = Ran::of(&child.wait_with_output().unwrap()).expect(10);
-    assert!(ran.err.contains("was removed or moved while it was written"), "{ran:?}");
+    let ran = child.ended().expect(10).says("was removed or moved while it was written");
     assert!(!ran.err.contains("permission"), "{ran:?}");
-    let ran = place.run(&["report", "/nowhere/run.sqlite"]).expect(10);
-    assert!(ran.err.contains("cannot read /nowhere/run.sqlite: there is no such file"), "{ran:?}");
+    let nowhere = place.line("report /nowhere/run.sqlite").expect(10);
+    nowhere.says("cannot read /nowhere/run.sqlite: there is no such file");
 }
 
 #[test]

@@ -26,7 +26,7 @@ for = "1s"
 
 /// A server whose data outlive it, and that says itself when it is ready.
 const REDIS: &str = r#"
-workload.name = "kv:a"
+workload = { name = "kv:a", records = 500 }
 [[stores]]
 store = "redis://127.0.0.1:{port}"
 command = "redis-server --bind 127.0.0.1 --port {port} --dir {data} --appendonly yes --appendfsync always"
@@ -51,8 +51,7 @@ fn answer(port: &str) -> String {
 #[test]
 fn a_server_that_a_plan_describes_is_run_and_driven_and_its_data_are_checked() {
     let place = Place::new();
-    let ran = place.run(&["run", &place.plan(REDIS)]).expect(0);
-    ran.says("PASS").says("limit cpus = 0.9").says("redis-server");
+    place.run(&["run", &place.plan(REDIS)]).expect(0).says("PASS … limit cpus = 0.9 … redis-server");
     place.run(&["run", &place.plan(NGINX)]).expect(0).says("PASS");
 }
 

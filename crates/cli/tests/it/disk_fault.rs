@@ -17,8 +17,7 @@ fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
 /// Runs a plan and returns its report of the disk that failed.
 #[track_caller]
 fn fault(place: &Place, plan: &str, code: i32) -> Value {
-    let ran = place.run(&["run", plan, "--json", "--quiet"]).expect(code);
-    let report: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    let report = place.run(&["run", plan, "--json", "--quiet"]).expect(code).last_json();
     assert_eq!(report["report"]["disk_faults"].as_array().map(Vec::len), Some(1), "{report}");
     report["report"]["disk_faults"][0].clone()
 }
@@ -50,26 +49,4 @@ fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
     let noticed = found["noticed"].as_array().unwrap();
     assert!(noticed.contains(&"store".into()), "{found}");
     assert_eq!((&found["wrong_answers"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
-}
-
-#[test]
-fn a_disk_that_is_none_of_ours_is_not_told_to_fail() {
-    let place = Place::new();
-    let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write once\" }";
-    let plain = plan(&place, "{ store = \"sqlite\", disk = \"plain\" }", action, "");
-    place
-        .run(&["run", &plain])
-        .expect(2)
-        .says("the disk of `sqlite` cannot be told to fail")
-        .says("put it on one that can: { store = \"sqlite\", disk = \"ext4\" }");
-    for theirs in ["\"postgres://nowhere/x\"", "\"null\""] {
-        let theirs = plan(&place, theirs, action, "");
-        place.run(&["run", &theirs]).expect(2).says("cannot be told to fail").says("only a store that is started here");
-    }
-    let unknown = plan(&place, "{ store = \"sqlite\", disk = \"ext4\" }", &action.replace("once", "twice"), "");
-    place
-        .run(&["run", &unknown])
-        .expect(2)
-        .says("`eio write twice` is not a valid fault")
-        .says("there are: ignore-flushes");
 }

@@ -1,19 +1,19 @@
 //! A disk that loses power, used from a shell.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, wait_for};
+use crate::bench::{Guarded, Place, left_below, wait_for};
 
 /// Longest wait for anything.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A device of 64 MiB that keeps its log, mounted by the program until this is dropped.
+/// A device or files in the directory `lying` of a place, mounted by the program until this is dropped.
 struct Mounted {
     process: Guarded,
     directory: String,
@@ -21,23 +21,31 @@ struct Mounted {
 }
 
 impl Mounted {
+    /// A device of 64 MiB that keeps its log.
     fn new(place: &Place) -> Self {
+        Self::with(place, &["--size", "64MiB", "--keep-log"])
+    }
+
+    fn with(place: &Place, options: &[&str]) -> Self {
         let directory = place.path().join("lying").to_str().unwrap().to_owned();
-        let mut process = place
-            .command(&["faultfs", "mount", &directory, "--size", "64MiB", "--keep-log"])
-            .spawn()
-            .map(Guarded)
-            .unwrap();
+        let args = [&["faultfs", "mount", &directory], options].concat();
+        let mut process = Guarded(place.command(&args).spawn().unwrap());
         let line = BufReader::new(process.0.stdout.take().unwrap()).lines().next().unwrap().unwrap();
         let at = PathBuf::from(line.strip_prefix("mount point: ").unwrap());
         Self { process, directory, at }
     }
 
     fn close(mut self) {
-        kill_process(Pid::from_child(&self.process.0), Signal::INT).unwrap();
+        self.process.signal(Signal::INT);
+        wait_for("the end", LIMIT, || self.process.0.try_wait().unwrap().is_some());
         assert_eq!(self.process.0.wait().unwrap().code(), Some(0));
         assert_eq!(fs::read_dir(&self.directory).unwrap().count(), 0);
     }
+}
+
+fn synced(path: PathBuf, contents: &[u8]) {
+    fs::write(&path, contents).unwrap();
+    File::open(path).unwrap().sync_all().unwrap();
 }
 
 /// Runs SQLite's own program on the database in `at`.
@@ -61,8 +69,7 @@ fn crash_images_of_one_run_are_checked_against_what_a_script_knows_was_acknowled
             acknowledged += &format!("{id} {}{:09}\n", now.tv_sec, now.tv_nsec);
         }
         // Something that is durable after all of them.
-        fs::write(mounted.at.join("last"), "x").unwrap();
-        File::open(mounted.at.join("last")).unwrap().sync_all().unwrap();
+        synced(mounted.at.join("last"), b"x");
         let known = place.path().join("acknowledged");
         fs::write(&known, acknowledged).unwrap();
         let script = format!(
@@ -93,28 +100,17 @@ fn crash_images_of_one_run_are_checked_against_what_a_script_knows_was_acknowled
 fn nothing_is_left_of_crash_images_when_the_program_is_killed() {
     let place = Place::new();
     let mounted = Mounted::new(&place);
-    fs::write(mounted.at.join("file"), "contents").unwrap();
-    File::open(mounted.at.join("file")).unwrap().sync_all().unwrap();
+    synced(mounted.at.join("file"), b"contents");
     let (seen, seconds) = (place.path().join("seen"), format!("600.{}", std::process::id()));
     let script = format!("touch {}; sleep {seconds}; :", seen.display());
     let mut images =
         Guarded(place.command(&["faultfs", "images", &mounted.directory, "--check", &script]).spawn().unwrap());
-    let id = images.0.id();
     wait_for("the command", LIMIT, || seen.exists());
-    let sleeps = || {
-        let processes = fs::read_dir("/proc").unwrap().flatten();
-        let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
-        lines.filter(|line| line.contains(&seconds)).count()
-    };
-    let loops = || {
-        let devices = fs::read_dir("/sys/block").unwrap().flatten();
-        let files = devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
-        files.filter(|file| file.contains(&format!("crash image of {id} "))).count()
-    };
-    assert!(sleeps() > 0 && loops() > 0, "{} {}", sleeps(), loops());
-    images.0.kill().unwrap();
-    images.0.wait().unwrap();
-    wait_for("the end of all", LIMIT, || sleeps() == 0 && loops() == 0);
+    let sleeps = || left_below(Path::new(&seconds)).len();
+    let image = PathBuf::from(format!("crash image of {} ", images.0.id()));
+    assert!(sleeps() > 0 && !left_below(&image).is_empty(), "{} {:?}", sleeps(), left_below(&image));
+    images.kill();
+    wait_for("the end of all", LIMIT, || sleeps() == 0 && left_below(&image).is_empty());
     mounted.close();
 }
 
@@ -122,20 +118,25 @@ fn nothing_is_left_of_crash_images_when_the_program_is_killed() {
 fn what_makes_no_crash_images_is_refused() {
     let place = Place::new();
     let mounted = Mounted::new(&place);
-    let images = |more: &[&str]| place.run(&[&["faultfs", "images", &mounted.directory], more].concat());
-    images(&[]).expect(2).says("--check <COMMAND>");
-    images(&["--check", ""]).expect(2).says("--check is empty");
-    let mixed = ["faultfs", "mount", "disk", "--fs", "ext4", "--files", "files"];
-    place.run(&mixed).expect(2).says("--fs ext4 makes a device, and --files names a directory");
-    images(&["--check", "true", "--survivors", "some"]).expect(2).says("there are: none, all, random, torn");
-    images(&["--check", "true", "--at", "1000000"]).expect(2).says("records, not 1000000");
-    images(&["--check", "true", "--from", "18446744073709551615"]).expect(2).says("nothing was written since");
-    images(&["--check", "sleep 600", "--limit", "100ms", "--count", "1"]).expect(1).says("not done within 0.1 s");
+    let images = format!("faultfs images {}", mounted.directory);
+    for (more, words) in [
+        ("", "--check <COMMAND>"),
+        (" --check ", "--check is empty"),
+        (" --check true --survivors some", "there are: none, all, random, torn"),
+        (" --check true --at 1000000", "records, not 1000000"),
+        (" --check true --from 18446744073709551615", "nothing was written since"),
+    ] {
+        place.refuses(&[(&format!("{images}{more}"), words)]);
+    }
+    let slow = place.line(&format!("{images} --check sleep\u{a0}600 --limit 100ms --count 1"));
+    slow.expect(1).says("not done within 0.1 s");
+    place.refuses(&[(
+        "faultfs mount disk --fs ext4 --files files",
+        "--fs ext4 makes a device, and --files names a directory",
+    )]);
     let nowhere = place.path().to_str().unwrap();
-    place
-        .run(&["faultfs", "images", nowhere, "--check", "true"])
-        .expect(2)
-        .says("it contains no log\n  → mount the device with --keep-log");
+    let ran = place.run(&["faultfs", "images", nowhere, "--check", "true"]).expect(2);
+    ran.says("it contains no log\n  → mount the device with --keep-log");
     mounted.close();
 }
 
@@ -143,28 +144,13 @@ fn what_makes_no_crash_images_is_refused() {
 fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
     let place = Place::new();
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
-    let (directory, socket) = (path("lying"), path("socket"));
-    let mut mount = place
-        .command(&["faultfs", "mount", &directory, "--size", "64MiB", "--fs", "ext4", "--control", &socket])
-        .spawn()
-        .map(Guarded)
-        .unwrap();
-    let mut said = BufReader::new(mount.0.stdout.take().unwrap()).lines();
-    let line = said.next().unwrap().unwrap();
-    let at = PathBuf::from(line.strip_prefix("mount point: ").unwrap());
-    let ctl = |command: &str| {
-        let words: Vec<&str> = ["faultfs", "ctl", &socket].into_iter().chain(command.split(' ')).collect();
-        place.run(&words)
-    };
-
-    let mut file = File::create(at.join("synced")).unwrap();
-    file.write_all(b"contents").unwrap();
-    file.sync_all().unwrap();
-    drop(file);
+    let socket = path("socket");
+    let mounted = Mounted::with(&place, &["--size", "64MiB", "--fs", "ext4", "--control", &socket]);
+    let ctl = |command: &str| place.line(&format!("faultfs ctl {socket} {command}"));
+    let at = &mounted.at;
+    synced(at.join("synced"), b"contents");
     ctl("set ignore-flushes").expect(0);
-    let file = File::create(at.join("ignored")).unwrap();
-    file.sync_all().unwrap();
-    drop(file);
+    synced(at.join("ignored"), b"");
     ctl("status").expect(0).says("power=on file_system=ext4");
     ctl("arm now").expect(0);
     ctl("wait 1000").expect(0).says("power=off");
@@ -174,22 +160,20 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
     assert!(!at.join("ignored").exists());
 
     ctl("help").expect(0).says("power-cycle none|all|random SEED SHARE [tear]");
-    ctl("arm flush 0").expect(2).says("a cut is at the first flush or write, or later");
-    ctl("power-cycle some").expect(2).says("expected none, all, random SEED SHARE [tear] or prefix WRITES [tear]");
-    place
-        .run(&["faultfs", "mount", &directory])
-        .expect(2)
-        .says("another fault device is in use there\n  → name another directory, or end it");
-    place
-        .run(&["faultfs", "mount", &path("other"), "--size", "1MiB"])
-        .expect(2)
-        .says("1048576 bytes are too few for ext4\n  → it needs 16777216");
-    place.run(&["faultfs", "mount", &path("other"), "--fs", "zfs"]).expect(2).says("ext4, xfs, btrfs or files");
-
-    kill_process(Pid::from_child(&mount.0), Signal::INT).unwrap();
-    wait_for("the end", LIMIT, || mount.0.try_wait().unwrap().is_some());
-    assert_eq!(mount.0.wait().unwrap().code(), Some(0));
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    let (lying, other) = (&mounted.directory, path("other"));
+    for (line, words) in [
+        (format!("ctl {socket} arm flush 0"), "a cut is at the first flush or write, or later"),
+        (
+            format!("ctl {socket} power-cycle some"),
+            "expected none, all, random SEED SHARE [tear] or prefix WRITES [tear]",
+        ),
+        (format!("mount {lying}"), "another fault device is in use there\n  → name another directory, or end it"),
+        (format!("mount {other} --size 1MiB"), "1048576 bytes are too few for ext4\n  → it needs 16777216"),
+        (format!("mount {other} --fs zfs"), "ext4, xfs, btrfs or files"),
+    ] {
+        place.refuses(&[(&format!("faultfs {line}"), words)]);
+    }
+    mounted.close();
     assert!(fs::symlink_metadata(&socket).is_err());
     ctl("status").expect(2).says("socket: No such file or directory");
 }
@@ -198,18 +182,14 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
 fn files_that_are_there_lose_what_was_not_synced_and_say_what_that_is() {
     let place = Place::new();
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
-    let (directory, files, socket) = (path("lying"), path("files"), path("lying/control"));
+    let (files, socket) = (path("files"), path("lying/control"));
     fs::create_dir(&files).unwrap();
     fs::write(path("files/old"), "old").unwrap();
-    let mut mount = place.command(&["faultfs", "mount", &directory, "--files", &files]).spawn().map(Guarded).unwrap();
-    let mut said = BufReader::new(mount.0.stdout.take().unwrap()).lines();
-    let at = PathBuf::from(said.next().unwrap().unwrap().strip_prefix("mount point: ").unwrap());
-    fs::write(at.join("old"), [b'n'; 5000]).unwrap();
-    place.run(&["faultfs", "ctl", &socket, "files"]).expect(0).says("5120 bytes, for ").says(" ms: old");
+    let mounted = Mounted::with(&place, &["--files", &files]);
+    fs::write(mounted.at.join("old"), [b'n'; 5000]).unwrap();
+    place.run(&["faultfs", "ctl", &socket, "files"]).expect(0).says("5120 bytes, for  …  ms: old");
     place.run(&["faultfs", "ctl", &socket, "power-cycle", "none"]).expect(0).says("writes_at_risk=");
-    assert_eq!(fs::read(at.join("old")).unwrap(), b"old");
-    kill_process(Pid::from_child(&mount.0), Signal::INT).unwrap();
-    wait_for("the end", LIMIT, || mount.0.try_wait().unwrap().is_some());
+    assert_eq!(fs::read(mounted.at.join("old")).unwrap(), b"old");
+    mounted.close();
     assert_eq!(fs::read(path("files/old")).unwrap(), b"old");
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }

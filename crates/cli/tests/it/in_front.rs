@@ -1,51 +1,42 @@
 //! A proxy in front of a cluster, and several servers that share one machine.
 
-use std::time::Duration;
-
-use crate::bench::{Guarded, Place};
+use crate::bench::Place;
 use crate::lab::Lab;
 
 /// Is driven through its proxy, says so, and goes on when a node behind it is killed.
-fn is_driven_through(store: &'static str, workload: &[&str], killed: &str) {
+fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     let place = Place::new();
     let lab = Lab::up(&place, store, &[]);
-    let on = format!("lab:{store}");
-    let drive =
-        |length: &'static str| [&["drive"], workload, &["--on", &on, "--clients", "6", "--for", length]].concat();
-    let ran = place.run(&drive("1s")).expect(0);
-    ran.says("through HAProxy to 3 nodes");
-    let status = place.run(&["lab", "status"]).expect(0);
-    assert!(status.out.contains("haproxy") && status.out.contains(":8000"), "{}", status.out);
+    let drive = format!("drive {workload} --on lab:{store} --clients 6 --slice 100ms --for");
+    place.line(&format!("{drive} 1s")).expect(0).says("through HAProxy to 3 nodes");
+    place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
-    let mut driven = Guarded(place.command(&drive("8s")).spawn().unwrap());
-    std::thread::sleep(Duration::from_secs(4));
+    let drive = format!("{drive} 4s");
+    let driven = place.started(&drive.split(' ').collect::<Vec<_>>(), 5);
     place.run(&["lab", "kill", store, killed]).expect(0);
-    assert!(driven.0.wait().unwrap().success(), "sessions go to another node");
+    // Sessions go to another node.
+    driven.ended().expect(0);
     lab.down();
 }
 
 #[test]
 fn galera_behind_haproxy_is_driven() {
-    let workload = ["oltp_point_select", "--set", "table_size=500"];
-    is_driven_through("galera-haproxy", &workload, "2");
+    is_driven_through("galera-haproxy", "oltp_point_select --set table_size=500", "2");
 }
 
 #[test]
 fn etcd_behind_haproxy_is_driven() {
-    is_driven_through("etcd-haproxy", &["kv", "--mix", "read=1", "--set", "records=300"], "3");
+    is_driven_through("etcd-haproxy", "kv --mix read=1 --set records=300", "3");
 }
 
 #[test]
 fn postgresql_behind_haproxy_reads_and_writes_through_two_ports() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-haproxy", &["--nodes", "3"]);
-    let drive =
-        ["drive", "kv", "--set", "records=500", "--on", "lab:postgres-haproxy", "--clients", "4", "--for", "1s"];
-    let run = |more: &[&str]| place.run(&[&drive, more].concat());
-    run(&["--mix", "read=1,update=1"]).expect(0).says("kept every promise").says("through HAProxy to 3 nodes");
+    let drive = "drive kv --set records=500 --on lab:postgres-haproxy --clients 4 --for 1s --mix";
+    place.line(&format!("{drive} read=1,update=1")).expect(0).says("kept every promise … through HAProxy to 3 nodes");
     // PostgreSQL's own count of who was asked: the replicas, through the second port.
-    let reads = run(&["--mix", "read=1", "--set", "postgres.reads=replicas"]).expect(0);
-    reads.says("kept every promise");
+    place.line(&format!("{drive} read=1 --set postgres.reads=replicas")).expect(0).says("kept every promise");
     let asked = "SELECT CASE WHEN pg_is_in_recovery() THEN sum(xact_commit) > 500 END FROM pg_stat_database";
     for replica in ["2", "3"] {
         let psql = ["lab", "exec", lab.name, replica, "--", "psql", "-Atc", asked];
@@ -55,40 +46,30 @@ fn postgresql_behind_haproxy_reads_and_writes_through_two_ports() {
 }
 
 #[test]
-fn a_proxy_in_front_of_one_server_is_refused() {
-    let place = Place::new();
-    let drive = ["drive", "kv", "--mix", "read=1", "--for", "1s", "--on"];
-    for on in ["postgres", "etcd"] {
-        let set = format!("{on}.haproxy=true");
-        place.run(&[&drive[..], &[on, "--set", &set]].concat()).expect(2).says("nodes = 3");
-    }
-    place
-        .run(&["drive", "oltp_point_select", "--on", "mariadb", "--set", "mariadb.haproxy=true"])
-        .expect(2)
-        .says("galera");
+fn a_proxy_in_front_of_one_server_is_refused_and_what_instances_cannot_be_asked_too() {
+    Place::new().refuses(&[
+        ("drive kv --mix read=1 --for 1s --on postgres --set postgres.haproxy=true", "nodes = 3"),
+        ("drive kv --mix read=1 --for 1s --on etcd --set etcd.haproxy=true", "nodes = 3"),
+        ("drive oltp_point_select --on mariadb --set mariadb.haproxy=true", "galera"),
+        ("drive select --on postgres --set postgres.instances=2 --nodes 2", "instances"),
+        ("drive kv --mix scan=1 --set records=50 --on postgres --set postgres.instances=2", "cannot be scanned"),
+        (
+            "drive coupons --mix read=1 --set records=50 --on postgres --set postgres.instances=2",
+            "each instance has a part of them",
+        ),
+    ]);
 }
 
 #[test]
-fn instances_share_a_machine_and_the_ledger_vouches_for_all() {
+fn instances_share_a_machine_the_ledger_vouches_for_all_and_each_client_of_sql_has_one() {
     let place = Place::new();
-    let set = ["--set", "postgres.instances=3", "--set", "records=500", "--clients", "6", "--for", "1s"];
-    let run = |workload: &[&str]| place.run(&[&["drive"], workload, &["--on", "postgres"], &set[..]].concat());
-    let ran = run(&["kv", "--mix", "read=2,update=1,insert=1"]).expect(0);
-    ran.says("kept every promise").says("postgres node 1").says("postgres node 3");
-    run(&["kv", "--mix", "scan=1"]).expect(2).says("cannot be scanned");
-    run(&["coupons", "--mix", "read=1"]).expect(2).says("each instance has a part of them");
-}
-
-#[test]
-fn each_client_of_sql_has_one_of_the_instances() {
-    let place = Place::new();
-    for store in ["postgres", "mariadb"] {
-        let instances = format!("{store}.instances=2");
-        let set = ["--set", &instances, "--set", "table_size=500", "--set", "max_tries=50", "--set", "tables=1"];
-        let drive = ["drive", "oltp_read_write", "--on", store, "--clients", "4", "--for", "1s"];
-        let ran = place.run(&[&drive[..], &set].concat()).expect(0);
-        ran.says(&format!("{store} node 1")).says(&format!("{store} node 2"));
+    let sql = "oltp_read_write --set table_size=500 --set max_tries=50 --set tables=1";
+    for (store, workload, said) in [
+        ("postgres", "kv --mix read=2,update=1,insert=1 --set records=500", "kept every promise"),
+        ("postgres", sql, "PASS"),
+        ("mariadb", sql, "PASS"),
+    ] {
+        let drive = format!("drive {workload} --on {store} --set {store}.instances=2 --clients 4 --for 1s");
+        place.line(&drive).expect(0).says(&format!("{said} … {store} node 1 … {store} node 2"));
     }
-    let both = ["--set", "postgres.instances=2", "--nodes", "2"];
-    place.run(&[&["drive", "select", "--on", "postgres"], &both[..]].concat()).expect(2).says("instances");
 }

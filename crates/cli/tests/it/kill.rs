@@ -1,53 +1,24 @@
 //! Killed at any moment: the recording is complete, and nothing else is left.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_testkit::draw::{Draw, repeats};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Guarded, Place, small_coupons, wait_for};
-
-/// Ids of processes that have `directory` in their command line or their working directory.
-fn processes_with(directory: &Path) -> Vec<u32> {
-    let text = directory.to_str().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let works_in = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-        if String::from_utf8_lossy(&command).contains(text) || works_in.to_string_lossy().contains(text) {
-            found.push(pid);
-        }
-    }
-    found
-}
-
-/// Kills of each test.
-fn kills() -> usize {
-    repeats(5, 200)
-}
-
-/// A moment within the small study's first seconds.
-fn random_moment(draw: &mut Draw) -> Duration {
-    Duration::from_millis(draw.below(4_000))
-}
+use crate::bench::{Place, left_below, small_coupons, wait_for};
 
 /// Starts the small study, lets `before` look at its process, kills it `after`, and checks that its recording reaches up to the kill.
 fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
     let plan = small_coupons(r#"["sqlite"]"#, 20_000, 5).replacen("stores", "slice = \"100ms\"\nstores", 1);
-    let plan = place.plan(&plan);
-    let mut child = Guarded(place.command(&["run", &plan, "--quiet", "--on", on]).spawn().unwrap());
-    wait_for("the recording", Duration::from_secs(20), || {
-        place.all_runs().iter().any(|run| run.join("run.sqlite").exists())
-    });
+    let mut run = place.recording(&["run", &place.plan(&plan), "--quiet", "--on", on]);
     let began = Instant::now();
     std::thread::sleep(after);
-    before(child.0.id());
-    child.0.kill().unwrap();
+    before(run.0.id());
+    run.0.kill().unwrap();
     let lived = began.elapsed();
-    child.0.wait().unwrap();
-    let ran = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    run.0.wait().unwrap();
+    let report = place.report();
     assert_eq!(report["run"]["state"], "killed", "after {after:?}");
     // Something is recorded every slice of 100 ms: samples always, operations while a phase drives them. The
     // rest is room for a busy machine.
@@ -56,42 +27,30 @@ fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
 }
 
 #[test]
-fn a_recording_reaches_up_to_a_kill_at_any_moment() {
+fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_start_removes_the_rest() {
     let (place, mut draw) = (Place::new(), Draw::new("recording"));
-    for _ in 0..kills() {
-        kill(&place, "sqlite", random_moment(&mut draw), |_| {});
-        std::fs::remove_dir_all(place.runs()).unwrap();
-    }
-}
-
-#[test]
-fn the_next_start_removes_what_a_killed_one_left() {
-    let place = Place::new();
-    kill(&place, "sqlite", Duration::from_secs(2), |_| {});
-    assert!(place.only_run().join("data").exists(), "the kill came too early to leave anything");
-    let plan = place.plan(&small_coupons(r#"["fjall"]"#, 100, 1));
-    place.run(&["run", &plan]).expect(0).says("removed the data of the killed run");
-    for run in place.all_runs() {
-        assert!(run.join("run.sqlite").exists() && !run.join("data").exists(), "{}", run.display());
-    }
-}
-
-#[test]
-fn a_private_server_dies_with_the_program() {
-    let (place, mut draw) = (Place::new(), Draw::new("server"));
-    let mut servers = 0;
-    for _ in 0..kills() {
+    let (mut servers, mut left, kills) = (0, 0, repeats(6, 300));
+    for kill_number in 0..kills {
+        let on = if kill_number % 2 == 0 { "postgres" } else { "sqlite" };
         let mut directories = Vec::new();
-        kill(&place, "postgres", random_moment(&mut draw), |pid| directories = server_directories(&place, pid));
+        // Within the study's first seconds.
+        let moment = Duration::from_millis(draw.below(3_500));
+        kill(&place, on, moment, |pid| directories = server_directories(&place, pid));
         servers += usize::from(!directories.is_empty());
         wait_for("the private server's end", Duration::from_secs(10), || {
-            directories.iter().all(|directory| !directory.exists() && processes_with(directory).is_empty())
+            directories.iter().all(|directory| !directory.exists() && left_below(directory).is_empty())
         });
-        std::fs::remove_dir_all(place.runs()).unwrap();
+        let data = place.all_runs().pop().unwrap().join("data");
+        let is_left = data.exists();
+        left += usize::from(is_left);
+        let next = place.line("drive kv --on null --mix read=1 --ops 1").expect(0);
+        assert_eq!(next.err.contains("removed the data of the killed run"), is_left, "{next:?}");
+        assert!(!data.exists());
     }
-    // A server takes part of the four seconds to start; five moments of them may all be before.
-    let kills = kills();
-    assert!(kills < 20 || servers > kills / 2, "only {servers} of {kills} kills met a server");
+    // A server takes part of the time to start; some moments may all be before.
+    assert!(kills < 20 || servers > kills / 4, "only {servers} of {kills} kills met a server");
+    assert!(left > 0, "the kills came too early to leave anything");
+    assert!(place.all_runs().iter().all(|run| run.join("run.sqlite").exists()));
 }
 
 /// The directories of the private servers that the process `pid` has made, and their sockets': their marks say so.
@@ -118,6 +77,7 @@ fn of_a_private_server_that_dies_its_end_is_told_its_log_left_and_what_it_had_ac
         r#"
 title = "A server that dies"
 stores = ["postgres"]
+slice = "200ms"
 [workload]
 name = "coupons"
 records = 500
@@ -130,29 +90,19 @@ durability = "at-end"
 name = "mixed"
 do = "drive"
 clients = 2
-for = "6s"
+for = "4s"
 durability = "durable"
 mix = { read = 70, update = 30 }
 [[phase]]
 do = "check"
 "#,
     );
-    let mut child = Guarded(place.command(&["run", &plan]).spawn().unwrap());
-    let mut postmaster = None;
-    wait_for("a private server", Duration::from_secs(30), || {
-        let directories = server_directories(&place, child.0.id());
-        let file = directories.first().map(|root| root.join("data/postmaster.pid"));
-        let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-        postmaster = text.lines().next().filter(|_| text.contains("ready")).map(str::to_owned);
-        postmaster.is_some()
-    });
-    std::thread::sleep(Duration::from_secs(3));
-    let killed = std::process::Command::new("kill").args(["-9", postmaster.as_deref().unwrap()]).status().unwrap();
-    assert!(killed.success());
-    let mut words = String::new();
-    std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut words).unwrap();
-    assert_eq!(child.0.wait().unwrap().code(), Some(9), "{words}");
-    assert!(words.contains("postgres was ended by signal 9"), "{words}");
+    let run = place.started(&["run", &plan], 5);
+    let directories = server_directories(&place, run.0.id());
+    let file = std::fs::read_to_string(directories[0].join("data/postmaster.pid")).unwrap();
+    let postmaster = Pid::from_raw(file.lines().next().unwrap().parse().unwrap()).unwrap();
+    kill_process(postmaster, Signal::KILL).unwrap();
+    run.ended().expect(9).says("postgres was ended by signal 9");
     let run = place.only_run();
     let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();
     assert!(files.iter().any(|name| name.to_string_lossy().starts_with("postgresql-")), "its log is not in {files:?}");

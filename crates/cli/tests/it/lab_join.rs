@@ -1,7 +1,5 @@
 //! Nodes that join while their cluster is driven.
 
-use serde_json::Value;
-
 use crate::bench::Place;
 use crate::lab::Lab;
 
@@ -31,49 +29,41 @@ unit = "s"
 formula = "join.join_seconds"
 "#;
 
-/// Runs it on `store`; the texts of events.
-fn events_of(place: &Place, store: &str) -> Vec<(f64, String)> {
+/// Runs it on `store`: in both repeats the same node joins, since it has left in between.
+fn joins_twice(place: &Place, store: &str) {
     place.run(&["run", &place.plan(&PLAN.replace("STORE", store)), "-q"]).expect(0).says("until it is whole");
-    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    let view: Value = serde_json::from_str(&report.out).unwrap();
-    let events = view["events"].as_array().unwrap().iter();
-    events.map(|event| (event["at_s"].as_f64().unwrap(), event["text"].as_str().unwrap().to_owned())).collect()
-}
-
-/// Checks that the same node joins in both repeats, since it has left in between.
-fn joins_twice(events: &[(f64, String)], joined: &str, left: &str) {
-    let count = |what: &str| events.iter().filter(|(_, text)| text.contains(what)).count();
-    assert_eq!((count(joined), count(left)), (2, 2), "{events:?}");
+    let report = place.report();
+    let texts = report["events"].as_array().unwrap().iter().map(|event| event["text"].to_string()).collect::<Vec<_>>();
+    let count = |what: &str| texts.iter().filter(|text| text.contains(what)).count();
+    assert_eq!((count("node 3 joined"), count("node 3 left")), (2, 2), "{texts:?}");
 }
 
 #[test]
-fn a_replica_of_postgresql_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
+fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_trials_end() {
     let place = Place::new();
-    let events = events_of(&place, "{ store = \"postgres-replicas\", nodes = 2 }");
-    joins_twice(&events, "node 3 joined", "node 3 left");
-    // A lab stays as it was.
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
-    joins_twice(&events_of(&place, "\"lab:postgres-replicas\""), "joined", "left");
-    assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2);
+    joins_twice(&place, "\"lab:postgres-replicas\"");
+    assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2, "a lab stays as it was");
     lab.down();
 }
 
 #[test]
 fn a_node_of_galera_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
-    let place = Place::new();
-    let settings = "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }";
-    joins_twice(&events_of(&place, settings), "node 3 joined", "node 3 left");
+    joins_twice(&Place::new(), "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }");
 }
 
 #[test]
 fn an_action_that_cannot_be_is_refused_before_anything_is_started() {
     let place = Place::new();
-    let refused = |plan: &str, text: &str| place.run(&["run", &place.plan(plan)]).expect(2).says(text);
     let on = |store: &str| PLAN.replace("STORE", store);
-    refused(&on("\"sqlite\""), "Plimsoll cannot act on the servers of sqlite");
-    refused(&on("\"postgres\""), "made alone takes no replicas");
-    refused(&on("\"sqlite\"").replace("\"add\"", "\"explode\""), "explode");
-    refused(&on("\"sqlite\"").replace("at = \"1s\", ", ""), "an action needs `at`");
-    refused(&on("\"sqlite\"").replace("at = \"1s\"", "at = 1"), ":1");
+    for (plan, text) in [
+        (on("\"sqlite\""), "Plimsoll cannot act on the servers of sqlite"),
+        (on("\"postgres\""), "made alone takes no replicas"),
+        (on("\"sqlite\"").replace("\"add\"", "\"explode\""), "explode"),
+        (on("\"sqlite\"").replace("at = \"1s\", ", ""), "an action needs `at`"),
+        (on("\"sqlite\"").replace("at = \"1s\"", "at = 1"), ":1"),
+    ] {
+        place.run(&["run", &place.plan(&plan)]).expect(2).says(text);
+    }
     assert!(place.all_runs().is_empty());
 }

@@ -5,11 +5,7 @@ use crate::lab::{Lab, assert_nothing_is_in};
 
 /// Runs the program with `words` where `before` has changed what this test alone sees: mounts and network of its own.
 pub fn run_in(place: &Place, unshared: &str, before: &str, words: &str) -> Ran {
-    let program = env!("CARGO_BIN_EXE_plimsoll");
-    let script = format!("{before} && exec {program} {words}");
-    let mut command = place.program("unshare");
-    command.args([unshared, "sh", "-c", &script]);
-    Ran::of(&command.output().unwrap())
+    place.shell(&format!("unshare {unshared}"), &format!("{before} && exec $plimsoll {words}"))
 }
 
 #[test]
@@ -29,7 +25,7 @@ fn with_too_little_memory_for_all_nodes_it_is_said_how_many_fit() {
     let little = format!("mount --bind {} /proc/meminfo", meminfo.display());
     let up = format!("lab up galera --nodes 3 --dir {}", base.path().display());
     let ran = run_in(&place, "-m", &little, &up).expect(12);
-    ran.says("3 servers of Galera take 390 MiB").says("300 MiB of memory are available").says("use at most 2 nodes");
+    ran.says("3 servers of Galera take 390 MiB … 300 MiB of memory are available … use at most 2 nodes");
     assert_nothing_is_in(base.path());
 }
 
@@ -44,7 +40,7 @@ fn a_program_of_a_version_that_nobody_knows_is_quoted() {
     );
     let up = format!("lab up redis --dir {}", base.path().display());
     let ran = run_in(&place, "-m", &other, &up).expect(9);
-    ran.says("exit status 3").says("redis-server 99: no such option --unixsocket");
+    ran.says("exit status 3 … redis-server 99: no such option --unixsocket");
     assert_nothing_is_in(base.path());
 }
 
@@ -59,6 +55,6 @@ fn a_server_that_never_gets_ready_is_given_up_with_what_it_said_last() {
         base.path().display()
     );
     let ran = place.run(&["run", &place.plan(&plan)]).expect(9);
-    ran.says("accepts no connections after 2 s").says("still busy with nothing").says("`ready` failed");
+    ran.says("accepts no connections after 2 s … still busy with nothing … `ready` failed");
     assert_nothing_is_in(base.path());
 }

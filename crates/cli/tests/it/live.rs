@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::bench::{Place, Ran};
 
-const DRIVE: [&str; 8] = ["drive", "kv", "--on", "fjall", "--set", "records=5000", "--mix", "read=1"];
+const DRIVE: [&str; 10] =
+    ["drive", "kv", "--on", "fjall", "--set", "records=500", "--mix", "read=1", "--durability", "buffered"];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&DRIVE[..], more].concat()
@@ -19,7 +20,7 @@ fn set(mut command: Command, variables: &[(&str, &str)]) -> Ran {
 #[test]
 fn lines_of_progress_come_as_often_as_was_asked() {
     let place = Place::new();
-    let ran = place.run(&with(&["--for", "3s", "--progress", "1s"])).expect(0);
+    let ran = place.run(&with(&["--for", "1500ms", "--progress", "500ms"])).expect(0);
     let lines: Vec<&str> =
         ran.err.lines().filter(|line| line.contains("· drive · ") && line.contains("/s · p50")).collect();
     assert!((2..=4).contains(&lines.len()), "{}", ran.err);
@@ -27,12 +28,12 @@ fn lines_of_progress_come_as_often_as_was_asked() {
         lines.iter().all(|line| line.starts_with("1/1 fjall · drive · ") && line.contains(" s left · ")),
         "{lines:?}"
     );
-    let quiet = place.run(&with(&["--for", "1s", "--progress", "500ms", "--quiet"])).expect(0);
+    let quiet = place.run(&with(&["--for", "500ms", "--progress", "100ms", "--quiet"])).expect(0);
     assert!(!quiet.err.contains("p50"), "{}", quiet.err);
     place.run(&with(&["--progress", "often"])).expect(2).says("--progress often");
     place.run(&with(&["--progress", "0"])).expect(2).says("a time above 0");
     // A load says how much of it is done.
-    let load = DRIVE.map(|word| if word == "records=5000" { "records=20000" } else { word });
+    let load = DRIVE.map(|word| if word == "records=500" { "records=20000" } else { word });
     let load = place.run(&[&load[..], &["--ops", "5", "--progress", "10ms"]].concat()).expect(0);
     assert!(load.err.lines().any(|line| line.contains("· load · ") && line.contains(" % · ")), "{}", load.err);
 }
@@ -40,7 +41,8 @@ fn lines_of_progress_come_as_often_as_was_asked() {
 #[test]
 fn json_lines_come_while_it_runs_and_end_with_the_report() {
     let place = Place::new();
-    let ran = place.run(&with(&["--for", "2s", "--json", "--quiet", "--tag", "nightly"])).expect(0);
+    let json = ["--for", "1s", "--slice", "200ms", "--json", "--quiet", "--tag", "nightly"];
+    let ran = place.run(&with(&json)).expect(0);
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
     assert_eq!(lines[0]["type"], "run");

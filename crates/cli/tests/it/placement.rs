@@ -33,7 +33,7 @@ fn data_is_where_it_was_asked_to_be_and_gone_afterwards() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let dir = directory(&place);
     for (store, depth, file) in [("postgres", 4, "PG_VERSION"), ("sqlite", 2, "store.sqlite")] {
-        let ask = ["drive", "kv", "--on", store, "--mix", "read=1", "--set", "records=100", "--for", "2s", "--quiet"];
+        let ask = ["drive", "kv", "--on", store, "--mix", "read=1", "--set", "records=100", "--for", "1s", "--quiet"];
         let mut command = place.command(&ask);
         let mut run = Guarded(command.args(["--dir", dir.to_str().unwrap()]).spawn().unwrap());
         wait_for("the data", BOUND, || {
@@ -55,17 +55,12 @@ fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to
     let place = Place::new();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let (dir, closed) = (directory(&place), place.path().canonicalize().unwrap());
-    let plan = format!("dir = {:?}\n{}", dir, small_coupons(r#"["postgres"]"#, 100, 1));
-    let plan = place.plan(&plan);
-    place
-        .run(&["run", &plan])
-        .expect(8)
-        .says(&format!("user postgres may not enter {0}; chmod o+x {0} lets it", closed.display()))
-        .says("--dir");
+    let drive = "drive kv --mix read=1 --set records=100 --ops 5 --on postgres";
+    let ran = place.line(&format!("{drive} --dir {}", dir.display())).expect(8);
+    ran.says(&format!("user postgres may not enter {0}; chmod o+x {0} lets it … --dir", closed.display()));
     assert!(entries(&dir).is_empty());
     // Without being asked for, another place will do.
-    let plan = place.plan(&small_coupons(r#"["postgres"]"#, 100, 1));
-    place.run(&["run", &plan, "--quiet"]).expect(0);
+    place.line(drive).expect(0);
 }
 
 #[test]
@@ -73,30 +68,25 @@ fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
     let place = Place::new();
     let dir = directory(&place);
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 20_000, 5));
-    let mut command = place.command(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
-    let mut run = Guarded(command.spawn().unwrap());
+    let mut run = place.recording(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
     wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.join("store.sqlite").exists()));
-    run.0.kill().unwrap();
-    run.0.wait().unwrap();
+    run.kill();
     assert_eq!(entries(&dir).len(), 1);
-    place.run(&["drive", "kv", "--on", "null", "--mix", "read=1", "--ops", "1"]).says("removed the data of the killed");
+    place.line("drive kv --on null --mix read=1 --ops 1").says("removed the data of the killed");
     assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
 }
 
 #[test]
-fn one_that_is_not_there_is_said_before_anything_is_started() {
-    let place = Place::new();
-    let drive = ["drive", "kv", "--on", "sqlite", "--mix", "read=1", "--ops", "1", "--dir", "/nowhere"];
-    place.run(&drive).expect(2).says("there is no directory /nowhere");
-    assert!(place.all_runs().is_empty());
-}
-
-#[test]
-fn a_directory_for_data_that_others_keep_is_refused() {
+fn a_directory_that_is_not_there_or_for_data_that_others_keep_is_refused() {
     let place = Place::new();
     let dir = directory(&place);
-    let attached = ["drive", "kv", "--on", "redis://127.0.0.1:1/", "--mix", "read=1", "--dir", dir.to_str().unwrap()];
-    place.run(&attached).expect(2).says("`dir` is for stores that are started here").says("leave `dir` out");
+    place.refuses(&[
+        ("drive kv --on sqlite --mix read=1 --ops 1 --dir /nowhere", "there is no directory /nowhere"),
+        (
+            &format!("drive kv --on redis://127.0.0.1:1/ --mix read=1 --dir {}", dir.display()),
+            "`dir` is for stores that are started here … leave `dir` out",
+        ),
+    ]);
     assert!(place.all_runs().is_empty() && entries(&dir).is_empty());
 }
 

@@ -11,7 +11,7 @@ use plimsoll_store_redis::RedisRecipe;
 use plimsoll_store_redis::server::Shape;
 
 /// A server by `recipe`; `missing` is what to install.
-fn start(recipe: impl Recipe + 'static, log_dir: &Path, missing: &str) -> Cluster {
+pub fn start(recipe: impl Recipe + 'static, log_dir: &Path, missing: &str) -> Cluster {
     Cluster::start(Box::new(recipe), &["/var/tmp".into()], log_dir, &Default::default(), &mut |_| {}).expect(missing)
 }
 
@@ -30,7 +30,8 @@ fn below(server: &Cluster, name: &str) -> PathBuf {
 
 /// An attached PostgreSQL, with a database `postgres`.
 pub struct Postgres {
-    server: Cluster,
+    pub server: Cluster,
+    port: String,
 }
 
 impl Postgres {
@@ -40,7 +41,9 @@ impl Postgres {
 
     pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "PostgreSQL: apt-get install postgresql, or run `cargo xtask test`";
-        Self { server: start(PostgresRecipe { settings: owned(settings), ..Default::default() }, log_dir, missing) }
+        let port = settings.iter().find(|(name, _)| *name == "port").map_or("5432", |(_, port)| port).to_owned();
+        let recipe = PostgresRecipe { settings: owned(settings), ..Default::default() };
+        Self { server: start(recipe, log_dir, missing), port }
     }
 
     /// A file of its own.
@@ -50,7 +53,8 @@ impl Postgres {
 
     /// Returns the URL of its socket's directory.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@/postgres?host={}", self.server.first().socket_dir.display())
+        let directory = self.server.first().socket_dir.display().to_string();
+        format!("postgres://postgres@/postgres?host={directory}&port={}", self.port)
     }
 
     /// Returns the answer to a statement, without alignment.
@@ -116,7 +120,7 @@ impl Mariadb {
 
 /// An attached Redis.
 pub struct Redis {
-    server: Cluster,
+    pub server: Cluster,
 }
 
 impl Redis {
@@ -132,9 +136,14 @@ impl Redis {
         )
     }
 
-    fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
+    pub fn start_with(settings: &[(&str, &str)], log_dir: &Path) -> Self {
         let missing = "Redis: apt-get install redis-server, or run `cargo xtask test`";
         Self { server: start(RedisRecipe::new(None, owned(settings), Shape::ALONE).expect(missing), log_dir, missing) }
+    }
+
+    /// A file of its own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        below(&self.server, name)
     }
 
     fn socket(&self) -> String {

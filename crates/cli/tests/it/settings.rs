@@ -1,23 +1,15 @@
 //! Settings are those of the sessions that were driven, and none of them contradicts the durability that was asked for.
 
-use std::process::Command;
-
 use crate::bench::{Place, Ran};
 use crate::servers::{Mariadb, Postgres};
 
-fn drive(place: &Place, options: &str, prepare: impl FnOnce(&mut Command)) -> Ran {
-    let mut args = vec!["drive"];
-    args.extend(options.split_whitespace());
-    let mut command = place.command(&args);
-    prepare(&mut command);
-    Ran::of(&command.output().unwrap())
+fn drive(place: &Place, options: &str) -> Ran {
+    place.line(&format!("drive {options}"))
 }
 
 /// The value and the source of a setting in the last recording.
 fn recorded(place: &Place, name: &str) -> Option<(String, String)> {
-    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
-    let settings = report["trials"][0]["settings"].as_array().unwrap().clone();
+    let settings = place.report()["trials"][0]["settings"].as_array().unwrap().clone();
     let text = |setting: &serde_json::Value, key: &str| setting[key].as_str().unwrap_or_default().to_owned();
     let found = settings.iter().find(|setting| setting["name"] == name)?;
     Some((text(found, "value"), text(found, "source")))
@@ -31,11 +23,12 @@ fn has(place: &Place, name: &str, value: &str) {
 #[test]
 fn a_private_server_is_not_set_against_the_durability() {
     let place = Place::new();
-    let off = "select --on postgres --ops 5 --set postgres.settings=synchronous_commit=off";
-    let refused = drive(&place, off, |_| {}).expect(2);
-    refused.says("synchronous_commit is off by the store's parameter `settings`").says("durability `durable`");
-    let local = "select --on postgres --ops 5 --set postgres.settings=synchronous_commit=local";
-    drive(&place, local, |_| {}).expect(0);
+    let off = "kv --mix read=1 --set records=100 --on postgres --ops 5 --set postgres.settings=synchronous_commit=off";
+    let refused = drive(&place, off).expect(2);
+    refused.says("synchronous_commit is off by the store's parameter `settings` … durability `durable`");
+    let local =
+        "kv --mix read=1 --set records=100 --on postgres --ops 5 --set postgres.settings=synchronous_commit=local";
+    drive(&place, local).expect(0);
     has(&place, "synchronous_commit", "local");
 }
 
@@ -43,7 +36,7 @@ fn a_private_server_is_not_set_against_the_durability() {
 fn a_private_mariadb_takes_any_setting_but_those_that_are_not_the_users() {
     let place = Place::new();
     let drive_with = |settings: &str| {
-        let args = ["drive", "oltp", "--mix", "point_select=1", "--on", "mariadb", "--ops", "5", "--set"];
+        let args = ["drive", "oltp_point_select", "--set", "table_size=100", "--on", "mariadb", "--ops", "5", "--set"];
         let set = format!("mariadb.settings={settings}");
         place.run(&args.into_iter().chain([set.as_str()]).collect::<Vec<_>>())
     };
@@ -60,17 +53,17 @@ fn a_private_mariadb_takes_any_setting_but_those_that_are_not_the_users() {
 fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
     let place = Place::new();
     let server = Postgres::start(place.path());
-    let select = format!("select --on {} --ops 5", server.url());
-    let env = |value: &'static str| {
-        move |command: &mut Command| {
-            command.env("PGOPTIONS", value);
-        }
+    let reads = "oltp_point_select --set table_size=100 --ops 5";
+    let select = format!("{reads} --on {}", server.url());
+    let with_options = |options: &str, value: &str| {
+        let mut command = place.command(&["drive"]);
+        Ran::of(&command.args(options.split(' ')).env("PGOPTIONS", value).output().unwrap())
     };
     let durable = format!("{select} --durability durable");
-    drive(&place, &durable, env("-c synchronous_commit=off")).expect(2).says("(the URL's, or PGOPTIONS)");
-    let url = format!("{select}&options=-csynchronous_commit%3Doff").replace(" --ops 5&", "&") + " --ops 5";
-    drive(&place, &format!("{url} --durability durable"), |_| {}).expect(2).says("(the URL's, or PGOPTIONS)");
-    drive(&place, &select, env("-c work_mem=7MB")).expect(0);
+    with_options(&durable, "-c synchronous_commit=off").expect(2).says("(the URL's, or PGOPTIONS)");
+    let url = format!("{}&options=-csynchronous_commit%3Doff", server.url());
+    drive(&place, &format!("{reads} --on {url} --durability durable")).expect(2).says("(the URL's, or PGOPTIONS)");
+    with_options(&select, "-c work_mem=7MB").expect(0);
     assert_eq!(recorded(&place, "work_mem"), Some(("7MB".to_owned(), "connection".to_owned())));
     for (target, words) in [
         ("ROLE postgres", "by the role's settings, and durability `durable`"),
@@ -78,35 +71,32 @@ fn what_connections_roles_and_databases_set_is_refused_or_recorded() {
         ("ROLE postgres IN DATABASE postgres", "by the role's settings in this database, and"),
     ] {
         server.sql(&format!("ALTER {target} SET synchronous_commit = off"));
-        drive(&place, &durable, |_| {}).expect(2).says(words);
+        drive(&place, &durable).expect(2).says(words);
         server.sql(&format!("ALTER {target} RESET synchronous_commit"));
     }
     // What is durable too stays as it was asked for, and is recorded.
     server.sql("ALTER ROLE postgres SET synchronous_commit = local");
-    drive(&place, &select, |_| {}).expect(0);
+    drive(&place, &select).expect(0);
     has(&place, "synchronous_commit", "local");
     // The server's own value is no wish for this run: sessions set theirs, and have it.
     server.sql("ALTER ROLE postgres RESET synchronous_commit");
     server.sql("ALTER SYSTEM SET synchronous_commit = off");
     server.sql("SELECT pg_reload_conf()");
-    drive(&place, &select, |_| {}).expect(0);
+    drive(&place, &select).expect(0);
     assert_eq!(recorded(&place, "synchronous_commit"), None, "it is at its default in the sessions");
-}
 
-#[test]
-fn sessions_that_only_read_are_recorded_so() {
-    let place = Place::new();
-    let postgres = Postgres::start(place.path());
-    postgres.sql("CREATE TABLE t (a int)");
+    // Sessions that only read are recorded so.
+    let mariadb = Mariadb::start(place.path());
     let script = place.path().join("a.sql");
     std::fs::write(&script, "SELECT a FROM t;").unwrap();
-    let script = script.display();
-    drive(&place, &format!("-f {script} --no-load --on {} --ops 5", postgres.url()), |_| {}).expect(0);
-    has(&place, "default_transaction_read_only", "on");
-    let mariadb = Mariadb::start(place.path());
-    mariadb.sql("CREATE TABLE t (a int)");
-    drive(&place, &format!("-f {script} --no-load --on {} --ops 5", mariadb.url()), |_| {}).expect(0);
-    has(&place, "tx_read_only", "ON");
+    let table = "CREATE TABLE t (a int)";
+    for (url, _, name, value) in [
+        (server.url(), server.sql(table), "default_transaction_read_only", "on"),
+        (mariadb.url(), mariadb.sql(table), "tx_read_only", "ON"),
+    ] {
+        drive(&place, &format!("-f {} --no-load --on {url} --ops 5", script.display())).expect(0);
+        has(&place, name, value);
+    }
 }
 
 #[test]
@@ -117,13 +107,15 @@ fn each_store_tells_what_its_durability_came_to() {
         ("kv --on sqlite --mix read=1 --durability buffered", "synchronous", "NORMAL"),
         ("kv --on redis --mix read=1 --durability durable", "appendfsync", "always"),
         ("kv --on redis --mix read=1 --durability buffered", "appendfsync", "no"),
-        ("oltp --on mariadb --mix point_select=1 --durability buffered", "innodb_flush_log_at_trx_commit", "2"),
-        ("oltp --on mariadb --mix point_select=1 --durability durable", "innodb_flush_log_at_trx_commit", "1"),
+        (
+            "oltp_point_select --on mariadb --set table_size=100 --durability buffered",
+            "innodb_flush_log_at_trx_commit",
+            "2",
+        ),
         ("ldap --on ldap --mix search=1 --set entries=100 --durability buffered", "dbnosync", "TRUE"),
-        ("ldap --on ldap --mix search=1 --set entries=100 --durability durable", "dbnosync", "FALSE"),
     ] {
         let size = if options.starts_with("kv") { " --set records=100" } else { "" };
-        drive(&place, &format!("{options}{size} --ops 5"), |_| {}).expect(0);
+        drive(&place, &format!("{options}{size} --ops 5")).expect(0);
         has(&place, name, value);
     }
 }

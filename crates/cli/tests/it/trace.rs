@@ -39,7 +39,7 @@ fn a_command_is_traced_with_what_it_starts() {
 #[test]
 fn a_way_that_is_named_is_taken_and_whoever_is_not_there_is_named() {
     let place = Place::new();
-    for way in ["bpf", "perf", "proc"] {
+    for way in ["bpf", "proc"] {
         let ran = place.run(&["trace", "--way", way, "--for", "200ms", "--json", "--all"]).expect(0);
         let ran = ran.says(&format!("({way})"));
         assert_eq!(lines(&ran.out).last().unwrap()["way"], way);

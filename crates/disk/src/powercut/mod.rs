@@ -44,7 +44,7 @@ const SIZES: std::ops::RangeInclusive<u64> = 512..=(64 << 20);
 const MOST_BYTES: u64 = 1 << 40;
 
 /// Description of a run, sent by the writer at its beginning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Random identifier.
     pub id: u64,

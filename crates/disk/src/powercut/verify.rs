@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 const FILE_BYTES: u64 = 2 << 30;
 
 /// Findings of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunFindings {
     /// The run.
     pub run: Run,
@@ -118,17 +118,7 @@ fn look(parent: &Path, kept: Kept) -> Result<RunFindings, StoreError> {
     let Kept { run, acks, ended } = kept;
     let acknowledged = acks.last().map_or(0, |(number, _)| *number);
     let directory = parent.join(&run.directory);
-    let mut found = RunFindings {
-        run,
-        acknowledged,
-        ended,
-        looked_for: 0,
-        missing: 0,
-        damaged: 0,
-        torn: 0,
-        lost: Vec::new(),
-        oldest_lost_ms: None,
-    };
+    let mut found = RunFindings { run, acknowledged, ended, ..RunFindings::default() };
     if ended || acknowledged == 0 {
         return Ok(found);
     }

@@ -9,9 +9,7 @@ use plimsoll_disk::group;
 use plimsoll_disk::judge::{FlushVerdict, Judgement, Probe, judge, probe};
 use plimsoll_disk::latency::{Outcome, Site, Target, measure};
 use plimsoll_disk::place::{DiskKind, StorageLocation};
-use plimsoll_disk::portable;
 use plimsoll_disk::scratch::Scratch;
-use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing, every};
 
 use crate::mounts::{Device, Mounted};
@@ -131,22 +129,6 @@ fn more_threads_share_flushes_of_the_device() {
         assert!(many.per_device_flush.unwrap() > 1.5 * alone, "{one:?} {many:?}");
     }
     assert_eq!(names(scratch.path()), Vec::<String>::new());
-}
-
-#[test]
-fn each_step_of_the_portable_list_is_bounded_in_bytes() {
-    let mounted = Mounted::ext4("rw");
-    let (scratch, place) = (Scratch::new(mounted.path()).unwrap(), StorageLocation::of(mounted.path()).unwrap());
-    let filler = 2 << 20;
-    let mut told = Vec::new();
-    let steps = portable::measure(&site(&scratch, &place), filler, SHORT, &GO_ON, |adds| told.push(adds)).unwrap();
-    assert_eq!((steps.len(), told.len()), (portable::STEPS, portable::STEPS));
-    for (at, step) in steps.iter().enumerate() {
-        let FlushTimes { n, .. } = step.times.clone().unwrap();
-        let each = (1 << 20) + if at >= 4 { filler } else { 0 };
-        assert_eq!(step.written_bytes, n * each, "{step:?}");
-        assert!(n <= 40, "{step:?}");
-    }
 }
 
 #[test]

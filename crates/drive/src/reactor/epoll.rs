@@ -6,9 +6,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
-use rustix::time::Timespec;
 
-use super::{ALARMS, Event, READ_BYTES, Reactor, alarms, send_last, set_timer, take_tick, timer, timespec};
+use super::{ALARMS, Event, READ_BYTES, Reactor, Timers, send_last, take_tick, timespec};
 
 const EVENTS: usize = 64;
 /// Value in place of a session's number, for the timer.
@@ -20,8 +19,7 @@ const LAST_ALARM: u64 = ALARM + 1 - ALARMS as u64;
 /// See the module.
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    timer: OwnedFd,
-    alarms: [OwnedFd; ALARMS],
+    timers: Timers,
     connections: Vec<Connection>,
     events: Vec<epoll::Event>,
     /// The event that is looked at next.
@@ -48,18 +46,16 @@ struct Connection {
 impl Epoll {
     pub fn new(slots: usize) -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = timer()?;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
-        let alarms = alarms()?;
-        for (which, alarm) in (0..).zip(&alarms) {
+        let timers = Timers::new()?;
+        epoll::add(&epoll, &timers.clock, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        for (which, alarm) in (0..).zip(&timers.alarms) {
             // Told of once each time it goes off: it is never read, and setting it again is what silences it.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&epoll, alarm, epoll::EventData::new_u64(ALARM - which), flags)?;
         }
         Ok(Self {
             epoll,
-            timer,
-            alarms,
+            timers,
             connections: (0..slots).map(|_| Connection::default()).collect(),
             events: Vec::with_capacity(EVENTS),
             position: 0,
@@ -110,13 +106,9 @@ fn data(slot: usize, generation: u32) -> epoll::EventData {
 }
 
 impl Reactor for Epoll {
-    fn tick(&mut self, first: Timespec, interval_ns: u64) {
-        set_timer(&self.timer, first, interval_ns);
-    }
-
     #[inline]
-    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
-        set_timer(&self.alarms[alarm], at, 0);
+    fn timers(&self) -> &Timers {
+        &self.timers
     }
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {
@@ -160,7 +152,7 @@ impl Reactor for Epoll {
             let (which, flags) = (event.data.u64(), event.flags);
             if which == TIMER {
                 self.position += 1;
-                take_tick(&self.timer);
+                take_tick(&self.timers.clock);
                 return Some(Event::Tick);
             }
             if which >= LAST_ALARM {

@@ -24,10 +24,9 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
-use rustix::time::Timespec;
 
 use super::pool::{GROUP, Pool};
-use super::{ALARMS, Event, Reactor, alarms, send_last, set_timer, take_tick, timer};
+use super::{ALARMS, Event, Reactor, Timers, send_last, take_tick};
 use request::{Completion, Stage, UringConnection, UringRequest};
 
 /// Requests that can stand in the queue before they have to be submitted.
@@ -44,8 +43,7 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Uring {
     ring: IoUring,
     pool: ManuallyDrop<Pool>,
-    timer: OwnedFd,
-    alarms: [OwnedFd; ALARMS],
+    timers: Timers,
     connections: Vec<UringConnection>,
     /// Connections that can be used again.
     free: Vec<u32>,
@@ -89,8 +87,7 @@ impl Uring {
         let mut uring = Self {
             ring,
             pool,
-            timer: timer()?,
-            alarms: alarms()?,
+            timers: Timers::new()?,
             connections: Vec::with_capacity(2 * slots),
             free: Vec::with_capacity(2 * slots),
             slots: vec![NONE; slots],
@@ -201,7 +198,8 @@ impl Uring {
 
     /// Asks to be told of a timer once each time it goes off.
     fn ask_timer(&mut self, ask: UringRequest, number: u32) -> Result<(), Errno> {
-        let timer = if ask == UringRequest::Tick { &self.timer } else { &self.alarms[number as usize] };
+        let Timers { clock, alarms } = &self.timers;
+        let timer = if ask == UringRequest::Tick { clock } else { &alarms[number as usize] };
         // Without LEVEL an alarm need not be read.
         let poll = opcode::PollAdd::new(Fd(timer.as_raw_fd()), u32::from(PollFlags::IN.bits())).multi(true);
         // SAFETY: it points to nothing.
@@ -261,7 +259,7 @@ impl Uring {
         self.asked -= u64::from(ended);
         if matches!(ask, UringRequest::Tick | UringRequest::Alarm) {
             if ask == UringRequest::Tick {
-                take_tick(&self.timer);
+                take_tick(&self.timers.clock);
             }
             if ended {
                 let _ = self.ask_timer(ask, connection);
@@ -341,13 +339,9 @@ impl Uring {
 }
 
 impl Reactor for Uring {
-    fn tick(&mut self, first: Timespec, interval_ns: u64) {
-        set_timer(&self.timer, first, interval_ns);
-    }
-
     #[inline]
-    fn set_alarm(&mut self, alarm: usize, at: Timespec) {
-        set_timer(&self.alarms[alarm], at, 0);
+    fn timers(&self) -> &Timers {
+        &self.timers
     }
 
     fn connect(&mut self, slot: usize, socket: OwnedFd) -> Result<(), Errno> {

@@ -1,7 +1,5 @@
 //! Counts what each thread allocates, and proves that operations allocate nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -9,54 +7,9 @@ use std::time::Duration;
 use plimsoll_core::{Answer, Observer, Op, Outcome, Slice, Ticket};
 use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
 
+use crate::counting::{Counting, count, held_bytes};
 use crate::seen::drive_and_drop;
 use crate::toy::{Act, Server};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that this thread took and did not give back.
-    static HELD: Cell<i64> = const { Cell::new(0) };
-}
-
-fn count(taken: usize, given_back: usize) {
-    // A thread that is being torn down has no counter any more, and needs none.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-    let _ = HELD.try_with(|held| held.set(held.get() + taken as i64 - given_back as i64));
-}
-
-/// Bytes that the calling thread took so far and did not give back.
-pub fn held_bytes() -> i64 {
-    HELD.get()
-}
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -67,7 +20,7 @@ pub struct AllocationWatch {
     pub to: u64,
     seen: u64,
     at_from: u64,
-    /// Allocations and releases in between, once they are known; `u64::MAX` before.
+    /// Allocations in between, once they are known; `u64::MAX` before.
     pub found: Arc<AtomicU64>,
 }
 
@@ -84,18 +37,18 @@ impl Observer for AllocationWatch {
     fn finished(&mut self, _: Ticket, _: u64, _: Outcome, _: &Answer) {
         self.seen += 1;
         if self.seen == self.from {
-            self.at_from = ALLOCATIONS.get();
+            self.at_from = count();
         } else if self.seen == self.to {
-            self.found.store(ALLOCATIONS.get() - self.at_from, SeqCst);
+            self.found.store(count() - self.at_from, SeqCst);
         }
     }
 }
 
 #[test]
 fn the_counter_counts() {
-    let before = ALLOCATIONS.get();
+    let before = count();
     drop(std::hint::black_box(vec![1u8; 100]));
-    assert_eq!(ALLOCATIONS.get() - before, 2);
+    assert_eq!(count() - before, 1);
     let before = held_bytes();
     let mut kept = std::hint::black_box(vec![1u8; 100]);
     assert_eq!(held_bytes() - before, 100);

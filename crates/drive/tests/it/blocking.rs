@@ -1,18 +1,18 @@
 //! The blocking executor.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Measure, Observer, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
+    Answer, BlockingSession, Measure, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
 use plimsoll_drive::{DriveError, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
 
 use crate::allocations::AllocationWatch;
-use crate::seen::{Numbered, drive, drive_with, endless};
+use crate::seen::{Numbered, drive, drive_until, drive_with, endless, refused};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -22,15 +22,13 @@ type Script = Arc<dyn Fn(i64, &mut Answer) -> Outcome + Send + Sync>;
 struct Scripted(Script);
 
 impl BlockingSession for Scripted {
-    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
-        match kinds.len() {
-            1 => Ok(()),
-            _ => Err(StoreError::new(StoreErrorKind::Usage, "wants one kind")),
-        }
+    fn prepare(&mut self, _: &[OpKind]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
         let Value::Int(number) = op.params.get(0) else { panic!("an operation without its number") };
+        assert!(!op.more, "a session that blocks has no pipeline");
         (self.0)(number, answer)
     }
 }
@@ -38,6 +36,35 @@ impl BlockingSession for Scripted {
 pub fn sessions(count: usize, script: impl Fn(i64, &mut Answer) -> Outcome + Send + Sync + 'static) -> Sessions {
     let script: Script = Arc::new(script);
     Sessions::Blocking((0..count).map(|_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>).collect())
+}
+
+/// Blocking sessions as sessions whose calls never wait.
+pub fn instant(sessions: Sessions) -> Sessions {
+    let Sessions::Blocking(sessions) = sessions else { panic!("blocking sessions") };
+    Sessions::Instant(sessions)
+}
+
+/// Sessions of operations that take as long.
+fn taking(length: Duration, count: usize) -> Sessions {
+    sessions(count, move |_, _| {
+        std::thread::sleep(length);
+        Outcome::Ok
+    })
+}
+
+/// Two sessions of operations of a millisecond. One operation sets the flag, and hangs until it is woken.
+fn hanging(client: u32, cycle: u64) -> (Sessions, Sender<()>, Arc<AtomicBool>) {
+    let ((wake, asleep), hangs) = (channel(), Arc::new(AtomicBool::new(false)));
+    let (asleep, flag) = (Mutex::new(asleep), hangs.clone());
+    let script = move |number: i64, _: &mut Answer| {
+        if number == crate::seen::number(1, client, cycle) {
+            flag.store(true, SeqCst);
+            let _ = asleep.lock().unwrap().recv();
+        }
+        std::thread::sleep(MS);
+        Outcome::Ok
+    };
+    (sessions(2, script), wake, hangs)
 }
 
 fn for_ms(length: u32) -> DriveSpec {
@@ -60,14 +87,7 @@ fn every_client_asks_its_own_operations_in_order_and_the_same_ones_again() {
 #[test]
 fn a_number_of_operations_is_kept_to_and_each_one_is_timed() {
     let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..DriveSpec::default() };
-    let (driven, _) = drive(
-        &spec,
-        sessions(2, |_, _| {
-            std::thread::sleep(MS);
-            Outcome::Ok
-        }),
-        endless(),
-    );
+    let (driven, _) = drive(&spec, taking(MS, 2), endless());
     let result = &driven.result;
     assert_eq!((result.stop.clone(), result.ops, result.each.len()), (StopReason::Limit, 40, 40));
     let last_ns = result.each.iter().map(|op| op.end_ns).max().unwrap();
@@ -80,14 +100,7 @@ fn a_number_of_operations_is_kept_to_and_each_one_is_timed() {
 #[test]
 fn a_phase_ends_on_time_and_its_warmup_does_not_count() {
     let spec = DriveSpec { warmup: MS * 200, ..for_ms(300) };
-    let (driven, _) = drive(
-        &spec,
-        sessions(2, |_, _| {
-            std::thread::sleep(MS);
-            Outcome::Ok
-        }),
-        endless(),
-    );
+    let (driven, _) = drive(&spec, taking(MS, 2), endless());
     assert!(driven.length() >= MS * 500 && driven.length() < MS * 1_500, "took {:?}", driven.length());
     assert_eq!(driven.slices.iter().filter(|slice| slice.warmup).count(), 2);
     assert!(driven.result.warmup_ops > 20 && driven.result.ops > 50);
@@ -101,14 +114,7 @@ fn a_phase_ends_on_time_and_its_warmup_does_not_count() {
 #[test]
 fn an_open_loop_deals_one_schedule_to_all_threads() {
     let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, ..for_ms(500) };
-    let (driven, log) = drive(
-        &spec,
-        sessions(3, |_, _| {
-            std::thread::sleep(MS * 2);
-            Outcome::Ok
-        }),
-        endless(),
-    );
+    let (driven, log) = drive(&spec, taking(MS * 2, 3), endless());
     log.check_cycles(1);
     assert_eq!(driven.result.ops + driven.result.unfinished, 200);
     let scheduled: BTreeSet<u64> =
@@ -136,13 +142,7 @@ fn a_stall_in_an_open_loop_is_charged_to_what_was_due() {
     };
     let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(1_500) };
     let (driven, _) = drive(&spec, sessions(1, script), endless());
-    let mut response = hdrhistogram::Histogram::<u64>::new(3).unwrap();
-    for slice in &driven.slices {
-        for histogram in slice.histograms.iter().filter(|h| h.measure == Measure::Response) {
-            response.add(&histogram.histogram).unwrap();
-        }
-    }
-    let slow = response.count_between(100_000_000, u64::MAX);
+    let slow = driven.slow();
     assert!(slow >= 250, "300 waited more than 100 ms: {slow} did");
     let tells = |slice: &plimsoll_core::Slice| {
         slice.oldest_age_ns > 150_000_000 && slice.due_unsent > 100 && slice.in_flight == 1
@@ -152,16 +152,8 @@ fn a_stall_in_an_open_loop_is_charged_to_what_was_due() {
 
 #[test]
 fn an_operation_that_hangs_does_not_keep_the_phase() {
-    let (wake, asleep): (Sender<()>, Receiver<()>) = channel();
-    let asleep = Mutex::new(asleep);
-    let script = move |number: i64, _: &mut Answer| {
-        if number == crate::seen::number(1, 1, 5) {
-            let _ = asleep.lock().unwrap().recv();
-        }
-        std::thread::sleep(MS);
-        Outcome::Ok
-    };
-    let (driven, log) = drive(&for_ms(500), sessions(2, script), endless());
+    let (sessions, wake, _) = hanging(1, 5);
+    let (driven, log) = drive(&for_ms(500), sessions, endless());
     let result = &driven.result;
     assert_eq!(result.hung.len(), 1);
     assert_eq!((result.hung[0].client, result.hung[0].cycle, result.hung[0].kind), (1, 5, 0));
@@ -180,18 +172,10 @@ fn an_operation_that_hangs_does_not_keep_the_phase() {
 
 #[test]
 fn an_operation_that_hangs_ends_a_phase_that_has_no_other_end() {
-    let (_wake, asleep): (Sender<()>, Receiver<()>) = channel();
-    let asleep = Mutex::new(asleep);
-    let script = move |number: i64, _: &mut Answer| {
-        if number == crate::seen::number(1, 0, 3) {
-            let _ = asleep.lock().unwrap().recv();
-        }
-        std::thread::sleep(MS);
-        Outcome::Ok
-    };
+    let (sessions, _wake, _) = hanging(0, 3);
     let spec = DriveSpec { limit: Limit::Exhausted, ..for_ms(1) };
     let begin = Instant::now();
-    let (driven, _) = drive(&spec, sessions(2, script), endless());
+    let (driven, _) = drive(&spec, sessions, endless());
     assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Hung, 1));
     assert!(begin.elapsed() < Duration::from_secs(10), "took {:?}", begin.elapsed());
 }
@@ -199,17 +183,10 @@ fn an_operation_that_hangs_ends_a_phase_that_has_no_other_end() {
 #[test]
 fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    let session = sessions(2, |_, _| {
-        std::thread::sleep(MS);
-        Outcome::Ok
-    });
-    let mut on_slice = |slice: &plimsoll_core::Slice| {
-        if slice.ordinal == 1 {
-            flag.store(true, SeqCst);
-        }
+    let on_slice = |slice: &plimsoll_core::Slice| {
+        stop.fetch_or(slice.ordinal == 1, SeqCst);
     };
-    let driven = drive_with(&for_ms(20_000), session, endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    let driven = drive_until(&for_ms(20_000), taking(MS, 2), &stop, on_slice);
     assert_eq!(driven.result.stop, StopReason::Cancelled);
     assert!(driven.length() < MS * 5_000, "took {:?}", driven.length());
     assert!(driven.result.ops > 10);
@@ -217,18 +194,9 @@ fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
 
 #[test]
 fn an_operation_that_does_not_return_when_the_user_wants_an_end_is_counted_as_stopped() {
-    let (stop, (_wake, asleep)) = (Arc::new(AtomicBool::new(false)), channel::<()>());
-    let (flag, asleep) = (stop.clone(), Mutex::new(asleep));
-    let script = move |number: i64, _: &mut Answer| {
-        if number == crate::seen::number(1, 0, 3) {
-            flag.store(true, SeqCst);
-            let _ = asleep.lock().unwrap().recv();
-        }
-        std::thread::sleep(MS);
-        Outcome::Ok
-    };
+    let (sessions, _wake, stop) = hanging(0, 3);
     let spec = DriveSpec { limit: Limit::Exhausted, op_timeout: MS * 60_000, ..for_ms(1) };
-    let driven = drive_with(&spec, sessions(2, script), endless(), Vec::new(), &stop, &mut |_| {}).unwrap();
+    let driven = drive_until(&spec, sessions, &stop, |_| {});
     assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Cancelled, 1));
     let errors: Vec<_> = driven.result.errors.iter().map(|e| (e.outcome, e.code.as_str(), e.count)).collect();
     assert_eq!(errors, [(Outcome::Unknown, "stopped", 1)]);
@@ -237,14 +205,8 @@ fn an_operation_that_does_not_return_when_the_user_wants_an_end_is_counted_as_st
 #[test]
 fn a_phase_that_is_stopped_in_its_warmup_has_measured_nothing_and_no_time() {
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    let session = sessions(2, |_, _| {
-        std::thread::sleep(MS);
-        Outcome::Ok
-    });
-    let mut on_slice = |_: &plimsoll_core::Slice| flag.store(true, SeqCst);
     let spec = DriveSpec { warmup: MS * 10_000, ..for_ms(500) };
-    let driven = drive_with(&spec, session, endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    let driven = drive_until(&spec, taking(MS, 2), &stop, |_| stop.store(true, SeqCst));
     let result = &driven.result;
     assert_eq!((result.stop.clone(), result.ops), (StopReason::Cancelled, 0));
     assert!(result.warmup_ops > 50);
@@ -253,11 +215,9 @@ fn a_phase_that_is_stopped_in_its_warmup_has_measured_nothing_and_no_time() {
 
 #[test]
 fn what_would_be_due_after_the_end_is_not_due() {
-    let (_wake, asleep): (Sender<()>, Receiver<()>) = channel();
-    let asleep = Mutex::new(asleep);
     let script = move |number: i64, _: &mut Answer| {
         if number == crate::seen::number(1, 0, 10) {
-            let _ = asleep.lock().unwrap().recv_timeout(MS * 800);
+            std::thread::sleep(MS * 800);
         }
         Outcome::Ok
     };
@@ -295,19 +255,14 @@ fn what_the_store_refuses_is_counted_by_its_code() {
 #[test]
 fn nothing_is_lost_when_slices_are_taken_late() {
     let spec = DriveSpec { slice: MS * 20, ..for_ms(400) };
-    let session = sessions(2, |_, _| Outcome::Ok);
-    let log = Arc::new(crate::seen::Log::default());
-    struct Count(Arc<crate::seen::Log>);
-    impl Observer for Count {
-        fn sent(&mut self, _: plimsoll_core::Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
-        fn finished(&mut self, _: plimsoll_core::Ticket, _: u64, _: Outcome, _: &Answer) {
-            self.0.open.fetch_add(1, SeqCst);
-        }
-    }
-    let observers = (0..2).map(|_| Box::new(Count(log.clone())) as Box<dyn Observer>).collect();
-    let mut slow = |_: &plimsoll_core::Slice| std::thread::sleep(MS * 70);
-    let driven = drive_with(&spec, session, endless(), observers, &Arc::default(), &mut slow).unwrap();
-    assert_eq!(driven.result.ops, log.open.load(SeqCst));
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let session = sessions(2, move |_, _| {
+        count.fetch_add(1, SeqCst);
+        Outcome::Ok
+    });
+    let driven = drive_until(&spec, session, &Arc::default(), |_| std::thread::sleep(MS * 70));
+    assert_eq!(driven.result.ops, asked.load(SeqCst));
     assert!(driven.result.late_slices > 0, "slices that were taken late are told");
 }
 
@@ -323,18 +278,15 @@ fn a_session_that_cannot_be_prepared_is_the_stores_error() {
         }
     }
     let both = Sessions::Blocking(vec![Box::new(Unprepared), Box::new(Scripted(Arc::new(|_, _| Outcome::Ok)))]);
-    let error = drive_with(&for_ms(100), both, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-    assert!(matches!(error, Some(DriveError::Store(e)) if e.kind == StoreErrorKind::Permission));
+    let error = refused(&for_ms(100), both, endless());
+    assert!(matches!(error, DriveError::Store(e) if e.kind == StoreErrorKind::Permission));
 }
 
 #[test]
 fn a_session_that_panics_is_an_error_that_says_so() {
     let session = sessions(2, |number, _| if number % 100 == 50 { panic!("number {number}") } else { Outcome::Ok });
-    let error = drive_with(&for_ms(5_000), session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-    match error {
-        Some(DriveError::Panicked { message, .. }) => assert!(message.contains("50"), "{message}"),
-        other => panic!("{other:?}"),
-    }
+    let error = refused(&for_ms(5_000), session, endless());
+    assert!(matches!(&error, DriveError::Panicked { message, .. } if message.contains("50")), "{error:?}");
 }
 
 #[test]
@@ -369,9 +321,8 @@ fn a_worker_runs_on_the_processor_it_is_bound_to_and_on_no_other() {
     }
     for nowhere in [1_000, u32::MAX] {
         let spec = DriveSpec { limit: Limit::Ops(10), pin: vec![nowhere], ..DriveSpec::default() };
-        let session = sessions(1, |_, _| Outcome::Ok);
-        let error = drive_with(&spec, session, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-        let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
+        let error = refused(&spec, sessions(1, |_, _| Outcome::Ok), endless());
+        let DriveError::Store(error) = error else { panic!("{error:?}") };
         assert!(error.what.contains(&nowhere.to_string()) && error.next.is_some(), "{error}");
     }
 }
@@ -399,15 +350,14 @@ fn sessions_that_never_wait_share_threads_and_little_memory() {
     let before = (threads(), resident());
     let most = Arc::new(Mutex::new((0, 0)));
     let seen = most.clone();
-    let script: Script = Arc::new(move |number, _| {
+    let script = move |number: i64, _: &mut Answer| {
         if number % 10_000 == 0 {
             let mut most = seen.lock().unwrap();
             *most = (most.0.max(threads()), most.1.max(resident()));
         }
         Outcome::Ok
-    });
-    let session = |_| Box::new(Scripted(script.clone())) as Box<dyn BlockingSession>;
-    let sessions = Sessions::Instant((0..CLIENTS).map(session).collect());
+    };
+    let sessions = instant(sessions(CLIENTS, script));
     let spec = DriveSpec::default();
     let workers = spec.worker_count(&sessions);
     let (driven, log) = drive(&spec, sessions, Arc::new(Numbered { seed: 3, ops: 5 }));
@@ -425,11 +375,7 @@ fn groups_of_sessions_share_schedules_of_their_own() {
     let group = |sessions, pace| Group { sessions, workers: 1, pace, think: None };
     let groups = vec![group(2, Pace::even(100.0)), group(2, Pace::even(50.0)), group(1, Pace::Closed)];
     let spec = DriveSpec { groups, keep_each: true, ..for_ms(1_000) };
-    let answer = |_, _: &mut Answer| {
-        std::thread::sleep(MS);
-        Outcome::Ok
-    };
-    let (driven, log) = drive(&spec, sessions(5, answer), endless());
+    let (driven, log) = drive(&spec, taking(MS, 5), endless());
     log.check_cycles(1);
     let result = &driven.result;
     let due = |clients: std::ops::Range<u32>| {
@@ -443,6 +389,6 @@ fn groups_of_sessions_share_schedules_of_their_own() {
     assert!(due(4..5).len() > 10);
 
     let wrong = DriveSpec { groups: vec![group(2, Pace::Closed)], ..for_ms(100) };
-    let error = drive_with(&wrong, sessions(3, answer), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-    assert!(matches!(&error, Some(DriveError::Spec(what)) if what.contains("do not share 3")), "{error:?}");
+    let error = refused(&wrong, taking(MS, 3), endless());
+    assert!(matches!(&error, DriveError::Spec(what) if what.contains("do not share 3")), "{error:?}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plimsoll_core::StoreErrorKind;
 use plimsoll_drive::{Arrivals, DriveError, DriveSpec, Io, IoUsed, Limit, Pace, Rate, Stage, WakeMode};
 
-use crate::seen::{drive, drive_with, endless};
+use crate::seen::{drive, endless, refused};
 use crate::toy::{Act, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -50,8 +50,8 @@ fn where_io_uring_is_asked_for_and_forbidden_the_error_says_what_to_do() {
     without_io_uring(|| {
         let server = Server::unix(|_, _, _| Act::Answer);
         let spec = DriveSpec { io: Io::IoUring, ..DriveSpec::default() };
-        let error = drive_with(&spec, server.clients(1), endless(), Vec::new(), &Default::default(), &mut |_| {}).err();
-        let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
+        let error = refused(&spec, server.clients(1), endless());
+        let DriveError::Store(error) = error else { panic!("{error:?}") };
         assert_eq!(error.kind, StoreErrorKind::Permission);
         assert!(error.next.is_some_and(|next| next.contains("epoll")));
     });

@@ -5,6 +5,8 @@
 
 mod allocations;
 mod blocking;
+#[path = "../../../testkit/src/allocations.rs"]
+mod counting;
 mod exact;
 mod io;
 mod opening;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Address, Sessions};
 use plimsoll_drive::{DriveSpec, Io, Limit, StopReason};
 
-use crate::seen::{drive, drive_with, endless};
-use crate::toy::client;
+use crate::seen::{drive, drive_until, endless};
+use crate::toy::{answer_to, client};
 use crate::wire::for_ms;
 
 const MS: Duration = Duration::from_millis(1);
@@ -51,11 +51,7 @@ fn serve(listener: UnixListener, delay: Duration) -> Arc<Opening> {
                 socket.write_all(b"READY")?;
                 loop {
                     socket.read_exact(&mut bytes)?;
-                    let mut answer = [0; 16];
-                    answer[..8].copy_from_slice(&bytes[4..]);
-                    let sum: u64 = bytes[4..].iter().map(|&byte| u64::from(byte)).sum();
-                    answer[8..].copy_from_slice(&sum.to_le_bytes());
-                    socket.write_all(&answer)?;
+                    socket.write_all(&answer_to(&bytes[4..]))?;
                 }
             };
             // The end of a connection is an error here and expected.
@@ -119,9 +115,7 @@ fn a_phase_can_be_cancelled_while_its_sessions_open() {
     });
     let begin = Instant::now();
     let mut slices = 0;
-    let driven =
-        drive_with(&for_ms(Io::Epoll, 10_000), sessions(&path, 5), endless(), Vec::new(), &stop, &mut |_| slices += 1)
-            .unwrap();
+    let driven = drive_until(&for_ms(Io::Epoll, 10_000), sessions(&path, 5), &stop, |_| slices += 1);
     let opening = canceller.join().unwrap();
     assert_eq!((driven.result.stop.clone(), driven.result.ops, slices), (StopReason::Cancelled, 0, 0));
     assert_eq!(driven.result.end_ns, driven.result.start_ns);
@@ -133,6 +127,6 @@ fn a_phase_can_be_cancelled_while_its_sessions_open() {
 fn a_phase_that_is_cancelled_before_it_begins_drives_nothing() {
     let stop = Arc::new(AtomicBool::new(true));
     let session = crate::blocking::sessions(2, |_, _| panic!("an operation in a cancelled phase"));
-    let driven = drive_with(&for_ms(Io::Epoll, 10_000), session, endless(), Vec::new(), &stop, &mut |_| {}).unwrap();
+    let driven = drive_until(&for_ms(Io::Epoll, 10_000), session, &stop, |_| {});
     assert_eq!((driven.result.stop, driven.result.ops), (StopReason::Cancelled, 0));
 }

@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::{Measure, Outcome, Pause, Slice};
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Limit, Pace, StopReason, Undisturbed, Witness};
+use plimsoll_drive::{Clock, DriveError, DriveSpec, Limit, Pace, StopReason, Undisturbed, Witness};
 
 use crate::allocations::AllocationWatch;
-use crate::seen::{endless, kinds};
+use crate::seen::{Driven, drive_on, endless, kinds, refused};
 use crate::toy::{Act, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -62,27 +62,13 @@ fn spinner(
     })
 }
 
-struct Driven {
-    result: DriveResult,
-    slices: Vec<Slice>,
-}
-
 fn drive(clock: &Clock, spec: &DriveSpec, server: &Server, watched: bool) -> Driven {
-    let mut slices = Vec::new();
     let (watch, found) = AllocationWatch::between(1_500, 2_500);
     let observers = if watched { vec![watch] } else { Vec::new() };
-    let drive = Drive {
-        clock,
-        spec,
-        sessions: server.clients(4),
-        kinds: &kinds(),
-        stream: endless(),
-        observers,
-        stop: Arc::default(),
-    };
-    let result = drive.run(&mut |slice| slices.push(slice)).unwrap();
+    let sessions = server.clients(4);
+    let driven = drive_on(clock, &kinds(), spec, sessions, endless(), observers, &Arc::default(), &mut |_| {}).unwrap();
     assert!(!watched || found.load(SeqCst) == 0, "{} allocations of the worker", found.load(SeqCst));
-    Driven { result, slices }
+    driven
 }
 
 impl Driven {
@@ -293,24 +279,15 @@ fn slices_of_a_time_that_the_witness_no_longer_remembers_were_watched_by_nobody(
         witness: Some(witness(&clock)),
         ..DriveSpec::default()
     };
-    let drive = Drive {
-        clock: &clock,
-        spec: &spec,
-        sessions: server.clients(4),
-        kinds: &kinds(),
-        stream: endless(),
-        observers: Vec::new(),
-        stop: Arc::default(),
-    };
-    let mut seen = Vec::new();
     // The receiver of slices blocks the collector, as a disk that stands still does.
-    let mut on_slice = |slice: Slice| {
+    let mut on_slice = |slice: &Slice| {
         if slice.ordinal == 1 {
             std::thread::sleep(MS * 6_500);
         }
-        seen.push(slice.watched.is_some());
     };
-    drive.run(&mut on_slice).unwrap();
+    let (kinds, sessions) = (kinds(), server.clients(4));
+    let driven = drive_on(&clock, &kinds, &spec, sessions, endless(), Vec::new(), &Arc::default(), &mut on_slice);
+    let seen: Vec<bool> = driven.unwrap().slices.iter().map(|slice| slice.watched.is_some()).collect();
     assert_eq!(seen[..3], [true, true, false], "{seen:?}");
     assert!(seen[seen.len() - 3..].iter().all(|is_seen| *is_seen), "{seen:?}");
 }
@@ -321,17 +298,8 @@ fn what_cannot_be_undisturbed_is_refused() {
     let long = Limit::Duration(MS * 100);
     for (limit, undisturbed) in [(long, wanted(50, 99)), (long, wanted(200, 150)), (Limit::Ops(5), wanted(50, 200))] {
         let spec = DriveSpec { limit, undisturbed, ..DriveSpec::default() };
-        let server = Server::unix(|_, _, _| Act::Answer);
-        let drive = Drive {
-            clock: &Clock::start(),
-            spec: &spec,
-            sessions: server.clients(1),
-            kinds: &kinds(),
-            stream: endless(),
-            observers: Vec::new(),
-            stop: Arc::default(),
-        };
-        assert!(matches!(drive.run(&mut |_| {}), Err(DriveError::Spec(what)) if what.contains("undisturbed")));
+        let error = refused(&spec, Server::unix(|_, _, _| Act::Answer).clients(1), endless());
+        assert!(matches!(error, DriveError::Spec(what) if what.contains("undisturbed")));
     }
 }
 
@@ -357,14 +325,6 @@ fn a_watch_says_what_it_saw_and_what_it_cost() {
         [1, 5, 10].map(|ms| seen.share_above(ms * MS_NS) * 100.0),
         seen.longest_ns() as f64 / 1e6,
     );
-}
-
-#[test]
-fn without_a_witness_nothing_is_said_of_pauses() {
-    let clock = Clock::start();
-    let server = Server::unix(|_, _, _| Act::Answer);
-    let driven = drive(&clock, &DriveSpec { limit: Limit::Ops(50), ..DriveSpec::default() }, &server, false);
-    assert!(driven.slices.iter().all(|slice| slice.watched.is_none()));
 }
 
 #[test]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use plimsoll_core::{Address, Answer, Observer, Op, Outcome, Sessions, Ticket};
+use plimsoll_core::{Address, Answer, Observer, Op, Outcome, Sessions, Stream, Ticket};
 use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
-use crate::seen::{Numbered, drive, drive_with, endless};
-use crate::toy::{Act, Server, client_of_depth};
+use crate::seen::{Numbered, drive, drive_with, endless, refused};
+use crate::steps::{SEVEN, Transactions};
+use crate::toy::{Act, Server, answer_to, client_of_depth};
 use crate::wire::{for_ms, over_both, spec};
 
 const MS: Duration = Duration::from_millis(1);
@@ -83,12 +84,8 @@ fn counting(path: &std::path::Path) -> std::thread::JoinHandle<Vec<usize>> {
                 return counts;
             }
             counts.push(count / REQUEST);
-            let mut answers = Vec::new();
-            for request in bytes[..count].chunks(REQUEST) {
-                answers.extend_from_slice(&request[4..]);
-                let sum: u64 = request[4..].iter().map(|&byte| u64::from(byte)).sum();
-                answers.extend_from_slice(&sum.to_le_bytes());
-            }
+            let answers: Vec<u8> =
+                bytes[..count].chunks(REQUEST).flat_map(|request| answer_to(&request[4..])).collect();
             socket.write_all(&answers).unwrap();
         }
     })
@@ -145,35 +142,19 @@ fn an_open_loop_spreads_few_operations_over_sessions(io: Io) {
 
 #[test]
 fn what_cannot_have_a_pipeline_is_refused_with_a_sentence() {
-    let refused = |spec: &DriveSpec, sessions: Sessions| match drive_with(
-        spec,
-        sessions,
-        endless(),
-        Vec::new(),
-        &Arc::default(),
-        &mut |_| {},
-    )
-    .err()
-    {
-        Some(DriveError::Spec(what)) => what,
-        other => panic!("{other:?}"),
-    };
     let server = Server::unix(|_, _, _| Act::Answer);
-    let depth = |depth| DriveSpec { depth, ..for_ms(Io::Auto, 100) };
-    let what = refused(&depth(9), server.clients_of_depth(2, 8));
-    assert!(what.contains("a depth of 9 is more than the 8"), "{what}");
-    let what = refused(&depth(2), server.clients(1));
-    assert!(what.contains("more than the 1 that"), "{what}");
-    let what = refused(&depth(2), crate::blocking::sessions(1, |_, _| Outcome::Ok));
-    assert!(what.contains("one operation at a time"), "{what}");
-    for none in [0, 5_000] {
-        let what = refused(&depth(none), server.clients_of_depth(1, 10_000));
-        assert!(what.contains("1 to 1024 operations in flight"), "{what}");
+    let steps: Arc<dyn Stream> = Transactions::new(SEVEN);
+    for (depth, sessions, stream, words) in [
+        (9, server.clients_of_depth(2, 8), endless(), "a depth of 9 is more than the 8"),
+        (2, server.clients(1), endless(), "more than the 1 that"),
+        (2, crate::blocking::sessions(1, |_, _| Outcome::Ok), endless(), "one operation at a time"),
+        (0, server.clients_of_depth(1, 10_000), endless(), "1 to 1024 operations in flight"),
+        (5_000, server.clients_of_depth(1, 10_000), endless(), "1 to 1024 operations in flight"),
+        (2, server.clients_of_depth(1, 8), steps, "mix the steps"),
+    ] {
+        let error = refused(&DriveSpec { depth, ..for_ms(Io::Auto, 100) }, sessions, stream);
+        assert!(matches!(&error, DriveError::Spec(what) if what.contains(words)), "{error:?}");
     }
-    let sessions = server.clients_of_depth(1, 8);
-    let stream = crate::steps::Transactions::new(crate::steps::SEVEN);
-    let error = drive_with(&depth(2), sessions, stream, Vec::new(), &Arc::default(), &mut |_| {}).err();
-    assert!(matches!(&error, Some(DriveError::Spec(what)) if what.contains("mix the steps")), "{error:?}");
 }
 
 fn an_operation_in_a_pipeline_allocates_nothing(io: Io) {

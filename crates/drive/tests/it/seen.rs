@@ -1,12 +1,12 @@
 //! Operations of the tests, and their observations.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Slice, Stream, Ticket, Value, ValueBuf,
-    ValueType,
+    Answer, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Slice, SliceHistogram, Stream, Ticket,
+    Value, ValueBuf, ValueType,
 };
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec};
 
@@ -55,7 +55,6 @@ pub struct Sent {
 pub struct Log {
     pub sent: Mutex<Vec<Sent>>,
     pub finished: Mutex<Vec<Outcome>>,
-    pub open: AtomicU64,
 }
 
 pub struct Watcher(pub Arc<Log>);
@@ -104,6 +103,22 @@ pub fn drive_with(
     drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
 }
 
+/// Returns the error of a phase that cannot be driven, or not to its end.
+pub fn refused(spec: &DriveSpec, sessions: Sessions, stream: Arc<dyn Stream>) -> DriveError {
+    let driven = drive_with(spec, sessions, stream, Vec::new(), &Arc::default(), &mut |_| {});
+    driven.err().expect("an error")
+}
+
+/// Drives a phase whose receiver of slices may set the flag that stops it.
+pub fn drive_until(
+    spec: &DriveSpec,
+    sessions: Sessions,
+    stop: &Arc<AtomicBool>,
+    mut on_slice: impl FnMut(&Slice),
+) -> Driven {
+    drive_with(spec, sessions, endless(), Vec::new(), stop, &mut on_slice).unwrap()
+}
+
 /// Drives as [`drive_with`], and keeps no slice.
 pub fn drive_and_drop(
     spec: &DriveSpec,
@@ -128,17 +143,32 @@ pub fn drive_kinds(
     stop: &Arc<AtomicBool>,
     on_slice: &mut dyn FnMut(&Slice),
 ) -> Result<Driven, DriveError> {
-    let clock = Clock::start();
+    drive_on(&Clock::start(), kinds, spec, sessions, stream, observers, stop, on_slice)
+}
+
+/// Drives as [`drive_kinds`], on a clock that a witness has too.
+#[allow(clippy::too_many_arguments, reason = "the fields of a drive")]
+pub fn drive_on(
+    clock: &Clock,
+    kinds: &[OpKind],
+    spec: &DriveSpec,
+    sessions: Sessions,
+    stream: Arc<dyn Stream>,
+    observers: Vec<Box<dyn Observer>>,
+    stop: &Arc<AtomicBool>,
+    on_slice: &mut dyn FnMut(&Slice),
+) -> Result<Driven, DriveError> {
     // The latest moment that the start can have been: being interrupted between the two readings makes it earlier.
     let origin_ns = (0..100).map(|_| monotonic_ns() - clock.now_ns()).max().unwrap();
     let mut slices = Vec::new();
-    let drive = Drive { clock: &clock, spec, sessions, kinds, stream, observers, stop: stop.clone() };
+    let drive = Drive { clock, spec, sessions, kinds, stream, observers, stop: stop.clone() };
     let result = drive.run(&mut |slice| {
         on_slice(&slice);
         slices.push(slice);
     })?;
     let driven = Driven { result, slices, origin_ns };
     driven.check(kinds);
+    assert!(spec.witness.is_some() || driven.slices.iter().all(|slice| slice.watched.is_none()), "nothing of pauses");
     Ok(driven)
 }
 
@@ -177,9 +207,18 @@ impl Driven {
         measured.filter(|h| h.measure == measure && of(h.kind, h.outcome)).map(|h| h.histogram.len()).sum()
     }
 
+    /// Returns all histograms of `measure`.
+    pub fn of(&self, measure: Measure) -> impl Iterator<Item = &SliceHistogram> {
+        self.slices.iter().flat_map(|slice| &slice.histograms).filter(move |one| one.measure == measure)
+    }
+
     pub fn max_ns(&self, measure: Measure) -> u64 {
-        let all = self.slices.iter().flat_map(|slice| &slice.histograms);
-        all.filter(|h| h.measure == measure).map(|h| h.histogram.max()).max().unwrap_or(0)
+        self.of(measure).map(|one| one.histogram.max()).max().unwrap_or(0)
+    }
+
+    /// Returns the number of response times of 100 ms and more.
+    pub fn slow(&self) -> u64 {
+        self.of(Measure::Response).map(|one| one.histogram.count_between(100_000_000, u64::MAX)).sum()
     }
 
     pub fn length(&self) -> Duration {

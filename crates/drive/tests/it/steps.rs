@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Step, Steps, StoreError,
-    Stream, Value, ValueBuf, ValueType, Values,
+    Answer, Call, KindId, Measure, Observer, OpKind, Outcome, Sessions, Step, Steps, Stream, Value, ValueBuf,
+    ValueType, Values,
 };
 use plimsoll_drive::{DriveResult, DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
+use crate::blocking::instant;
 use crate::seen::{Driven, Log, Watcher, drive_kinds, number};
 use crate::toy::{Act, Server};
 use crate::wire::{for_ms, over_both};
@@ -183,18 +184,10 @@ impl Steps for Client {
     }
 }
 
-/// A blocking session that takes as long as it is told.
-struct Slow(fn(i64) -> Act);
-
-impl BlockingSession for Slow {
-    fn prepare(&mut self, _: &[OpKind]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let Value::Int(number) = op.params.get(0) else { panic!("no number") };
-        assert!(!op.more, "a session that blocks has no pipeline");
-        let outcome = match (self.0)(number) {
+/// Blocking sessions whose operations take as long as they are told.
+fn blocking(count: usize, script: fn(i64) -> Act) -> Sessions {
+    crate::blocking::sessions(count, move |number, answer| {
+        let outcome = match script(number) {
             Act::AnswerAfter(delay) => {
                 std::thread::sleep(delay);
                 Outcome::Ok
@@ -205,15 +198,7 @@ impl BlockingSession for Slow {
         answer.values.push(Value::Int(number));
         (answer.columns, answer.rows) = (1, 1);
         outcome
-    }
-}
-
-fn blocking(count: usize, script: fn(i64) -> Act) -> Sessions {
-    Sessions::Blocking((0..count).map(|_| Box::new(Slow(script)) as Box<dyn BlockingSession>).collect())
-}
-
-fn instant(count: usize, script: fn(i64) -> Act) -> Sessions {
-    Sessions::Instant((0..count).map(|_| Box::new(Slow(script)) as Box<dyn BlockingSession>).collect())
+    })
 }
 
 fn drive(spec: &DriveSpec, sessions: Sessions, stream: Arc<Transactions>) -> (Driven, Arc<Log>) {
@@ -330,7 +315,7 @@ fn a_sleep_is_part_of_the_operation_and_of_no_step(io: Io) {
 fn many_that_sleep_at_the_same_time_cost_little(io: Io) {
     const NAP: Script = &[send(BEGIN), Step::Sleep(100 * MS_NS), send(COMMIT), end(Outcome::Ok)];
     let server = Server::unix(|_, _, _| Act::Answer);
-    for sessions in [server.clients(100), instant(100, |_| Act::Answer)] {
+    for sessions in [server.clients(100), instant(blocking(100, |_| Act::Answer))] {
         let (driven, _) = drive(&ops_over(io, 4), sessions, Transactions::new(NAP));
         assert_eq!(driven.result.kinds[0], [400, 0, 0, 0]);
         assert!(driven.length() < MS * 2_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());

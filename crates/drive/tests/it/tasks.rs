@@ -14,7 +14,7 @@ use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::seen::{drive, drive_with, endless};
+use crate::seen::{drive, drive_until, endless, refused};
 
 thread_local! {
     static OVER_TASKS: Cell<bool> = const { Cell::new(false) };
@@ -215,7 +215,7 @@ fn a_stop_ends_the_wait_for_an_answer_within_two_seconds() {
     let spec =
         DriveSpec { limit: Limit::Duration(Duration::from_secs(60)), pace: Pace::even(10.0), ..DriveSpec::default() };
     let began = std::time::Instant::now();
-    let driven = drive_with(&spec, plain(1, |_| None), endless(), Vec::new(), &stop, &mut |_| {}).unwrap();
+    let driven = drive_until(&spec, plain(1, |_| None), &stop, |_| {});
     stopper.join().unwrap();
     assert_eq!(driven.result.stop, StopReason::Cancelled);
     assert_eq!((driven.outcome(Outcome::Unknown), driven.outcome(Outcome::Rejected)), (1, 0), "nobody saw its end");
@@ -225,13 +225,6 @@ fn a_stop_ends_the_wait_for_an_answer_within_two_seconds() {
 
 #[test]
 fn a_client_that_panics_ends_the_phase_and_its_words_are_told() {
-    let failed = drive_with(
-        &DriveSpec::default(),
-        plain(2, |_| Some(false)),
-        endless(),
-        Vec::new(),
-        &Arc::default(),
-        &mut |_| {},
-    );
-    assert!(failed.err().unwrap().to_string().contains("a client that is broken"));
+    let error = refused(&DriveSpec::default(), plain(2, |_| Some(false)), endless());
+    assert!(error.to_string().contains("a client that is broken"));
 }

@@ -5,8 +5,10 @@
 //! Answer: the number, and the sum of the request's bytes, or [`REFUSED`].
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -115,6 +117,14 @@ impl WireSession for ToySession {
     }
 }
 
+/// Returns the answer to a request, which begins with its number.
+pub fn answer_to(request: &[u8]) -> [u8; 16] {
+    let mut answer = [0; 16];
+    answer[..8].copy_from_slice(&request[..8]);
+    answer[8..].copy_from_slice(&sum(request).to_le_bytes());
+    answer
+}
+
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().map(|&byte| u64::from(byte)).sum()
 }
@@ -146,7 +156,7 @@ pub struct Server {
     pub address: Address,
     pub manner: Arc<Manner>,
     stop: Arc<AtomicBool>,
-    streams: Arc<Mutex<Vec<Socket>>>,
+    streams: Arc<Mutex<Vec<File>>>,
     thread: Option<JoinHandle<()>>,
     _place: Option<tempfile::TempDir>,
 }
@@ -169,56 +179,6 @@ pub struct Manner {
 enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
-}
-
-enum Socket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Socket::Unix(socket) => socket.read(buffer),
-            Socket::Tcp(socket) => socket.read(buffer),
-        }
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Socket::Unix(socket) => socket.write(buffer),
-            Socket::Tcp(socket) => socket.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Socket {
-    fn clone(&self) -> Socket {
-        match self {
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone().unwrap()),
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone().unwrap()),
-        }
-    }
-
-    fn shutdown(&self) {
-        let _ = match self {
-            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
-            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
-        };
-    }
-
-    fn reset(&self) {
-        if let Socket::Tcp(socket) = self {
-            // Dissolving an established connection sends a reset, even if another handle on it exists.
-            rustix::net::connect_unspec(socket).unwrap();
-        }
-    }
 }
 
 impl Server {
@@ -245,7 +205,7 @@ impl Server {
 
     fn serve(listener: Listener, address: Address, place: Option<tempfile::TempDir>, script: Script) -> Server {
         let mut server = Server {
-            address,
+            address: address.clone(),
             manner: Arc::default(),
             stop: Arc::default(),
             streams: Arc::default(),
@@ -256,22 +216,22 @@ impl Server {
         server.thread = Some(std::thread::spawn(move || {
             loop {
                 let socket = match &listener {
-                    Listener::Unix(listener) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
-                    Listener::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
+                    Listener::Unix(listener) => listener.accept().map(|(socket, _)| OwnedFd::from(socket)),
+                    Listener::Tcp(listener) => listener.accept().map(|(socket, _)| {
+                        let _ = socket.set_nodelay(true);
+                        OwnedFd::from(socket)
+                    }),
                 };
                 if stop.load(SeqCst) {
                     return;
                 }
-                let socket = socket.unwrap();
-                if let Socket::Tcp(socket) = &socket {
-                    socket.set_nodelay(true).unwrap();
-                }
-                streams.lock().unwrap().push(socket.clone());
+                let socket = File::from(socket.unwrap());
+                streams.lock().unwrap().push(socket.try_clone().unwrap());
                 let connection = manner.connections.fetch_add(1, SeqCst);
-                let (manner, script) = (manner.clone(), script.clone());
+                let (manner, script, address) = (manner.clone(), script.clone(), address.clone());
                 std::thread::spawn(move || {
                     // The end of a connection, from whichever side, is an error here and expected.
-                    let _ = converse(socket, connection, &script, &manner);
+                    let _ = converse(socket, &address, connection, &script, &manner);
                 });
             }
         }));
@@ -300,7 +260,7 @@ impl Server {
             Address::Tcp(_, port) => drop(TcpStream::connect(("127.0.0.1", *port))),
         }
         for socket in self.streams.lock().unwrap().drain(..) {
-            socket.shutdown();
+            shut_down(&socket);
         }
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
@@ -331,7 +291,18 @@ pub fn client_of_depth(address: Address, ballast: usize, depth: usize) -> WireCl
     WireClient { address, session: Box::new(session) }
 }
 
-fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manner) -> std::io::Result<()> {
+fn shut_down(socket: &File) {
+    // One that has ended already cannot be shut down.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
+fn converse(
+    mut socket: File,
+    address: &Address,
+    connection: u64,
+    script: &Script,
+    manner: &Manner,
+) -> std::io::Result<()> {
     let mut greeting = [0; 5];
     socket.read_exact(&mut greeting)?;
     assert_eq!(&greeting, b"HELLO");
@@ -352,7 +323,7 @@ fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manne
             let mut words = [0; 16];
             words[..8].copy_from_slice(&LAST_WORDS.to_le_bytes());
             socket.write_all(&words)?;
-            socket.shutdown();
+            shut_down(&socket);
             return Ok(());
         }
         let mut bytes = vec![0; length];
@@ -364,9 +335,7 @@ fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manne
             socket.read_exact(piece)?;
         }
         let number = i64::from_le_bytes(bytes[..8].try_into().unwrap());
-        let mut answer = [0; 16];
-        answer[..8].copy_from_slice(&number.to_le_bytes());
-        answer[8..].copy_from_slice(&sum(&bytes).to_le_bytes());
+        let mut answer = answer_to(&bytes);
         let act = script(connection, request, number);
         if act == Act::Refuse {
             answer[8..].copy_from_slice(&REFUSED.to_le_bytes());
@@ -389,17 +358,20 @@ fn converse(mut socket: Socket, connection: u64, script: &Script, manner: &Manne
                 }
             }
             Act::Close => {
-                socket.shutdown();
+                shut_down(&socket);
                 return Ok(());
             }
             Act::Reset => {
-                socket.reset();
-                socket.shutdown();
+                if matches!(address, Address::Tcp(..)) {
+                    // Dissolving an established connection sends a reset, even if another handle on it exists.
+                    rustix::net::connect_unspec(&socket).unwrap();
+                }
+                shut_down(&socket);
                 return Ok(());
             }
             Act::CloseHalfWay => {
                 socket.write_all(&answer[..7])?;
-                socket.shutdown();
+                shut_down(&socket);
                 return Ok(());
             }
             Act::Ignore => continue,

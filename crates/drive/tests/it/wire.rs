@@ -9,7 +9,7 @@ use plimsoll_core::{Measure, Outcome};
 use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, ThinkTime};
 
 use crate::allocations::AllocationWatch;
-use crate::seen::{Numbered, drive, drive_with, endless};
+use crate::seen::{Numbered, drive, drive_until, drive_with, endless};
 use crate::tasks::shaped;
 use crate::toy::{Act, Server, client};
 
@@ -182,10 +182,7 @@ fn groups_of_sessions_keep_paces_of_their_own(io: Io) {
     let poisson = due(5..6);
     assert!((130..=280).contains(&poisson.len()), "200 ± 5 of their root: {}", poisson.len());
     // The response time of a closed loop is its service time, also beside an open one.
-    let ended = |wanted| {
-        let all = driven.slices.iter().flat_map(|slice| &slice.histograms).filter(|one| one.measure == wanted);
-        all.map(|one| one.histogram.len()).sum::<u64>()
-    };
+    let ended = |measure| driven.of(measure).map(|one| one.histogram.len()).sum::<u64>();
     assert_eq!(ended(Measure::Response), ended(Measure::Service));
     assert_eq!(ended(Measure::Response), driven.result.each.len() as u64);
 }
@@ -228,14 +225,10 @@ fn the_generators_own_cpu_time_is_told_per_slice(io: Io) {
 fn a_stop_flag_ends_the_phase(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    let mut on_slice = |slice: &plimsoll_core::Slice| {
-        if slice.ordinal == 1 {
-            flag.store(true, SeqCst);
-        }
+    let on_slice = |slice: &plimsoll_core::Slice| {
+        stop.fetch_or(slice.ordinal == 1, SeqCst);
     };
-    let driven =
-        drive_with(&for_ms(io, 30_000), server.clients(3), endless(), Vec::new(), &stop, &mut on_slice).unwrap();
+    let driven = drive_until(&for_ms(io, 30_000), server.clients(3), &stop, on_slice);
     assert_eq!(driven.result.stop, StopReason::Cancelled);
     assert!(driven.length() < MS * 5_000, "took {:?}", driven.length());
     assert_eq!(driven.outcome(Outcome::Unknown), 0, "what was in flight was waited for");

@@ -1,13 +1,12 @@
 //! The wire executor when the server or the network fails.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
 use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
-use crate::seen::{Driven, drive, drive_with, endless};
+use crate::seen::{Driven, drive, endless, refused};
 use crate::toy::{Act, Server, client};
 use crate::wire::{for_ms, over_both, spec};
 
@@ -102,12 +101,7 @@ fn an_outage_stays_in_the_distribution(io: Io) {
     assert_eq!(result.ops + result.unfinished, 3_000, "every operation that was due is somewhere");
     assert!(second.manner.answered.load(SeqCst) > 100, "the sessions came back");
     assert!(result.lost_connections == 4 && result.down_ns > 4 * 400_000_000, "{result:?}");
-    let mut slow = 0;
-    for slice in &driven.slices {
-        for histogram in slice.histograms.iter().filter(|h| h.measure == Measure::Response) {
-            slow += histogram.histogram.count_between(100_000_000, u64::MAX);
-        }
-    }
+    let slow = driven.slow();
     assert!(slow >= 300, "some 400 waited more than 100 ms of the 500: {slow}");
     assert_eq!(result.stop, StopReason::Limit);
 }
@@ -149,9 +143,8 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase(io
     // Each connection does 20; the one that is refused may end the phase before the other one has.
     assert!(driven.result.ops >= 20 && driven.length() < MS * 5_000);
 
-    let error =
-        drive_with(&for_ms(io, 100), server.clients(2), endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-    assert!(matches!(error, Some(DriveError::Store(e)) if e.kind == StoreErrorKind::Authentication));
+    let error = refused(&for_ms(io, 100), server.clients(2), endless());
+    assert!(matches!(error, DriveError::Store(e) if e.kind == StoreErrorKind::Authentication));
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {
@@ -162,8 +155,8 @@ fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {
     let nowhere = [Address::Tcp("127.0.0.1".to_owned(), port), Address::Unix("/nonexistent/socket".into())];
     for address in nowhere {
         let sessions = Sessions::Wire(vec![client(address.clone(), 0)]);
-        let error = drive_with(&for_ms(io, 100), sessions, endless(), Vec::new(), &Arc::default(), &mut |_| {}).err();
-        let Some(DriveError::Store(error)) = error else { panic!("{error:?}") };
+        let error = refused(&for_ms(io, 100), sessions, endless());
+        let DriveError::Store(error) = error else { panic!("{error:?}") };
         assert_eq!(error.kind, StoreErrorKind::Unreachable);
         assert!(error.next.is_some());
         let place = match &address {

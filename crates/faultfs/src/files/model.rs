@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutMoment, Survivors};
+use plimsoll_core::random::SplitMix;
 use rustix::fs::RenameFlags;
 
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::files::survival::{Unit, choose};
 use crate::files::{Maker, New, Tree};
-use crate::random::SplitMix;
 use crate::shared::Device;
 use crate::{DeviceSpec, FaultDevice};
 
@@ -494,12 +494,12 @@ impl Target for Bare {
 }
 
 fn survivors(random: &mut SplitMix) -> Survivors {
-    let tear = random.next().is_multiple_of(2);
-    match random.next() % 5 {
+    let tear = random.bits().is_multiple_of(2);
+    match random.bits() % 5 {
         0 => Survivors::None,
         1 => Survivors::All,
-        2 => Survivors::Prefix { writes: random.next() % 16, tear },
-        _ => Survivors::Random { seed: random.next(), share: random.share(), tear },
+        2 => Survivors::Prefix { writes: random.bits() % 16, tear },
+        _ => Survivors::Random { seed: random.bits(), share: random.share(), tear },
     }
 }
 
@@ -511,15 +511,15 @@ fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
         let what = format!("seed {seed} step {step}");
         let directories = model.directories();
         let mut place = || {
-            let (path, id) = &directories[random.next() as usize % directories.len()];
-            let name = NAMES[random.next() as usize % NAMES.len()];
+            let (path, id) = &directories[random.bits() as usize % directories.len()];
+            let name = NAMES[random.bits() as usize % NAMES.len()];
             ((path.clone(), *id), name)
         };
         let (((path, id), name), ((to_path, to_id), to_name)) = (place(), place());
         let named = model.live.names.get(&(id, name)).copied();
         let file = named.filter(|named| model.kind(*named) == Kind::File);
         let whole = path.join(name);
-        match random.next() % 24 {
+        match random.bits() % 24 {
             20.. if model.is_dead || model.at_cut.is_some() => {
                 let survivors = survivors(&mut random);
                 target.power_on(survivors);
@@ -528,7 +528,7 @@ fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
             }
             _ if model.is_dead => assert!(!target.sync(Path::new(""), false), "{what}"),
             22.. => {
-                let freezes = random.next().is_multiple_of(2);
+                let freezes = random.bits().is_multiple_of(2);
                 let (mut found, wanted) = (target.cut(freezes), model.at_risk());
                 if target.splits_writes() && found.writes >= wanted.writes {
                     found.writes = wanted.writes;
@@ -541,7 +541,7 @@ fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
                 }
             }
             0..=3 => {
-                let kind = [Kind::File, Kind::File, Kind::Directory, Kind::Link][random.next() as usize % 4];
+                let kind = [Kind::File, Kind::File, Kind::Directory, Kind::Link][random.bits() as usize % 4];
                 assert_eq!(target.make(&path, name, kind), model.make((id, name), kind), "{what}");
             }
             4 => {
@@ -564,30 +564,30 @@ fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
             }
             10 => {
                 let Some(named) = named.filter(|named| model.kind(*named) != Kind::Link) else { continue };
-                let mode = 0o600 | (random.next() % 0o100) as u32;
+                let mode = 0o600 | (random.bits() % 0o100) as u32;
                 target.chmod(&whole, mode);
                 model.note(Op::Mode(named, mode));
             }
             11..=15 => {
                 let Some(file) = file else { continue };
-                let unit = if random.next().is_multiple_of(2) { 1 } else { SECTOR_BYTES };
-                let offset = random.next() % (5 * PAGE as u64) / unit * unit;
-                let length = (1 + random.next() % (2 * PAGE as u64)).next_multiple_of(unit);
-                let data: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+                let unit = if random.bits().is_multiple_of(2) { 1 } else { SECTOR_BYTES };
+                let offset = random.bits() % (5 * PAGE as u64) / unit * unit;
+                let length = (1 + random.bits() % (2 * PAGE as u64)).next_multiple_of(unit);
+                let data: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).collect();
                 let data = &data[..length as usize];
                 target.write(&whole, offset, data);
                 model.write(file, offset as usize, data);
             }
             16..=17 => {
                 let Some(file) = file else { continue };
-                let size = random.next() % (6 * PAGE as u64);
-                let size = if random.next().is_multiple_of(3) { 0 } else { size };
+                let size = random.bits() % (6 * PAGE as u64);
+                let size = if random.bits().is_multiple_of(3) { 0 } else { size };
                 target.truncate(&whole, size);
                 model.truncate(file, size as usize);
             }
             18..=19 => {
                 let Some(file) = file else { continue };
-                let is_data_only = random.next().is_multiple_of(2);
+                let is_data_only = random.bits().is_multiple_of(2);
                 assert!(target.sync(&whole, is_data_only), "{what}");
                 if model.at_cut.is_none() {
                     model.sync(file, is_data_only);

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::random::SplitMix;
-use crate::survivors::surviving;
 use plimsoll_core::fault::Survivors;
+use plimsoll_core::random::SplitMix;
+
+use crate::survivors::surviving;
 
 /// Unit of unsynced data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

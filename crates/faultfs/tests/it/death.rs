@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_faultfs::{CutMoment, DeviceSpec, FaultDevice, FaultError, FileSystem, Survivors, sweep_orphans};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Fixture, assert_nothing_left, loops_on, write};
+use crate::{Fixture, assert_nothing_left, loops_on, step, write};
 
 /// Time after a death within which all processes and mounts must be gone.
 const BOUND: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ fn writer(at: &Path) -> Child {
     Command::new("/bin/sh").args(["-c", script]).current_dir(at).spawn().unwrap()
 }
 
-fn assert_ends(mut child: Child) {
+pub(crate) fn assert_ends(mut child: Child) {
     let until = Instant::now() + BOUND;
     while child.try_wait().unwrap().is_none() {
         let state = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
@@ -85,8 +85,7 @@ fn a_device_whose_daemon_is_dead_keeps_nobody_from_making_another() {
 
 #[test]
 fn a_daemon_that_is_killed_during_power_cycles_leaves_an_error_and_hangs_nobody() {
-    let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 3 };
-    for number in (0..12).step_by(step) {
+    for number in (0..12).step_by(step(3)) {
         let mut fixture = Fixture::new(FileSystem::Ext4);
         let daemon = fixture.device.daemon_process().unwrap();
         let started = Instant::now();
@@ -227,8 +226,7 @@ fn an_owner_that_is_killed_at_any_moment_leaves_nothing() {
     let fixture = Fixture::new(FileSystem::Ext4);
     let spec = fixture.spec.clone();
     fixture.close();
-    let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 5 };
-    for number in (0..30).step_by(step) {
+    for number in (0..30).step_by(step(5)) {
         let said = tempfile::NamedTempFile::new().unwrap();
         let mut owner = Owner::command(said.path()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(7 * number));

@@ -86,3 +86,8 @@ fn write(path: &Path, contents: &[u8], sync: bool) {
         File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
     }
 }
+
+/// Returns the step from one tried moment to the next: 1 in a heavy run, `usual` otherwise.
+fn step(usual: usize) -> usize {
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { usual }
+}

@@ -1,32 +1,10 @@
 //! Once warm, operations on records allocate nothing of their own.
 
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
-use std::cell::Cell;
-
 use plimsoll_core::{Answer, BlockingSession, IndexMode, Kv, KvCapabilities, KvError, Op, Outcome, Value, ValueBuf};
 use plimsoll_keyindex::records::Records;
 
+use crate::counting::{Counting, count};
 use crate::records::{GET, INDEXED, INSERT, SCAN, SET_USED, kinds, layout};
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is handed on to the system's allocator as it is; the counter is a thread's own and allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: as promised by the caller.
-        unsafe { System.alloc(memory) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, memory: Memory) {
-        // SAFETY: as promised by the caller.
-        unsafe { System.dealloc(pointer, memory) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -120,7 +98,7 @@ fn operations_allocate_nothing_once_they_are_warm() {
     };
     round(&mut params);
     round(&mut params);
-    let before = COUNT.get();
+    let before = count();
     round(&mut params);
-    assert_eq!(COUNT.get() - before, 0, "allocations");
+    assert_eq!(count() - before, 0, "allocations");
 }

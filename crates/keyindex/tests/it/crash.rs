@@ -1,61 +1,11 @@
 //! A store that dies between any two writes.
 
 use plimsoll_core::KvError;
-use plimsoll_keyindex::{IndexError, Indexes, Rows};
+use plimsoll_keyindex::{IndexError, Indexes};
 use proptest::prelude::*;
 
 use crate::mem_kv::MemKv;
-use crate::people::{Model, People, Person, people, some_key, some_name, some_person, some_question};
-
-#[derive(Debug, Clone)]
-enum Write {
-    Insert(Model),
-    Put(Vec<u8>, Person),
-    Rename(Vec<u8>, String),
-    Delete(Vec<u8>),
-}
-
-fn some_write() -> impl Strategy<Value = Write> {
-    prop_oneof![
-        prop::collection::btree_map(some_key(), some_person(), 1..4).prop_map(Write::Insert),
-        (some_key(), some_person()).prop_map(|(key, person)| Write::Put(key, person)),
-        (some_key(), some_name()).prop_map(|(key, name)| Write::Rename(key, name)),
-        some_key().prop_map(Write::Delete),
-    ]
-}
-
-impl Write {
-    fn to_store(&self, people: &mut People, kv: &mut MemKv) -> Result<(), IndexError> {
-        match self {
-            Write::Insert(all) => {
-                let mut rows = Rows::new();
-                all.iter().for_each(|(key, person)| rows.push(key, &person.to_record()));
-                people.insert(kv, &rows).map(drop)
-            }
-            Write::Put(key, person) => people.put(kv, key, &person.to_record()).map(drop),
-            Write::Rename(key, name) => people
-                .update(kv, key, |old, new| {
-                    new.extend_from_slice(&Person { name: name.clone(), ..Person::from_record(old)? }.to_record());
-                    Ok(())
-                })
-                .map(drop),
-            Write::Delete(key) => people.delete(kv, key).map(drop),
-        }
-    }
-
-    fn to_model(&self, model: &mut Model) {
-        match self {
-            Write::Insert(all) => {
-                if !all.keys().any(|key| model.contains_key(key)) {
-                    model.extend(all.clone());
-                }
-            }
-            Write::Put(key, person) => drop(model.insert(key.clone(), person.clone())),
-            Write::Rename(key, name) => model.get_mut(key).into_iter().for_each(|person| person.name.clone_from(name)),
-            Write::Delete(key) => drop(model.remove(key)),
-        }
-    }
-}
+use crate::people::{Model, Person, people, some_key, some_person, some_question, some_write};
 
 /// Returns the contents of the records themselves, read past every index.
 fn stored(kv: &MemKv) -> Model {
@@ -88,7 +38,7 @@ proptest! {
             for write in &writes {
                 write.to_model(&mut after);
                 match write.to_store(&mut before_death, &mut kv) {
-                    Ok(()) => before.clone_from(&after),
+                    Ok(_) => before.clone_from(&after),
                     Err(IndexError::Store(KvError::Unknown(_))) => break,
                     Err(other) => panic!("{other}"),
                 }

@@ -5,9 +5,15 @@
 mod allocations;
 mod calls;
 mod concurrent;
+#[path = "../../../testkit/src/allocations.rs"]
+#[allow(dead_code, reason = "these tests count allocations, and no bytes")]
+mod counting;
 mod crash;
 mod mem_kv;
 mod model;
 mod order;
+#[path = "../../../testkit/src/owned.rs"]
+#[allow(dead_code, reason = "values are compared by their own order here")]
+mod owned;
 mod people;
 mod records;

@@ -5,66 +5,37 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use plimsoll_core::{Kv, Value};
-use plimsoll_keyindex::{Cursor, Entries, IndexError, IndexSpec, Indexes, Inserted, Query, Rows, encode};
+use plimsoll_keyindex::{Cursor, Entries, IndexError, IndexSpec, Indexes, Query, Rows, encode};
 use proptest::prelude::*;
 
 use crate::mem_kv::{KEY_BYTES_MAX, MemKv};
 use crate::people::{
-    BY_NAME, Model, People, Person, PersonEntries, Question, people, some_key, some_name, some_person, some_question,
+    BY_NAME, Model, People, Person, PersonEntries, Question, Write, people, some_key, some_person, some_question,
+    some_write,
 };
 
 #[derive(Debug, Clone)]
 enum Step {
-    Insert(Vec<(Vec<u8>, Person)>),
-    Put(Vec<u8>, Person),
-    Rename(Vec<u8>, String),
-    Delete(Vec<u8>),
+    Write(Write),
     Ask(Question, usize),
 }
 
 fn some_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        2 => prop::collection::vec((some_key(), some_person()), 1..4).prop_map(Step::Insert),
-        3 => (some_key(), some_person()).prop_map(|(key, person)| Step::Put(key, person)),
-        2 => (some_key(), some_name()).prop_map(|(key, name)| Step::Rename(key, name)),
-        2 => some_key().prop_map(Step::Delete),
+        9 => some_write().prop_map(Step::Write),
         4 => (some_question(), 1..4usize).prop_map(|(question, limit)| Step::Ask(question, limit)),
     ]
 }
 
 fn apply(step: &Step, people: &mut People, kv: &mut MemKv, model: &mut Model) {
     match step {
-        Step::Insert(all) => {
-            let mut rows = Rows::new();
-            all.iter().for_each(|(key, person)| rows.push(key, &person.to_record()));
-            let mut expected = model.clone();
-            let taken = all.iter().position(|(key, person)| expected.insert(key.clone(), person.clone()).is_some());
-            let done = people.insert(kv, &rows).unwrap();
-            match (done, taken) {
-                (Inserted::All, None) => *model = expected,
-                (Inserted::KeyTaken(at), Some(_)) => {
-                    assert!(model.contains_key(&all[at].0) || all[..at].iter().any(|(key, _)| *key == all[at].0));
-                }
-                other => panic!("{other:?}"),
+        Step::Write(write) => {
+            let (before, there) = (model.clone(), write.to_store(people, kv).unwrap());
+            assert_eq!(there.is_some(), write.to_model(model));
+            if let (Write::Insert(all), Some(at)) = (write, there) {
+                assert!(before.contains_key(&all[at].0) || all[..at].iter().any(|(key, _)| *key == all[at].0));
             }
         }
-        Step::Put(key, person) => {
-            let there = people.put(kv, key, &person.to_record()).unwrap();
-            assert_eq!(there, model.insert(key.clone(), person.clone()).is_some());
-        }
-        Step::Rename(key, name) => {
-            let there = people
-                .update(kv, key, |old, new| {
-                    let person = Person { name: name.clone(), ..Person::from_record(old)? };
-                    new.extend_from_slice(&person.to_record());
-                    Ok(())
-                })
-                .unwrap();
-            let person = model.get_mut(key);
-            assert_eq!(there, person.is_some());
-            person.into_iter().for_each(|person| person.name.clone_from(name));
-        }
-        Step::Delete(key) => assert_eq!(people.delete(kv, key).unwrap(), model.remove(key).is_some()),
         Step::Ask(question, limit) => ask(question, *limit, people, kv, model),
     }
 }

@@ -1,34 +1,10 @@
 //! Encodings order as values do, whatever follows them.
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::ValueBuf;
 use plimsoll_keyindex::encode;
 use proptest::prelude::*;
 
-/// A value that owns what it holds.
-#[derive(Debug, Clone)]
-pub enum Owned {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-    Timestamp(i64),
-}
-
-impl Owned {
-    pub fn value(&self) -> Value<'_> {
-        match self {
-            Owned::Null => Value::Null,
-            Owned::Bool(v) => Value::Bool(*v),
-            Owned::Int(v) => Value::Int(*v),
-            Owned::Float(v) => Value::Float(*v),
-            Owned::Text(v) => Value::Text(v),
-            Owned::Bytes(v) => Value::Bytes(v),
-            Owned::Timestamp(v) => Value::Timestamp(*v),
-        }
-    }
-}
+use crate::owned::Owned;
 
 /// Numbers of every magnitude, not only the large ones that uniform bits give.
 fn ints() -> impl Strategy<Value = i64> {
@@ -45,19 +21,19 @@ fn awkward_text() -> impl Strategy<Value = String> {
         .prop_map(String::from_iter)
 }
 
-pub fn values() -> impl Strategy<Value = Owned> {
+pub fn values() -> impl Strategy<Value = OwnedValue> {
     prop_oneof![
-        Just(Owned::Null),
-        any::<bool>().prop_map(Owned::Bool),
-        ints().prop_map(Owned::Int),
-        prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)].prop_map(Owned::Float),
-        awkward_text().prop_map(Owned::Text),
-        awkward_bytes().prop_map(Owned::Bytes),
-        ints().prop_map(Owned::Timestamp),
+        Just(OwnedValue::Null),
+        any::<bool>().prop_map(OwnedValue::Bool),
+        ints().prop_map(OwnedValue::Int),
+        prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)].prop_map(OwnedValue::Float),
+        awkward_text().prop_map(|text| OwnedValue::Text(text.into())),
+        awkward_bytes().prop_map(|bytes| OwnedValue::Bytes(bytes.into())),
+        ints().prop_map(OwnedValue::Timestamp),
     ]
 }
 
-fn encoded(values: &[Owned], tail: &[u8]) -> Vec<u8> {
+fn encoded(values: &[OwnedValue], tail: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {
         encode::push(&mut out, value.value());

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use plimsoll_core::{Value, ValueBuf};
-use plimsoll_keyindex::{Entries, Extract, IndexError, IndexSpec, Indexes, Query, encode};
+use plimsoll_keyindex::{Entries, Extract, IndexError, IndexSpec, Indexes, Inserted, Query, Rows, encode};
 use proptest::prelude::*;
+
+use crate::mem_kv::MemKv;
 
 pub const BY_NUMBER: usize = 0;
 pub const BY_NAME: usize = 1;
@@ -186,4 +188,63 @@ pub fn some_question() -> impl Strategy<Value = Question> {
         (some_bound(), some_bound()).prop_map(|(low, high)| Question::Tags(low, high)),
         Just(Question::Everybody),
     ]
+}
+
+/// A write, for the indexes and for the model.
+#[derive(Debug, Clone)]
+pub enum Write {
+    Insert(Vec<(Vec<u8>, Person)>),
+    Put(Vec<u8>, Person),
+    Rename(Vec<u8>, String),
+    Delete(Vec<u8>),
+}
+
+pub fn some_write() -> impl Strategy<Value = Write> {
+    prop_oneof![
+        2 => prop::collection::vec((some_key(), some_person()), 1..4).prop_map(Write::Insert),
+        3 => (some_key(), some_person()).prop_map(|(key, person)| Write::Put(key, person)),
+        2 => (some_key(), some_name()).prop_map(|(key, name)| Write::Rename(key, name)),
+        2 => some_key().prop_map(Write::Delete),
+    ]
+}
+
+impl Write {
+    /// Returns the position of a record whose key was there already.
+    pub fn to_store(&self, people: &mut People, kv: &mut MemKv) -> Result<Option<usize>, IndexError> {
+        let there = match self {
+            Write::Insert(all) => {
+                let mut rows = Rows::new();
+                all.iter().for_each(|(key, person)| rows.push(key, &person.to_record()));
+                return Ok(match people.insert(kv, &rows)? {
+                    Inserted::All => None,
+                    Inserted::KeyTaken(at) => Some(at),
+                });
+            }
+            Write::Put(key, person) => people.put(kv, key, &person.to_record()),
+            Write::Rename(key, name) => people.update(kv, key, |old, new| {
+                new.extend_from_slice(&Person { name: name.clone(), ..Person::from_record(old)? }.to_record());
+                Ok(())
+            }),
+            Write::Delete(key) => people.delete(kv, key),
+        };
+        Ok(there?.then_some(0))
+    }
+
+    /// Returns true if a key was there already: then nothing is inserted.
+    pub fn to_model(&self, model: &mut Model) -> bool {
+        match self {
+            Write::Insert(all) => {
+                let mut inserted = model.clone();
+                let mut insert = |(key, person): &(Vec<u8>, Person)| inserted.insert(key.clone(), person.clone());
+                let is_taken = all.iter().any(|row| insert(row).is_some());
+                if !is_taken {
+                    *model = inserted;
+                }
+                is_taken
+            }
+            Write::Put(key, person) => model.insert(key.clone(), person.clone()).is_some(),
+            Write::Rename(key, name) => model.get_mut(key).map(|person| person.name.clone_from(name)).is_some(),
+            Write::Delete(key) => model.remove(key).is_some(),
+        }
+    }
 }

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::StoreError;
+use plimsoll_core::random::SplitMix;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
 
@@ -172,7 +173,7 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     // Otherwise the kernel wakes the thread up to 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let [one, other] = sockets;
-    let mut chance = RandomNumbers::new();
+    let mut chance = SplitMix::new(getrandom::u64().unwrap_or(1));
     let mut ways = [(LinkDirection::default(), one, other), (LinkDirection::default(), other, one)];
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {
@@ -217,7 +218,7 @@ struct LinkDirection {
 
 impl LinkDirection {
     /// Accepts a frame, or loses it.
-    fn take(&mut self, frame: &[u8], link: &Link, now: Instant, chance: &mut RandomNumbers) {
+    fn take(&mut self, frame: &[u8], link: &Link, now: Instant, chance: &mut SplitMix) {
         if chance.share() < link.loss || self.bytes + frame.len() > UNDERWAY_BYTES_MAX {
             return;
         }
@@ -247,23 +248,5 @@ impl LinkDirection {
             let _ = rustix::net::send(to, &frame, SendFlags::empty());
         }
         self.underway.front().map(|(arrives, _)| *arrives)
-    }
-}
-
-/// Random number generator: SplitMix64 (Steele, Lea and Flood, 2014).
-struct RandomNumbers(u64);
-
-impl RandomNumbers {
-    fn new() -> Self {
-        Self(getrandom::u64().unwrap_or(1))
-    }
-
-    /// Returns the next number, from 0 to below 1.
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

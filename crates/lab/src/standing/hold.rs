@@ -131,7 +131,7 @@ pub fn hold(
     let closed = cluster.close();
     let answer = match &closed {
         Ok(()) => LabReply::Done,
-        Err(error) => LabReply::Failed(error.clone().into()),
+        Err(error) => LabReply::Failed(error.clone()),
     };
     drop(directory);
     for mut socket in std::mem::take(&mut *holder.waiting.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -170,7 +170,7 @@ impl Holder {
             Ok(request) => self.answer(request),
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))),
         };
-        say(&mut socket, &answered.unwrap_or_else(|error| LabReply::Failed(error.into())));
+        say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
     }
 
     fn answer(&self, request: LabRequest) -> Result<LabReply, StoreError> {
@@ -180,19 +180,15 @@ impl Holder {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
                 Ok(LabReply::Nodes { nodes, namespace: self.cluster.network().map(|network| network.namespace()) })
             }
-            LabRequest::Act { act, node } => {
-                self.act(act, node.map_or(Nodes::All, Nodes::One)).map(|()| LabReply::Done)
-            }
+            LabRequest::Act { act, nodes } => self.act(act, nodes).map(|()| LabReply::Done),
             LabRequest::Run { node, program, arguments, bound_ms } => {
                 let launch = Launch::new("a program", program, arguments);
                 self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| LabReply::Done)
             }
-            LabRequest::Link { node, link } => {
-                let nodes = self.cluster.nodes();
-                let meant =
-                    nodes.iter().map(|node| node.number).filter(|number| node.is_none_or(|node| node == *number));
-                meant.map(|number| self.cluster.set_link(number, link)).collect::<Result<Vec<()>, _>>()?;
-                Ok(LabReply::Done)
+            LabRequest::Link { nodes, link } => {
+                let numbers = self.cluster.nodes().into_iter().map(|node| node.number);
+                let mut meant = numbers.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
+                meant.try_for_each(|number| self.cluster.set_link(number, link)).map(|()| LabReply::Done)
             }
             LabRequest::Add => self.cluster.add().map(LabReply::Added),
             LabRequest::Remove(number) => {

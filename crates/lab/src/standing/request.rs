@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{Limits, Node, ParamValue, Progress, StoreError, StoreErrorKind};
+use plimsoll_core::{Limits, Node, Nodes, ParamValue, Progress, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
@@ -18,11 +18,11 @@ pub(super) enum LabRequest {
     /// Returns the nodes, with the secret that clients need to log in.
     Nodes,
     /// Performs an action on one node, or on all.
-    Act { act: LabAction, node: Option<usize> },
+    Act { act: LabAction, nodes: Nodes },
     /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
     /// Sets the link between a node's host, or each, and all others.
-    Link { node: Option<usize>, link: Link },
+    Link { nodes: Nodes, link: Link },
     /// Adds a node.
     Add,
     /// Removes a node.
@@ -52,28 +52,7 @@ pub(super) enum LabReply {
     Added(usize),
     Status(Box<LabStatus>),
     Nodes { nodes: Vec<Node>, namespace: Option<PathBuf> },
-    Failed(SentError),
-}
-
-/// A [`StoreError`] in transit.
-#[derive(Serialize, Deserialize)]
-pub(super) struct SentError {
-    kind: StoreErrorKind,
-    what: String,
-    detail: Option<String>,
-    next: Option<String>,
-}
-
-impl From<StoreError> for SentError {
-    fn from(StoreError { kind, what, detail, next }: StoreError) -> Self {
-        Self { kind, what, detail, next }
-    }
-}
-
-impl From<SentError> for StoreError {
-    fn from(SentError { kind, what, detail, next }: SentError) -> Self {
-        Self { kind, what, detail, next }
-    }
+    Failed(StoreError),
 }
 
 /// Status of a lab, as `plimsoll lab status` shows it.

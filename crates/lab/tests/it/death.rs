@@ -12,7 +12,7 @@ use plimsoll_core::{Launch, ServerSpec, StopSignal};
 use plimsoll_lab::{PrivateServer, ServerUser, Supervisor, sweep_orphans};
 use rustix::process::{Pid, Signal};
 
-use crate::base;
+use crate::{base, wait_for};
 
 /// Longest time from Plimsoll's death until everything is gone.
 const BOUND: Duration = Duration::from_secs(5);
@@ -87,8 +87,10 @@ impl Owner {
             root: root.into(),
             sockets: sockets.into(),
         };
-        wait_for("the server's log", || fs::read_to_string(owner.root.join("log")).is_ok_and(|log| log == "ready\n"));
-        wait_for("the server's child", || those_in(&owner.root).len() >= 2);
+        wait_for("the server's log", BOUND, || {
+            fs::read_to_string(owner.root.join("log")).is_ok_and(|log| log == "ready\n")
+        });
+        wait_for("the server's child", BOUND, || those_in(&owner.root).len() >= 2);
         owner
     }
 
@@ -109,14 +111,6 @@ fn pids() -> impl Iterator<Item = i32> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < BOUND, "{what} did not happen within {BOUND:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Returns living processes that work below `root` or name it in their arguments.
 fn those_in(root: &Path) -> Vec<i32> {
     pids()
@@ -133,7 +127,7 @@ fn kill(pid: i32, signal: Signal) {
 }
 
 fn assert_nothing_is_left(root: &Path, sockets: &Path) {
-    wait_for("removing everything", || !root.exists() && !sockets.exists() && those_in(root).is_empty());
+    wait_for("removing everything", BOUND, || !root.exists() && !sockets.exists() && those_in(root).is_empty());
 }
 
 #[test]
@@ -144,7 +138,7 @@ fn nothing_is_left_5_s_after_kill_9() {
     let (root, sockets) = owner.kill();
     assert_nothing_is_left(&root, &sockets);
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
-    wait_for("the supervisor's end", || supervisors_of(pid).is_empty());
+    wait_for("the supervisor's end", BOUND, || supervisors_of(pid).is_empty());
 }
 
 /// Runs as a test, and, started again by the next one, as the process that is killed.
@@ -199,11 +193,8 @@ fn nothing_is_left_5_s_after_kill_9_at_any_moment() {
             let names = names.map(|entry| entry.path()).filter(|path| *path != long);
             (names.collect::<Vec<_>>(), those_in(base.path()), supervisors_of(owner.id()))
         };
-        let killed = Instant::now();
-        while left() != (vec![], vec![], vec![]) {
-            assert!(killed.elapsed() < BOUND, "killed {after:?} after its begin: {:?}", left());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let what = format!("removal of what was killed {after:?} after its begin");
+        wait_for(&what, BOUND, || left() == (vec![], vec![], vec![]));
     }
 }
 
@@ -275,7 +266,7 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
 
     assert_eq!(sweep_orphans(base.path()).unwrap(), Vec::<PathBuf>::new(), "the living one is no orphan");
     // A killed process releases its lock a moment later.
-    wait_for("the sweep", || sweep_orphans(&long).unwrap() == std::slice::from_ref(&root));
+    wait_for("the sweep", BOUND, || sweep_orphans(&long).unwrap() == std::slice::from_ref(&root));
     assert_nothing_is_left(&root, &sockets);
     assert!(those_in(&living.root).len() >= 2);
     let (root, sockets) = living.kill();

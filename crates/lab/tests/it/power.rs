@@ -6,17 +6,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{
-    CutMoment, Durability, Footprint, Launch, Layout, Member, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe,
-    ServerSpec, Sessions, Store, StoreDescription, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
-    Waits,
+    CutMoment, Launch, Member, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe, ServerSpec, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
 };
 use plimsoll_lab::{OpenStore, sweep_disks};
 
-use crate::base;
 use crate::cluster::{COUNTS, Shells};
+use crate::{IdleStore, base, wait_for};
 
 const NODES: usize = 3;
 /// Environment variable with the base for the process that owns disks for another test.
@@ -53,31 +52,7 @@ impl StoreKind for ShellKind {
     }
 
     fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(ShellStore))
-    }
-}
-
-struct ShellStore;
-
-impl Store for ShellStore {
-    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        Ok(StoreDescription::default())
-    }
-
-    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn sessions(&mut self, _: u32, _: Durability) -> Result<Sessions, StoreError> {
-        Ok(Sessions::Wire(Vec::new()))
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        Ok(Footprint::default())
+        Ok(Box::new(IdleStore { leaves: None }))
     }
 }
 
@@ -144,11 +119,8 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let later: Vec<File> = nodes.iter().map(|node| write(node, "later")).collect();
     later[2].sync_all().unwrap_err();
     drop(later);
-    let until = Instant::now() + Duration::from_secs(10);
     let is_cut = || store.power_switch().unwrap().cut().unwrap().is_some();
-    while !is_cut() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for("the cut", Duration::from_secs(10), is_cut);
     let on = store.power_cycle(Survivors::None).unwrap();
     on.came_back.unwrap();
     println!("apart: {} us", on.cut.apart_ns / 1_000);
@@ -195,20 +167,12 @@ fn the_disks_of_all_nodes_go_when_their_owner_is_killed() {
     assert_eq!(mounts(base.path()), 2 * NODES);
     owner.kill().unwrap();
     owner.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
-    while mounts(base.path()) > 0 {
-        assert!(Instant::now() < until, "{} mounts are left", mounts(base.path()));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let bound = Duration::from_secs(20);
+    wait_for("the end of all mounts", bound, || mounts(base.path()) == 0);
     // A daemon ends a moment after its mount.
-    loop {
+    wait_for("removal of the disks", bound, || {
         sweep_disks(base.path());
-        let names = fs::read_dir(base.path()).unwrap().flatten().map(|entry| entry.file_name());
-        let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("disk")).collect();
-        if left.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < until, "{left:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        let mut names = fs::read_dir(base.path()).unwrap().flatten().map(|entry| entry.file_name());
+        !names.any(|name| name.to_string_lossy().starts_with("disk"))
+    });
 }

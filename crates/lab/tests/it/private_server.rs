@@ -6,11 +6,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreErrorKind};
+use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_lab::{Cluster, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
 
-use crate::base;
+use crate::{base, wait_for};
 
 const BOUND: Duration = Duration::from_secs(10);
 
@@ -24,28 +24,20 @@ fn user() -> ServerUser {
     ServerUser::caller_or(SPEC.user, SPEC.package).unwrap()
 }
 
+fn made(bases: &[PathBuf], log_dir: &Path, waits: &Waits) -> Result<PrivateServer, StoreError> {
+    PrivateServer::new(&Supervisor::start()?, SPEC, user(), bases, log_dir, waits)
+}
+
 fn server(base: &Path) -> PrivateServer {
-    PrivateServer::new(
-        &Supervisor::start().unwrap(),
-        SPEC,
-        user(),
-        &[base.to_owned()],
-        &base.join("logs"),
-        &Default::default(),
-    )
-    .unwrap()
+    made(&[base.to_owned()], &base.join("logs"), &Waits::default()).unwrap()
+}
+
+fn shell(script: &str) -> Launch {
+    Launch::new("shell", "/bin/sh".into(), ["-c", script])
 }
 
 fn start_shell(server: &mut PrivateServer, script: &str) -> u32 {
-    server.start(&Launch::new("shell", "/bin/sh".into(), ["-c", script])).unwrap()
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < BOUND, "{what} did not happen within {BOUND:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    server.start(&shell(script)).unwrap()
 }
 
 #[test]
@@ -105,7 +97,7 @@ fn a_program_runs_as_the_servers_user_in_its_data_directory_with_nothing_of_our_
     let base = base();
     let mut server = server(base.path());
     let script = "id -u >seen; pwd >>seen; env | sort | grep -v -e ^_= -e PWD= >>seen; cut -d' ' -f6 /proc/$$/stat >>seen; echo $$ >>seen";
-    server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", script]), BOUND).unwrap();
+    server.run(&shell(script), BOUND).unwrap();
     let seen = fs::read_to_string(server.data_dir().join("seen")).unwrap();
     let lines: Vec<&str> = seen.lines().collect();
     assert_eq!(lines[0], user().uid.to_string());
@@ -154,7 +146,7 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
     let orphans = servers.each_mut().map(|server| {
         start_shell(server, script);
         let file = server.data_dir().join("orphan");
-        wait_for("the orphan", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+        wait_for("the orphan", BOUND, || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
         fs::read_to_string(file).unwrap().trim().to_owned()
     });
     let lives = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
@@ -181,7 +173,7 @@ fn a_server_stops_and_starts_again_with_its_data() {
     let starts = server.data_dir().join("starts");
     let count =
         |word: &str| fs::read_to_string(&starts).unwrap_or_default().lines().filter(|line| *line == word).count();
-    wait_for("the first start", || count("started") == 1);
+    wait_for("the first start", BOUND, || count("started") == 1);
     assert_eq!(server.pid(), Some(first));
     server.check().unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -191,7 +183,7 @@ fn a_server_stops_and_starts_again_with_its_data() {
 
     let second = start_shell(&mut server, script);
     assert_ne!(first, second);
-    wait_for("the second start", || count("started") == 2);
+    wait_for("the second start", BOUND, || count("started") == 2);
     assert_eq!(server.start(&Launch::new("shell", "/bin/true".into(), [""])).unwrap_err().kind, StoreErrorKind::Usage);
 }
 
@@ -203,7 +195,7 @@ fn a_server_that_will_not_stop_is_killed_with_its_descendants_and_that_is_an_err
         "trap '' TERM; (trap '' TERM; setsid sh -c 'echo $$ >grandchild; sleep 100' & sleep 100) & wait; sleep 100";
     start_shell(&mut server, script);
     let grandchild = server.data_dir().join("grandchild");
-    wait_for("the grandchild", || fs::read_to_string(&grandchild).is_ok_and(|text| text.ends_with('\n')));
+    wait_for("the grandchild", BOUND, || fs::read_to_string(&grandchild).is_ok_and(|text| text.ends_with('\n')));
     let pid: i32 = fs::read_to_string(&grandchild).unwrap().trim().parse().unwrap();
     let error = server.stop(StopSignal::Term, Duration::from_millis(200)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Broken);
@@ -216,12 +208,9 @@ fn a_server_that_will_not_stop_is_killed_with_its_descendants_and_that_is_an_err
 fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
     let base = base();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let waits = plimsoll_core::Waits::new(BOUND, BOUND, stop.clone());
-    let logs = base.path().join("logs");
-    let mut server =
-        PrivateServer::new(&Supervisor::start().unwrap(), SPEC, user(), &[base.path().to_owned()], &logs, &waits)
-            .unwrap();
-    let shell = ["-c", "trap '' TERM; echo >>ready; while :; do sleep 1; done"];
+    let waits = Waits::new(BOUND, BOUND, stop.clone());
+    let mut server = made(&[base.path().to_owned()], &base.path().join("logs"), &waits).unwrap();
+    let deaf = shell("trap '' TERM; echo >>ready; while :; do sleep 1; done");
     let ready = server.data_dir().join("ready");
     let hour = Duration::from_secs(3_600);
     for asks in [false, true] {
@@ -229,8 +218,8 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
         if asks {
             // The first shell may have been killed before it got there.
             let _ = fs::remove_file(&ready);
-            server.start(&Launch::new("shell", "/bin/sh".into(), shell)).unwrap();
-            wait_for("the shell's deafness", || ready.exists());
+            server.start(&deaf).unwrap();
+            wait_for("the shell's deafness", BOUND, || ready.exists());
         }
         let wish = stop.clone();
         let wishes = std::thread::spawn(move || {
@@ -240,7 +229,7 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
         let started = Instant::now();
         let ended = match asks {
             true => server.stop(StopSignal::Term, hour),
-            false => server.run(&Launch::new("shell", "/bin/sh".into(), shell), hour),
+            false => server.run(&deaf, hour),
         };
         assert_eq!(ended.unwrap_err().kind, StoreErrorKind::Interrupted);
         assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
@@ -257,7 +246,7 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     start_shell(&mut server, "echo all was well; sleep 0.05; echo then it was not >&2; exit 3");
     server.check().unwrap();
     let mut died = None;
-    wait_for("its death", || {
+    wait_for("its death", BOUND, || {
         died = server.check().err();
         died.is_some()
     });
@@ -312,7 +301,7 @@ fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
     let base = base();
     let mut server = server(base.path());
     let mut kind_of = |script: &str| {
-        let error = server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", script]), BOUND).unwrap_err();
+        let error = server.run(&shell(script), BOUND).unwrap_err();
         assert!(error.next.is_some(), "{error}");
         error.kind
     };
@@ -341,9 +330,7 @@ fn a_base_the_user_cannot_get_to_is_passed_over() {
     let mode = if is_root() { 0o700 } else { 0o000 };
     fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
     let logs = base.path().join("logs");
-    let make = |bases: &[PathBuf]| {
-        PrivateServer::new(&Supervisor::start().unwrap(), SPEC, user(), bases, &logs, &Default::default())
-    };
+    let make = |bases: &[PathBuf]| made(bases, &logs, &Waits::default());
 
     let server = make(&[inside.clone(), base.path().join("missing"), open.clone()]).unwrap();
     assert!(server.data_dir().starts_with(&open));
@@ -371,7 +358,7 @@ fn a_socket_directory_is_short_also_under_a_long_base() {
     let sockets = server.socket_dir().to_owned();
     assert!(sockets.as_os_str().as_bytes().len() <= SOCKET_DIR_BYTES_MAX, "{}", sockets.display());
     let script = format!("touch '{}/socket'", sockets.display());
-    server.run(&Launch::new("shell", "/bin/sh".into(), ["-c", &script]), BOUND).unwrap();
+    server.run(&shell(&script), BOUND).unwrap();
     server.close().unwrap();
     assert!(!sockets.exists());
 }

@@ -3,18 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, OpenOptions, Removal, Servers, Sessions, Store, StoreDescription, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Target,
+    Nodes, OpenOptions, Removal, Servers, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Target,
 };
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState, Restart};
 
 use plimsoll_lab::Supervisor;
 
-use crate::base;
 use crate::cluster::{COUNTS, goes_on, start_on};
+use crate::{IdleStore, base, wait_for};
 
 /// A lab of shells in its own thread, and the flag that ends it.
 struct LabThread {
@@ -77,33 +76,7 @@ impl StoreKind for Untidy {
 
     fn open(&self, _: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         progress(&Removal::note("run-1", removal().as_ref()));
-        Ok(Box::new(Untidy))
-    }
-}
-
-impl Store for Untidy {
-    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        Ok(StoreDescription::default())
-    }
-
-    fn create(&mut self, _: &Layout) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn sessions(&mut self, _: u32, _: Durability) -> Result<Sessions, StoreError> {
-        Ok(Sessions::Wire(Vec::new()))
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        Ok(Footprint::default())
-    }
-
-    fn close(&mut self) -> Result<(), StoreError> {
-        Err(StoreError::broken("no reply").leaves("run-1", removal()))
+        Ok(Box::new(IdleStore { leaves: removal() }))
     }
 }
 
@@ -128,13 +101,8 @@ fn a_command_that_removes_data_is_advised_for_an_attached_server_and_not_for_a_l
     assert_eq!(told(Target::Lab { labs: base.path().join("labs"), name: "own".to_owned() }), (note.to_owned(), None));
 }
 
-/// Waits until `is_so`, up to a limit.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let bound = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < bound, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_for(what, Duration::from_secs(60), is_so);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_plan::{keys, schema};
+use plimsoll_plan::keys::{self, Key, KeyDefault, KeyType};
+use plimsoll_plan::{schema, show_ns};
 use serde_json::Value;
 
 use crate::catalogue::catalogue;
@@ -15,7 +16,7 @@ fn the_books_tables_of_keys_are_the_plans() {
     let (mut wanted, mut rest) = (String::new(), page.as_str());
     while let Some((before, after)) = rest.split_once("<!-- keys: ") {
         let (name, after) = after.split_once(" -->\n").unwrap();
-        let keys: &[&[keys::Key]] = match name {
+        let keys: &[&[Key]] = match name {
             "PLAN" => &[keys::PLAN],
             "SCRIPT" => &[keys::SCRIPT],
             "CSV" => &[keys::CSV],
@@ -34,7 +35,7 @@ fn the_books_tables_of_keys_are_the_plans() {
             "FIGURE" => &[keys::FIGURE],
             other => panic!("no table is called {other}"),
         };
-        wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", keys::table(keys));
+        wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", table(keys));
         rest = after.split_once("<!-- end -->").unwrap().1;
     }
     wanted += rest;
@@ -46,6 +47,63 @@ fn the_books_tables_of_keys_are_the_plans() {
         page == wanted,
         "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes docs/src/plans.md anew"
     );
+}
+
+/// Formats `keys` as a table of the book: a line for each, with type, description and default.
+fn table(keys: &[&[Key]]) -> String {
+    let has_default = keys.iter().copied().flatten().any(|key| !matches!(key.unless, KeyDefault::Else("")));
+    let (head, rule) = if has_default { (" default |", "---|") } else { ("", "") };
+    let mut text = format!("| key | takes | |{head}\n|---|---|---|{rule}\n");
+    for key in keys.iter().copied().flatten() {
+        let name = match key.see {
+            "" => format!("`{}`", key.name),
+            link => format!("[`{}`]({link})", key.name),
+        };
+        let default = match key.unless {
+            _ if !has_default => String::new(),
+            KeyDefault::Needed => " needed |".to_owned(),
+            KeyDefault::Is(value) => format!(" `{value}` |"),
+            KeyDefault::Else(words) => format!(" {words} |"),
+        };
+        text.push_str(&format!("| {name} | {} | {} |{default}\n", described(key.takes), key.help));
+    }
+    text
+}
+
+/// The type in words of the book.
+fn described(takes: KeyType) -> String {
+    use KeyType::*;
+    match takes {
+        Text => "text".to_owned(),
+        Flag => "`true` or `false`".to_owned(),
+        Whole(0, _) => "whole number".to_owned(),
+        Whole(_, i64::MAX) => "whole number from 1".to_owned(),
+        Whole(least, most) => format!("whole number, {least} to {most}"),
+        Number => "number".to_owned(),
+        Time(least, most) => format!("time, {} to {}", show_ns(least), show_ns(most)),
+        Size => "size".to_owned(),
+        Rate => "rate".to_owned(),
+        Share(least, most) => format!("share, {least}% to {most}%"),
+        Word(_, words) => format!("`{}`", words.join("`, `")),
+        Processors => "processors, as in `[1]`".to_owned(),
+        Warmup => "time, or `auto`".to_owned(),
+        Mix => "shares, as in `{ read = 90, update = 10 }`".to_owned(),
+        RateShape => "rate, or a table".to_owned(),
+        Kind => "an operation type".to_owned(),
+        Stages => "stages, as in `[\"500/s@10s\", \"500/s..2000/s@30s\"]`".to_owned(),
+        Think => "time, `50ms..200ms`, or `exp:100ms`".to_owned(),
+        Step => "a word".to_owned(),
+        Labels | Table(_) | Workload | Texts => "table".to_owned(),
+        Headers => "texts, or a table".to_owned(),
+        Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
+        Codes => "table of shares".to_owned(),
+        Cut => "`flush N` or `write N`".to_owned(),
+        PowerNode => "`all`, `primary`, or a node's number".to_owned(),
+        Fault => "a fault".to_owned(),
+        Samplers | SweptKeys => "names".to_owned(),
+        Stores => "names, URLs, tables".to_owned(),
+        Phases | Tables(_) => "tables".to_owned(),
+    }
 }
 
 #[test]

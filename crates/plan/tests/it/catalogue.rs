@@ -46,11 +46,12 @@ fn refuse_wrong(
     _params: &plimsoll_core::Params,
     scripts: &[plimsoll_core::Script],
 ) -> Result<Box<dyn Workload>, plimsoll_core::WorkloadError> {
-    let place = scripts.iter().enumerate().find_map(|(at, script)| Some((at, script.text.find("wrong")?)));
-    let what = if place.is_some() { "this is wrong" } else { "nothing is" };
-    let place = place.map(|(at, start)| (at, start..start + "wrong".len()));
-    match place {
-        Some(_) => Err(plimsoll_core::WorkloadError { what: what.to_owned(), place, help: None }),
+    let found = |(at, script): (usize, &plimsoll_core::Script)| Some((at, script.text.find("wrong")?));
+    match scripts.iter().enumerate().find_map(found) {
+        Some((at, start)) => {
+            let place = Some((at, start..start + "wrong".len()));
+            Err(plimsoll_core::WorkloadError { what: "this is wrong".to_owned(), place, help: None })
+        }
         None => Ok(Box::new(Nothing)),
     }
 }
@@ -111,56 +112,30 @@ pub fn catalogue() -> Catalogue {
             name: "slow",
             interfaces: &[Interface::Records],
             durabilities: &[Durability::Buffered, Durability::AtEnd],
-            sessions: SessionSpec {
-                shape: SessionShape::Blocking,
-                bytes: 0,
-                descriptors: 0,
-                times: &[],
-                bounded_by: None,
-            },
             ..PLAIN
         },
     ];
-    let coupons = WorkloadSpec {
-        name: "coupons",
-        summary: "",
-        interfaces: &[Interface::Records],
-        dialects: &[],
-        kinds: &["read", "update", "query"],
-        params: COUPONS,
-        presets: PRESETS,
-        make: no_workload,
-    };
-    let select = WorkloadSpec {
-        name: "select",
-        summary: "",
-        interfaces: &[Interface::Sql],
-        dialects: &[],
-        kinds: &["select"],
-        params: &[],
-        presets: &[],
-        make: no_workload,
-    };
-    let nothing = WorkloadSpec {
-        name: "nothing",
+    let any = WorkloadSpec {
+        name: "",
         summary: "",
         interfaces: &[],
-        dialects: &[],
-        kinds: &["nothing"],
-        params: &[],
-        presets: &[],
-        make: no_workload,
-    };
-    let script = WorkloadSpec {
-        name: "script",
-        summary: "",
-        interfaces: &[Interface::Sql],
         dialects: &[],
         kinds: &[],
         params: &[],
         presets: &[],
-        make: refuse_wrong,
+        make: no_workload,
     };
+    let coupons = WorkloadSpec {
+        name: "coupons",
+        interfaces: &[Interface::Records],
+        kinds: &["read", "update", "query"],
+        params: COUPONS,
+        presets: PRESETS,
+        ..any
+    };
+    let select = WorkloadSpec { name: "select", interfaces: &[Interface::Sql], kinds: &["select"], ..any };
+    let nothing = WorkloadSpec { name: "nothing", kinds: &["nothing"], ..any };
+    let script = WorkloadSpec { name: "script", interfaces: &[Interface::Sql], make: refuse_wrong, ..any };
     Catalogue {
         labs: Vec::new(),
         stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),

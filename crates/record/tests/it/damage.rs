@@ -186,38 +186,25 @@ fn what_is_no_plain_file_is_no_recording_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_recording_that_is_replaced_while_it_is_written_is_said_to_be() {
-    for what in ["directory", "file", "link"] {
+fn a_recording_that_is_replaced_or_removed_while_it_is_written_is_said_to_be() {
+    for by in ["a directory", "a file", "a link", "nothing"] {
         let place = tempfile::tempdir().unwrap();
         let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
         recorder.begin_trial(synthetic::trial(0)).unwrap();
         recorder.flush().unwrap();
         let path = place.path().join("20261121-202403-4f1c/run.sqlite");
         fs::remove_file(&path).unwrap();
-        match what {
-            "directory" => fs::create_dir(&path).unwrap(),
-            "file" => fs::write(&path, "something else").unwrap(),
-            _ => std::os::unix::fs::symlink("/dev/null", &path).unwrap(),
+        match by {
+            "a directory" => fs::create_dir(&path).unwrap(),
+            "a file" => fs::write(&path, "something else").unwrap(),
+            "a link" => std::os::unix::fs::symlink("/dev/null", &path).unwrap(),
+            _ => fs::remove_dir_all(path.parent().unwrap()).unwrap(),
         }
         let mut last = recorder.begin_phase(synthetic::phase(0, 0)).and_then(|()| recorder.flush());
         if last.is_ok() {
             last = recorder.finish(RunState::Complete, 5).map(drop);
         }
-        assert_eq!(last, Err(RecordError::Replaced(path)), "by a {what}");
+        let wanted = if by == "nothing" { RecordError::Removed(path) } else { RecordError::Replaced(path) };
+        assert_eq!(last, Err(wanted), "by {by}");
     }
-}
-
-#[test]
-fn a_recording_that_is_removed_while_it_is_written_is_said_to_be() {
-    let place = tempfile::tempdir().unwrap();
-    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
-    recorder.begin_trial(synthetic::trial(0)).unwrap();
-    recorder.flush().unwrap();
-    let run = place.path().join("20261121-202403-4f1c");
-    fs::remove_dir_all(&run).unwrap();
-    let mut last = recorder.begin_phase(synthetic::phase(0, 0)).and_then(|()| recorder.flush());
-    if last.is_ok() {
-        last = recorder.finish(RunState::Complete, 5).map(drop);
-    }
-    assert_eq!(last, Err(RecordError::Removed(run.join("run.sqlite"))));
 }

@@ -4,7 +4,7 @@ use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Group, Metric};
 
-use super::{Body, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
+use super::{Body, ColumnOf, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
 
 /// Makes the document of a comparison: the conditions, the differences, then the numbers.
@@ -89,29 +89,23 @@ pub fn differences(differences: &[ConfigDifference]) -> Table {
 
 /// The numbers of a phase in both runs, and why some are missing.
 fn numbers_of<'a>(group: &Group) -> Body<'a> {
-    let heads = ["A", "B", "change", "95 % interval", "n"].map(numbers);
-    let columns = [words(""), words("op")].into_iter().chain(heads).chain([words("")]);
-    let mut table = Table::new(format!("{}, {}", group.trial, group.phase), columns.collect());
-    for metric in &group.metrics {
-        let mark = Comparison::mark(metric);
-        let tone = match mark {
-            "better" => Tone::Good,
-            "worse" => Tone::Bad,
-            _ => Tone::Dim,
-        };
-        table.row(cells![
-            metric.name.replace('_', " "),
-            &metric.op,
-            value(&metric.a),
-            value(&metric.b),
-            percent(metric.change_percent),
-            interval(metric.interval_percent),
-            observations(metric),
-            tone.text(mark),
-        ]);
-    }
+    let mark = |metric: &Metric| match Comparison::mark(metric) {
+        mark @ "better" => Tone::Good.text(mark),
+        mark @ "worse" => Tone::Bad.text(mark),
+        mark => Tone::Dim.text(mark),
+    };
+    let columns: [ColumnOf<'_, Metric>; 8] = [
+        (words(""), &|metric| metric.name.replace('_', " ").into()),
+        (words("op"), &|metric| (&metric.op).into()),
+        (numbers("A"), &|metric| value(&metric.a).into()),
+        (numbers("B"), &|metric| value(&metric.b).into()),
+        (numbers("change"), &|metric| percent(metric.change_percent).into()),
+        (numbers("95 % interval"), &|metric| interval(metric.interval_percent).into()),
+        (numbers("n"), &|metric| observations(metric).into()),
+        (words(""), &|metric| mark(metric).into()),
+    ];
     let mut body = Body::noted(&group.phase);
-    body.table(table);
+    body.table(Table::of(format!("{}, {}", group.trial, group.phase), &group.metrics, &columns));
     missing(group).into_iter().for_each(|why| body.text(why));
     body
 }

@@ -10,7 +10,7 @@ use plimsoll_analysis::view::{
 use plimsoll_core::{Measure, Outcome};
 
 use super::results::bad;
-use super::{Body, Cell, Column, NONE, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, Column, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Phases of which it is said what was seen of the machine's pauses where there is little room.
@@ -168,24 +168,19 @@ fn histograms(driven: &[(&TrialView, &PhaseView)], body: &mut Body<'_>) {
 }
 
 fn histogram(name: String, buckets: &[BucketView]) -> Table {
-    let columns = vec![numbers("time"), numbers("n"), numbers("share"), numbers("up to here"), words("")];
-    let mut table = Table::new(name, columns);
     let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
-    for bucket in buckets {
-        let bound = match bucket.to_ns {
-            Some(to_ns) => format!("< {}", number::nanoseconds(to_ns)),
-            None => format!("≥ {}", number::nanoseconds(bucket.from_ns)),
-        };
-        let share = |percent: f64| format!("{percent:.2} %");
-        table.row(cells![
-            bound,
-            number::count(bucket.count),
-            share(bucket.percent),
-            share(bucket.cumulative_percent),
-            bar(bucket.count as f64 / most as f64 * BAR_MAX),
-        ]);
-    }
-    table
+    let bound = |bucket: &BucketView| match bucket.to_ns {
+        Some(to_ns) => format!("< {}", number::nanoseconds(to_ns)),
+        None => format!("≥ {}", number::nanoseconds(bucket.from_ns)),
+    };
+    let columns: [ColumnOf<'_, BucketView>; 5] = [
+        (numbers("time"), &|bucket| bound(bucket).into()),
+        (numbers("n"), &|bucket| number::count(bucket.count).into()),
+        (numbers("share"), &|bucket| format!("{:.2} %", bucket.percent).into()),
+        (numbers("up to here"), &|bucket| format!("{:.2} %", bucket.cumulative_percent).into()),
+        (words(""), &|bucket| bar(bucket.count as f64 / most as f64 * BAR_MAX).into()),
+    ];
+    Table::of(name, buckets, &columns)
 }
 
 /// A bar of so many characters, to an eighth of one.

@@ -110,6 +110,11 @@ impl Cell {
     fn why(text: impl Into<Text>, why: Option<&String>) -> Self {
         Cell { why: why.cloned(), ..Cell::from(text) }
     }
+
+    fn with(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        self.more.extend(more);
+        self
+    }
 }
 
 impl<T: Into<Text>> From<T> for Cell {
@@ -123,6 +128,9 @@ impl<T: Into<Text>> From<T> for Cell {
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
 }
+
+/// A column of a table of rows `R`, and the cell of a row in it.
+pub type ColumnOf<'f, R> = (Column, &'f dyn Fn(&R) -> Cell);
 
 /// A column of a table.
 #[derive(Debug, Clone)]
@@ -176,9 +184,16 @@ impl Table {
     }
 
     /// Makes a table with a row for each of `rows`; each column has a function that makes its cells.
-    pub fn of<R>(label: impl Into<String>, rows: &[R], columns: &[(Column, &dyn Fn(&R) -> Cell)]) -> Self {
+    pub fn of<R>(label: impl Into<String>, rows: &[R], columns: &[ColumnOf<'_, R>]) -> Self {
         let mut table = Table::new(label, columns.iter().map(|(column, _)| column.clone()).collect());
         rows.iter().for_each(|row| table.row(columns.iter().map(|(_, cell)| cell(row)).collect()));
+        table
+    }
+
+    /// Makes a table of names and texts, without heads.
+    pub fn pairs<N: Into<Cell>, V: Into<Cell>>(rows: impl IntoIterator<Item = (N, V)>) -> Self {
+        let mut table = Table::new("", vec![words(""), words("")]);
+        rows.into_iter().for_each(|(name, value)| table.row(vec![name.into(), value.into()]));
         table
     }
 
@@ -285,8 +300,13 @@ impl<'a> Body<'a> {
         let more = if full { 0 } else { table.rows.len().saturating_sub(ROWS_MAX) };
         table.rows.truncate(table.rows.len() - more);
         self.table(table);
-        if more > 0 {
-            self.text(format!("and {} more in the page", number::count(more as u64)));
+        self.left_out(more);
+    }
+
+    /// Notes the number of rows or items that only the page has, if there are any.
+    fn left_out(&mut self, count: usize) {
+        if count > 0 {
+            self.text(format!("and {} more in the page", number::count(count as u64)));
         }
     }
 

@@ -5,8 +5,7 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
 
 use super::results::bad;
-use super::{Body, Cell, NONE, Table, Tone, numbers, or_none, words};
-use crate::cells;
+use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Reports the data that stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
@@ -70,55 +69,44 @@ fn matrix(view: &RunView, full: bool) -> Table {
 
 /// A promise in a word, and how much was lost.
 fn glance(one: &PromiseView, full: bool) -> Cell {
-    let is_lost = one.lost > 0;
-    let lost = || format!(" {}", number::count(one.lost));
-    let mut cell = Cell::from(
-        tone(one.state).text(one.state.name()).then(Tone::Plain, if is_lost && !full { lost() } else { String::new() }),
-    );
+    let lost = if one.lost > 0 && !full { format!(" {}", number::count(one.lost)) } else { String::new() };
     let tried = !matches!(one.state, PromiseState::NotTried | PromiseState::NotKnown | PromiseState::NothingAtRisk);
     let of = format!("{} of {} lost", number::count(one.lost), number::count(one.acknowledged));
-    cell.more.extend((full && tried).then_some(of));
-    cell.why = Some(one.sentence.clone());
-    cell
+    let word = tone(one.state).text(one.state.name()).then(Tone::Plain, lost);
+    Cell::why(word, Some(&one.sentence)).with((full && tried).then_some(of))
 }
 
 /// Lists each promise with its numbers.
 fn table(view: &RunView, full: bool) -> Table {
-    let columns = [
-        vec![words("store"), words("promise"), numbers("cuts"), numbers("acknowledged"), numbers("lost")],
-        vec![numbers("window"), numbers("wrong").when(view.promises.iter().any(|one| !one.wrong.is_empty()))],
-        vec![numbers("lost at most"), numbers("at risk").spare(1), numbers("recovery").spare(2)],
-    ];
-    let mut table = Table::new("Promises", columns.concat());
-    for one in &view.promises {
-        let mut name = Cell::from(&one.name);
-        name.more.extend((!one.repeat.is_empty()).then(|| one.repeat.clone()));
-        let mut cuts = Cell::from(number::count(one.cuts));
-        cuts.more.extend(
-            (one.vacuous_cuts > 0).then(|| format!("{} with nothing at risk", number::count(one.vacuous_cuts))),
-        );
-        cuts.more
-            .extend((one.cuts_not_needed > 0).then(|| format!("{} not needed", number::count(one.cuts_not_needed))));
-        cuts.more.extend(
-            (one.cuts > 0 && one.cuts_missing > 0).then(|| format!("{} not made", number::count(one.cuts_missing))),
-        );
-        let mut wrong = bad(one.wrong.values().sum());
+    let some = |n: u64, what: &str| (n > 0).then(|| format!("{} {what}", number::count(n)));
+    let cuts = |one: &PromiseView| {
+        let missing = if one.cuts > 0 { one.cuts_missing } else { 0 };
+        let vacuous = some(one.vacuous_cuts, "with nothing at risk");
+        let more = [vacuous, some(one.cuts_not_needed, "not needed"), some(missing, "not made")];
+        Cell::from(number::count(one.cuts)).with(more.into_iter().flatten())
+    };
+    let wrong = |one: &PromiseView| {
         let kinds = one.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
-        wrong.more.extend(kinds);
-        let mut at_risk = Cell::from(number::plural(one.at_risk_writes as u64, "write", "writes"));
-        at_risk.more.extend(full.then(|| number::bytes(one.at_risk_bytes)));
-        table.row(cells![
-            name,
-            tone(one.state).text(one.state.name()),
-            cuts,
-            number::count(one.acknowledged),
-            bad(one.lost),
-            or_none(one.lost_window_s.map(number::seconds)),
-            wrong,
-            or_none(one.loss_upper_bound.map(|bound| format!("{} %", number::significant(bound * 100.0)))),
-            at_risk,
-            or_none(one.recovery_s.map(number::seconds)),
-        ]);
-    }
-    table
+        bad(one.wrong.values().sum()).with(kinds)
+    };
+    let at_risk = |one: &PromiseView| {
+        let writes = number::plural(one.at_risk_writes as u64, "write", "writes");
+        Cell::from(writes).with(full.then(|| number::bytes(one.at_risk_bytes)))
+    };
+    let repeat = |one: &PromiseView| (!one.repeat.is_empty()).then(|| one.repeat.clone());
+    let bound = |bound: f64| format!("{} %", number::significant(bound * 100.0));
+    let any_wrong = view.promises.iter().any(|one| !one.wrong.is_empty());
+    let columns: [ColumnOf<'_, PromiseView>; 10] = [
+        (words("store"), &|one| Cell::from(&one.name).with(repeat(one))),
+        (words("promise"), &|one| tone(one.state).text(one.state.name()).into()),
+        (numbers("cuts"), &cuts),
+        (numbers("acknowledged"), &|one| number::count(one.acknowledged).into()),
+        (numbers("lost"), &|one| bad(one.lost)),
+        (numbers("window"), &|one| or_none(one.lost_window_s.map(number::seconds)).into()),
+        (numbers("wrong").when(any_wrong), &wrong),
+        (numbers("lost at most"), &|one| or_none(one.loss_upper_bound.map(bound)).into()),
+        (numbers("at risk").spare(1), &at_risk),
+        (numbers("recovery").spare(2), &|one| or_none(one.recovery_s.map(number::seconds)).into()),
+    ];
+    Table::of("Promises", &view.promises, &columns)
 }

@@ -1,9 +1,9 @@
 //! Results of a run: goals, figures, answers and ledger.
 
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{FigureView, GoalState, LedgerView, RunView};
+use plimsoll_analysis::view::{AnswerView, DiskFaultView, FigureView, GoalState, LedgerView, RunView, TrialView};
 
-use super::{Body, Cell, NONE, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Examples of what is wrong that are told where there is little room.
@@ -126,9 +126,7 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
     let left_out = if full { 0 } else { examples.len().saturating_sub(EXAMPLES_MAX) };
     examples.truncate(examples.len() - left_out);
     body.list(Tone::Bad, examples);
-    if left_out > 0 {
-        body.text(format!("and {} more in the page", number::count(left_out as u64)));
-    }
+    body.left_out(left_out);
     if full {
         answers_by_phase(view, &mut body);
     }
@@ -136,10 +134,9 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
 }
 
 fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
-    let (mut lost, mut wrong) = (bad(ledger.lost), bad(ledger.wrong_total));
-    lost.more.extend(ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s")));
+    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s"));
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
-    wrong.more.extend(kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " "))));
+    let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
     let at_most = match ledger.loss_upper_bound {
         _ if !ledger.complete => Tone::Bad.text("not known"),
         bound => or_none(bound.map(|bound| format!("{} %", number::significant(bound * 100.0)))).into(),
@@ -147,8 +144,8 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     cells![
         number::count(ledger.acknowledged),
         number::count(ledger.read_back),
-        lost,
-        wrong,
+        bad(ledger.lost).with(window),
+        bad(ledger.wrong_total).with(kinds),
         number::count(ledger.rejected),
         number::count(ledger.unknown),
         at_most,
@@ -161,58 +158,45 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
         "the disk had faults under load; errors: operations that the store refused in the phases from then \
          on, with the whole of that in which it began; wrong answers: records in its answers that were not as they had been written, or missing",
     );
-    let columns = [
-        vec![words("trial"), words("noticed by"), numbers("errors"), numbers("wrong answers")],
-        vec![numbers("lost"), numbers("damaged"), words("said").spare(1)],
+    let noticed = |one: &DiskFaultView| match one.wrong_answers + one.lost.unwrap_or(0) + one.damaged {
+        _ if !one.noticed.is_empty() => Tone::Open,
+        0 => Tone::Good,
+        _ => Tone::Bad,
+    };
+    let named = |one: &DiskFaultView| {
+        let faults = one.faults.iter().filter(|fault| !one.name.contains(fault.as_str()));
+        Cell::from(&one.name).with(faults.cloned())
+    };
+    let columns: [ColumnOf<'_, DiskFaultView>; 7] = [
+        (words("trial"), &named),
+        (words("noticed by"), &|one| noticed(one).text(one.noticed_by()).into()),
+        (numbers("errors"), &|one| number::count(one.errors).into()),
+        (numbers("wrong answers"), &|one| bad(one.wrong_answers)),
+        (numbers("lost"), &|one| one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad)),
+        (numbers("damaged"), &|one| bad(one.damaged)),
+        (words("said").spare(1), &|one| one.said.join("; ").into()),
     ];
-    let mut table = Table::new("Disk faults", columns.concat());
-    for one in &view.disk_faults {
-        let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
-        let tone = match (one.noticed.is_empty(), has_harm) {
-            (false, _) => Tone::Open,
-            (true, false) => Tone::Good,
-            (true, true) => Tone::Bad,
-        };
-        let mut name = Cell::from(&one.name);
-        name.more.extend(one.faults.iter().filter(|fault| !one.name.contains(fault.as_str())).cloned());
-        table.row(cells![
-            name,
-            tone.text(one.noticed_by()),
-            number::count(one.errors),
-            bad(one.wrong_answers),
-            one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad),
-            bad(one.damaged),
-            one.said.join("; "),
-        ]);
-    }
-    body.table(table);
+    body.table(Table::of("Disk faults", &view.disk_faults, &columns));
     body
 }
 
 /// Open where something is wrong, so that it is seen at once and on paper.
-fn answers_by_phase(view: &RunView, body: &mut Body<'_>) {
-    let counts = ["answers", "records expected", "got", "missing", "wrong"].map(numbers);
-    let mut table = Table::new(
-        "Answers by phase",
-        [words("trial"), words("phase"), words("operation")].into_iter().chain(counts).collect(),
-    );
-    let mut any_wrong = false;
-    for (trial, answer) in view.trials.iter().flat_map(|trial| trial.answers.iter().map(move |one| (trial, one))) {
-        let counts = answer.counts;
-        any_wrong |= counts.missing + counts.wrong > 0;
-        table.row(cells![
-            &trial.name,
-            &answer.phase,
-            &answer.op,
-            number::count(counts.answers),
-            number::count(counts.expected),
-            number::count(counts.got),
-            bad(counts.missing),
-            bad(counts.wrong),
-        ]);
-    }
+fn answers_by_phase<'v>(view: &'v RunView, body: &mut Body<'_>) {
+    let rows = view.trials.iter().flat_map(|trial| trial.answers.iter().map(move |one| (trial, one)));
+    let rows: Vec<(&TrialView, &AnswerView)> = rows.collect();
+    let any_wrong = rows.iter().any(|(_, answer)| answer.counts.missing + answer.counts.wrong > 0);
+    let columns: [ColumnOf<'_, (&'v TrialView, &'v AnswerView)>; 8] = [
+        (words("trial"), &|(trial, _)| (&trial.name).into()),
+        (words("phase"), &|(_, answer)| (&answer.phase).into()),
+        (words("operation"), &|(_, answer)| (&answer.op).into()),
+        (numbers("answers"), &|(_, answer)| number::count(answer.counts.answers).into()),
+        (numbers("records expected"), &|(_, answer)| number::count(answer.counts.expected).into()),
+        (numbers("got"), &|(_, answer)| number::count(answer.counts.got).into()),
+        (numbers("missing"), &|(_, answer)| bad(answer.counts.missing)),
+        (numbers("wrong"), &|(_, answer)| bad(answer.counts.wrong)),
+    ];
     let mut inside = Body::default();
-    inside.table(table);
+    inside.table(Table::of("Answers by phase", &rows, &columns));
     body.fold("Answers by phase", any_wrong, inside);
 }
 

@@ -5,7 +5,7 @@ use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView
 use plimsoll_analysis::{RunView, number};
 
 use super::comparison::{conditions, differences, interval, percent, value};
-use super::{Body, Cell, NONE, Picture, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, NONE, Picture, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Parts with a name each: of one it stands behind the section's title, of several each has a heading.
@@ -118,23 +118,20 @@ pub fn ab(view: &RunView, full: bool) -> Body<'_> {
     body
 }
 
-fn both_sides(ab: &AbView) -> Table {
-    let heads = ["A", "B", "change", "95 % interval", "pairs", "n of A", "n of B"].map(numbers);
-    let columns = std::iter::once(words("")).chain(heads).chain([words("")]);
-    let mut table = Table::new("Both sides: medians of turns", columns.collect());
-    for metric in ab.metrics.iter().filter(|metric| metric.asked || metric.pairs > 0) {
-        table.row(cells![
-            metric_name(ab, metric),
-            value(&metric.a),
-            value(&metric.b),
-            percent(metric.change_percent),
-            interval(metric.interval_percent),
-            number::count(metric.pairs),
-            number::count(metric.a.n),
-            number::count(metric.b.n),
-            decision(metric),
-        ]);
-    }
+fn both_sides<'v>(ab: &'v AbView) -> Table {
+    let columns: [ColumnOf<'_, &'v AbMetricView>; 9] = [
+        (words(""), &|metric| metric_name(ab, metric).into()),
+        (numbers("A"), &|metric| value(&metric.a).into()),
+        (numbers("B"), &|metric| value(&metric.b).into()),
+        (numbers("change"), &|metric| percent(metric.change_percent).into()),
+        (numbers("95 % interval"), &|metric| interval(metric.interval_percent).into()),
+        (numbers("pairs"), &|metric| number::count(metric.pairs).into()),
+        (numbers("n of A"), &|metric| number::count(metric.a.n).into()),
+        (numbers("n of B"), &|metric| number::count(metric.b.n).into()),
+        (words(""), &|metric| decision(metric).into()),
+    ];
+    let shown: Vec<_> = ab.metrics.iter().filter(|metric| metric.asked || metric.pairs > 0).collect();
+    let mut table = Table::of("Both sides: medians of turns", &shown, &columns);
     let mut cells = cells!["generator CPU"];
     cells.extend(ab.generator_percent.map(|used| or_none(used.map(|used| number::with_unit(used, "%"))).into()));
     cells.extend([NONE, NONE, "", "", "", ""].map(Cell::from));

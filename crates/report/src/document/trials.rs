@@ -6,9 +6,9 @@ use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::size::is_of_size;
 use plimsoll_analysis::view::{EndState, PhaseKind, PhaseView, ResultName, ResultView, TrialView};
-use plimsoll_core::{Durability, Setting};
+use plimsoll_core::{Durability, Footprint, Setting};
 
-use super::{Body, Cell, Table, Text, Tone, numbers, or_none, words};
+use super::{Body, Cell, ColumnOf, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
 
 /// Name of a store's plan for an operation.
@@ -16,37 +16,33 @@ const PLAN_OF_STORE: &str = "plan of the store";
 /// Name of the sentence about the promise of a store's own settings.
 const PROMISE: &str = "acknowledged writes";
 
-/// Reports the size of each trial's data; `full`, every trial in detail.
-pub fn space(view: &RunView, full: bool) -> Body<'_> {
-    let columns = [
-        vec![words("trial"), numbers("records").when(full)],
-        ["data", "index", "all on disk", "written per record", "÷ its own bytes"].map(numbers).to_vec(),
-        vec![words("state").when(full), words("version")],
-    ];
-    let mut table = Table::new("Trials", columns.concat());
+/// Space that the data of each trial take; with `full`, every trial in detail.
+pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     // The rungs of a search are about the same data.
     let is_series = !view.lines.is_empty() || view.ab.is_some();
     let is_first = |trial: &TrialView| {
         view.trials.iter().find(|one| one.store == trial.store).is_some_and(|first| first.ordinal == trial.ordinal)
     };
     let shown = || view.trials.iter().filter(|trial| full || !is_series || is_first(trial));
-    let bytes = |bytes: Option<u64>| or_none(bytes.map(|bytes| number::bytes(bytes as f64)));
-    for trial in shown() {
-        let footprint = trial.footprint.as_ref().map(|footprint| footprint.bytes);
-        if full || footprint.is_some() || trial.device_bytes_per_record.is_some() {
-            table.row(cells![
-                &trial.name,
-                number::count(trial.record_count),
-                bytes(footprint.map(|footprint| footprint.data_bytes)),
-                bytes(footprint.and_then(|footprint| footprint.index_bytes)),
-                bytes(footprint.and_then(|footprint| footprint.total_bytes)),
-                or_none(trial.device_bytes_per_record.map(number::bytes)),
-                or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))),
-                state(trial.state),
-                &trial.version,
-            ]);
-        }
-    }
+    let bytes = |trial: &TrialView, of: fn(Footprint) -> Option<u64>| -> Cell {
+        let bytes = trial.footprint.as_ref().and_then(|footprint| of(footprint.bytes));
+        or_none(bytes.map(|bytes| number::bytes(bytes as f64))).into()
+    };
+    let columns: [ColumnOf<'_, &'v TrialView>; 9] = [
+        (words("trial"), &|trial| (&trial.name).into()),
+        (numbers("records").when(full), &|trial| number::count(trial.record_count).into()),
+        (numbers("data"), &|trial| bytes(trial, |footprint| Some(footprint.data_bytes))),
+        (numbers("index"), &|trial| bytes(trial, |footprint| footprint.index_bytes)),
+        (numbers("all on disk"), &|trial| bytes(trial, |footprint| footprint.total_bytes)),
+        (numbers("written per record"), &|trial| or_none(trial.device_bytes_per_record.map(number::bytes)).into()),
+        (numbers("÷ its own bytes"), &|trial| {
+            or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))).into()
+        }),
+        (words("state").when(full), &|trial| state(trial.state).into()),
+        (words("version"), &|trial| (&trial.version).into()),
+    ];
+    let is_known = |trial: &&TrialView| full || trial.footprint.is_some() || trial.device_bytes_per_record.is_some();
+    let table = Table::of("Trials", &shown().filter(is_known).collect::<Vec<_>>(), &columns);
     let mut body = Body::noted(
         "after load and settle; written by both: bytes on the way to Plimsoll's own disk, if there is one, otherwise as the kernel counts, in whole \
          folios of the page cache",
@@ -133,27 +129,20 @@ fn detail<'a>(trial: &TrialView) -> Body<'a> {
 }
 
 fn phases(trial: &TrialView) -> Table {
-    let columns = [
-        ["phase", "kind", "durability"].map(words).to_vec(),
-        ["clients", "from", "took"].map(numbers).to_vec(),
-        ["result", "state"].map(words).to_vec(),
+    let clients = |n: u32| if n > 0 { number::count(n.into()) } else { String::new() };
+    let ended =
+        |phase: &PhaseView| Cell::from(state(phase.state)).with(phase.reason.iter().chain(&phase.late).cloned());
+    let columns: [ColumnOf<'_, PhaseView>; 8] = [
+        (words("phase"), &|phase| (&phase.name).into()),
+        (words("kind"), &|phase| phase.kind.name().into()),
+        (words("durability"), &|phase| phase.durability.map_or("", Durability::name).into()),
+        (numbers("clients"), &|phase| clients(phase.clients).into()),
+        (numbers("from"), &|phase| format!("{:.2} s", phase.start_s).into()),
+        (numbers("took"), &|phase| or_none(phase.seconds.map(number::seconds)).into()),
+        (words("result"), &|phase| came_to(phase).into()),
+        (words("state"), &ended),
     ];
-    let mut table = Table::new("Phases", columns.concat());
-    for phase in &trial.phases {
-        let mut ended = Cell::from(state(phase.state));
-        ended.more.extend(phase.reason.iter().chain(&phase.late).cloned());
-        table.row(cells![
-            &phase.name,
-            phase.kind.name(),
-            phase.durability.map_or("", Durability::name),
-            if phase.clients > 0 { number::count(phase.clients.into()) } else { String::new() },
-            format!("{:.2} s", phase.start_s),
-            or_none(phase.seconds.map(number::seconds)),
-            came_to(phase),
-            ended,
-        ]);
-    }
-    table
+    Table::of("Phases", &trial.phases, &columns)
 }
 
 /// True for results that the row has said already: how long it took has a column of its own, and rates, counts and

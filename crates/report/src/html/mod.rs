@@ -18,7 +18,8 @@ use plimsoll_analysis::{RunView, number};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use self::write::{Esc, Writer, class};
+pub use self::write::Esc;
+use self::write::{Writer, class};
 use crate::document::{self, Section, Verdict};
 
 const UPLOT_JS: &str = include_str!("../../assets/uPlot.iife.min.js");

@@ -20,8 +20,10 @@ impl fmt::Display for Esc<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' | '\t' => write!(f, "{c}")?,
-                // Control characters are no HTML; marks that turn the direction of text would deceive.
-                c if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) => f.write_str("\u{fffd}")?,
+                // Control characters and non-characters are no HTML; marks that turn the direction of text would deceive.
+                c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{fffe}'..='\u{ffff}') => {
+                    f.write_str("\u{fffd}")?
+                }
                 c => write!(f, "{c}")?,
             }
         }

@@ -131,6 +131,13 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// Opens a page in a window of this size and colour scheme, and waits until `ready` is true.
+    pub fn show(&mut self, path: &Path, width: u32, height: u32, scheme: &str, ready: &str) {
+        self.look(width, height, scheme);
+        self.open(path);
+        self.wait_for(ready);
+    }
+
     /// Opens a file and waits until it is loaded.
     pub fn open(&mut self, path: &Path) {
         let url = format!("file://{}", path.canonicalize().unwrap().display());

@@ -58,9 +58,7 @@ fn every_plot_is_drawn_and_nothing_leaves_the_page() {
     let path = page("complete", &study::complete());
     let mut browser = Browser::start();
     for scheme in ["light", "dark"] {
-        browser.look(1200, 900, scheme);
-        browser.open(&path);
-        browser.wait_for(DRAWN);
+        browser.show(&path, 1200, 900, scheme, DRAWN);
         browser.picture(&place().join(format!("complete-{scheme}.png")));
         open_all(&mut browser);
         let painted = browser.eval(PAINTED);
@@ -84,9 +82,7 @@ fn the_answer_stands_above_the_fold_and_legends_have_values_before_anything_is_p
     let paths = [page("answer", &study::complete()), page("answer-line", &recorded::searched())];
     let mut browser = Browser::start();
     for (width, path) in [1280, 400].into_iter().flat_map(|width| paths.iter().map(move |path| (width, path))) {
-        browser.look(width, 900, "light");
-        browser.open(path);
-        browser.wait_for("document.querySelectorAll('.plot .u-legend').length >= 2");
+        browser.show(path, width, 900, "light", "document.querySelectorAll('.plot .u-legend').length >= 2");
         let names = "[...document.querySelectorAll('.answer dl')].map((line) => [...line.querySelectorAll('dt')].map((name) => name.textContent).join(' '))";
         let names = browser.eval(names);
         assert!(
@@ -108,9 +104,7 @@ fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
     let path = page("line", &recorded::searched());
     let mut browser = Browser::start();
     for scheme in ["light", "dark"] {
-        browser.look(1200, 900, scheme);
-        browser.open(&path);
-        browser.wait_for("document.querySelectorAll('.chart .uplot').length === 2");
+        browser.show(&path, 1200, 900, scheme, "document.querySelectorAll('.chart .uplot').length === 2");
         browser.picture(&place().join(format!("line-{scheme}.png")));
         for line in browser.eval(LINES).as_array().unwrap() {
             assert!(line[1].as_u64().unwrap() > 10, "{scheme}: no pixels of {line}");
@@ -147,9 +141,7 @@ fn sweeps_have_boxes_charts_and_a_law() {
 fn dark_and_light_differ_and_follow_the_system_while_open() {
     let path = page("complete-scheme", &study::complete());
     let mut browser = Browser::start();
-    browser.look(1000, 800, "light");
-    browser.open(&path);
-    browser.wait_for(DRAWN);
+    browser.show(&path, 1000, 800, "light", DRAWN);
     let background = "getComputedStyle(document.body).backgroundColor";
     let sample = "document.querySelector('#stack canvas').toDataURL()";
     let light = (browser.eval(background), browser.eval(sample));
@@ -218,9 +210,7 @@ fn nothing_sticks_out_of_a_narrow_window() {
     let mut browser = Browser::start();
     for path in [&path, &broken] {
         for width in [320, 400, 768, 1600] {
-            browser.look(width, 800, "light");
-            browser.open(path);
-            browser.wait_for(DRAWN);
+            browser.show(path, width, 800, "light", DRAWN);
             open_all(&mut browser);
             let (inner, outer) = (browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"));
             assert_eq!(inner, outer, "{} at {width}", path.display());
@@ -249,9 +239,7 @@ fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
     let mut browser = Browser::start();
     for (width, scheme) in [(1200, "light"), (1200, "dark"), (400, "light")] {
         let [without, with] = paths.each_ref().map(|path| {
-            browser.look(width, 900, scheme);
-            browser.open(path);
-            browser.wait_for(DRAWN);
+            browser.show(path, width, 900, scheme, DRAWN);
             browser.picture(
                 &path.with_file_name(format!("{}-{width}-{scheme}.png", path.file_stem().unwrap().to_str().unwrap())),
             );
@@ -269,9 +257,7 @@ fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
 fn the_keyboard_reaches_everything_and_moves_the_cursor() {
     let path = page("complete-keyboard", &study::complete());
     let mut browser = Browser::start();
-    browser.look(1200, 900, "light");
-    browser.open(&path);
-    browser.wait_for(DRAWN);
+    browser.show(&path, 1200, 900, "light", DRAWN);
     browser.eval("document.querySelectorAll('a[href], select, button, summary, [tabindex=\"0\"], th[role=switch]').forEach((element, at) => { element.dataset.stop = at; })");
     let wanted = browser
         .eval("[...document.querySelectorAll('[data-stop]')].filter((element) => element.checkVisibility()).map((element) => element.dataset.stop)");
@@ -312,9 +298,7 @@ fn the_keyboard_reaches_everything_and_moves_the_cursor() {
 fn a_zoom_by_mouse_is_shared_by_all_plots_on_the_time_axis() {
     let path = page("complete-zoom", &study::complete());
     let mut browser = Browser::start();
-    browser.look(1200, 900, "light");
-    browser.open(&path);
-    browser.wait_for(DRAWN);
+    browser.show(&path, 1200, 900, "light", DRAWN);
     browser
         .eval("document.querySelectorAll('#stack .plot')[1].scrollIntoView({ block: 'center', behavior: 'instant' })");
     let images = "[...document.querySelectorAll('#stack canvas, #host canvas')].map((canvas) => canvas.toDataURL())";
@@ -349,9 +333,7 @@ fn hostile_text_stays_text_and_unhappy_runs_have_pages() {
     empty.events.clear();
     let empty = page("empty", &empty);
     let mut browser = Browser::start();
-    browser.look(1200, 900, "light");
-    browser.open(&broken);
-    browser.wait_for(DRAWN);
+    browser.show(&broken, 1200, 900, "light", DRAWN);
     open_all(&mut browser);
     browser.picture(&place().join("broken.png"));
     let title = browser.eval("document.title");
@@ -375,9 +357,7 @@ fn hostile_text_stays_text_and_unhappy_runs_have_pages() {
 fn on_paper_it_is_light_and_complete_whatever_the_screen_is() {
     let path = page("complete-paper", &study::complete());
     let mut browser = Browser::start();
-    browser.look(1400, 900, "dark");
-    browser.open(&path);
-    browser.wait_for(DRAWN);
+    browser.show(&path, 1400, 900, "dark", DRAWN);
     // What is drawn for the paper, kept before the screen's colours come back.
     browser.eval(
         "addEventListener('beforeprint', () => { window.paper = {
@@ -413,9 +393,7 @@ fn nodes_of_a_cluster_have_small_plots_beside_one_another_and_below_where_there_
     let mut browser = Browser::start();
     let tops = "[...document.querySelectorAll('.nodes .plot')].map((plot) => [plot.querySelector('p').textContent, plot.getBoundingClientRect().top])";
     for (width, rows) in [(1280, 1), (400, 3)] {
-        browser.look(width, 900, "light");
-        browser.open(&path);
-        browser.wait_for("document.querySelectorAll('.nodes .uplot').length == 3");
+        browser.show(&path, width, 900, "light", "document.querySelectorAll('.nodes .uplot').length == 3");
         let plots = browser.eval(tops);
         let plots: Vec<(String, f64)> = serde_json::from_value(plots).unwrap();
         let titles: Vec<&str> = plots.iter().map(|(title, _)| title.as_str()).collect();

@@ -20,7 +20,7 @@ pub(super) fn values_come_back(subject: &mut Subject<'_>, mode: IndexMode) -> Re
     let mut model = Model::default();
     let mut add = |key: &str, change: &dyn Fn(&mut Row)| {
         let mut row = vec![Owned::Null; super::things::FIELDS.len()];
-        row[0] = Owned::Text(key.to_owned());
+        row[0] = Owned::Text(key.into());
         change(&mut row);
         model.0.insert(key.to_owned(), row);
     };
@@ -52,7 +52,7 @@ pub(super) fn values_come_back(subject: &mut Subject<'_>, mode: IndexMode) -> Re
         add(&format!("at {value}"), &|row| row[6] = Owned::Timestamp(value));
     }
     add("long", &|row| {
-        row[7] = Owned::Text("0123456789abcdef".repeat(2_000));
+        row[7] = Owned::Text("0123456789abcdef".repeat(2_000).into());
         row[8] = Owned::Bytes((0..70_000u32).map(|place| place as u8).collect());
     });
     let mut script = Script::new();
@@ -121,7 +121,7 @@ pub(super) fn keys_of_every_type(subject: &mut Subject<'_>, mode: IndexMode) -> 
     let durability = subject.durability();
     let mut replies = ask(&mut *subject.store, &kinds, durability, &script)?.into_iter();
     for (value_type, keys) in &keys {
-        let rows: Vec<Row> = keys.iter().map(|key| vec![Owned::Text(format!("{key:?}")), key.clone()]).collect();
+        let rows: Vec<Row> = keys.iter().map(|key| vec![Owned::Text(format!("{key:?}").into()), key.clone()]).collect();
         for row in &rows {
             came_to(&replies.next().ok_or("too few replies")?, Outcome::Ok, &format!("inserting {row:?}"))?;
         }
@@ -196,9 +196,9 @@ pub(super) fn updates_change_their_fields(subject: &mut Subject<'_>, mode: Index
     for (number, (key, row)) in model.0.iter_mut().enumerate() {
         // Every third to null, every third to what it is already.
         let (count, note) = match number % 3 {
-            0 => (Owned::Null, Owned::Text(String::new())),
+            0 => (Owned::Null, Owned::Text("".into())),
             1 => (row[usize::from(COUNT)].clone(), Owned::Null),
-            _ => (Owned::Int(-7 - number as i64), Owned::Text(format!("note {number} 'new'"))),
+            _ => (Owned::Int(-7 - number as i64), Owned::Text(format!("note {number} 'new'").into())),
         };
         script.op(UPDATE, [text(key), count.value(), note.value()]);
         (row[usize::from(COUNT)], row[usize::from(NOTE)]) = (count, note);
@@ -277,7 +277,7 @@ pub(super) fn finds_stay_right(subject: &mut Subject<'_>, mode: IndexMode) -> Re
             }
             (None, _) => {
                 let mut row = vec![Owned::Null; super::things::FIELDS.len()];
-                (row[0], row[usize::from(COUNT)]) = (Owned::Text(key.clone()), count);
+                (row[0], row[usize::from(COUNT)]) = (Owned::Text(key.as_str().into()), count);
                 script.op(INSERT, row.iter().map(Owned::value));
                 model.0.insert(key.clone(), row);
             }

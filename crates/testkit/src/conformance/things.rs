@@ -98,7 +98,7 @@ impl Model {
 
     /// The things that match, in the order of their keys.
     pub fn matching(&self, field: u16, low: &Owned, high: &Owned) -> Vec<&Row> {
-        self.0.values().filter(|row| row[usize::from(field)].is_within(low, high)).collect()
+        self.0.values().filter(|row| row[usize::from(field)].value().lies_in(low.value(), high.value())).collect()
     }
 
     /// Adds inserts of all things to `script`, `batch` to an operation.
@@ -112,7 +112,7 @@ impl Model {
 /// A thing at random: small ranges, so that bounds fall between and upon values; one value in eight is null.
 fn random_thing(key: String, seed: u64) -> Row {
     let draw = |salt: u64, n: u64| hash(seed, salt, 1) % n;
-    let mut row = vec![Owned::Text(key)];
+    let mut row = vec![Owned::Text(key.into())];
     for (field, (_, value_type)) in FIELDS.iter().enumerate().skip(1) {
         let salt = field as u64;
         if draw(salt, 8) == 0 {
@@ -125,9 +125,9 @@ fn random_thing(key: String, seed: u64) -> Row {
             ValueType::Int => Owned::Int(number * 1_000_003),
             ValueType::Float => Owned::Float((number as f64 + 0.5) * 1.5),
             ValueType::Timestamp => Owned::Timestamp(number * 1_000_000_007),
-            ValueType::Text => {
-                Owned::Text(LETTERS[(number + 20) as usize % LETTERS.len()].repeat(1 + draw(200 + salt, 3) as usize))
-            }
+            ValueType::Text => Owned::Text(
+                LETTERS[(number + 20) as usize % LETTERS.len()].repeat(1 + draw(200 + salt, 3) as usize).into(),
+            ),
             ValueType::Bytes => {
                 Owned::Bytes((0..draw(200 + salt, 4)).map(|place| draw(300 + salt + place, 3) as u8 * 127).collect())
             }
@@ -182,7 +182,7 @@ pub(super) fn gave(reply: &Reply, expected: &[&Row], what: &str) -> Result<(), S
     if reply.answer.rows != got.len() as u64 {
         return Err(format!("{what}: {} rows counted, {} given", reply.answer.rows, got.len()));
     }
-    let differs = |(got, expected): &(&Row, &&Row)| !same(got, expected);
+    let differs = |(got, expected): &(&Row, &&Row)| got != *expected;
     if let Some((got, expected)) = got.iter().zip(&expected).find(differs) {
         return Err(format!("{what}: expected {}, got {}", brief(expected), brief(got)));
     }
@@ -190,15 +190,6 @@ pub(super) fn gave(reply: &Reply, expected: &[&Row], what: &str) -> Result<(), S
         return Err(format!("{what}: {} rows expected, {} given", expected.len(), got.len()));
     }
     Ok(())
-}
-
-/// True when the rows are equal, with a minus zero taken for a zero.
-fn same(a: &Row, b: &Row) -> bool {
-    let equal = |(a, b): (&Owned, &Owned)| match (a, b) {
-        (Owned::Float(a), Owned::Float(b)) => a == b,
-        _ => a == b,
-    };
-    a.len() == b.len() && a.iter().zip(b).all(equal)
 }
 
 /// A row for a message: long values cut.

@@ -34,74 +34,70 @@ const NEVER: Duration = Duration::from_secs(3_600);
 fn all_calls_are_counted_and_none_is_lost() {
     let place = directory();
     let (a, b) = (place.path().join("a"), place.path().join("b"));
-    for way in [Way::Bpf, Way::Perf] {
-        let mut child = Told::start();
-        let mut tracer = start(way, child.pid(), NEVER);
-        child.does(&format!("fsync 37 {}", a.display()));
-        child.does(&format!("fdatasync 11 {}", b.display()));
-        child.does(&format!("fdatasync 5 {}", Path::new("/dev/shm").join(format!("trace-{}", child.pid())).display()));
-        child.does(&format!("msync 3 {}", b.display()));
-        child.does(&format!("syncfs 2 {}", a.display()));
-        child.does(&format!("nothing 9 {}", a.display()));
-        child.does("failing 4 -");
-        let found = read(&mut tracer);
-        std::fs::remove_file(format!("/dev/shm/trace-{}", child.pid())).unwrap();
-        let wanted = [
-            (Call::Fsync, (41, 4)),
-            (Call::Fdatasync, (16, 0)),
-            (Call::Msync, (3, 0)),
-            (Call::Syncfs, (2, 0)),
-            (Call::WriteThrough, (0, 0)),
-        ];
-        for (call, wanted) in wanted {
-            assert_eq!(count(&found, call, Some(child.pid())), wanted, "{way}: {call}\n{found:#?}");
-        }
-        assert_eq!((found.way, found.lost, found.slow.len()), (way, 0, 0));
-        assert_eq!(found.times().powers_of_two().iter().map(|(_, count)| count).sum::<u64>(), 62);
-        assert_eq!(found.times().hdr().len(), 62);
-        // What is new is told once.
-        child.does(&format!("fsync 6 {}", a.display()));
-        let next = read(&mut tracer);
-        assert_eq!((next.times().len(), next.new_times().len()), (68, 6), "{way}");
-        assert!(next.elapsed >= Duration::from_millis(60) && next.at_ns > found.at_ns);
-        assert!(read(&mut tracer).new_times().is_empty());
+    let mut child = Told::start();
+    let mut tracer = start(Way::Bpf, child.pid(), NEVER);
+    child.does(&format!("fsync 37 {}", a.display()));
+    child.does(&format!("fdatasync 11 {}", b.display()));
+    child.does(&format!("fdatasync 5 {}", Path::new("/dev/shm").join(format!("trace-{}", child.pid())).display()));
+    child.does(&format!("msync 3 {}", b.display()));
+    child.does(&format!("syncfs 2 {}", a.display()));
+    child.does(&format!("nothing 9 {}", a.display()));
+    child.does("failing 4 -");
+    let found = read(&mut tracer);
+    std::fs::remove_file(format!("/dev/shm/trace-{}", child.pid())).unwrap();
+    let wanted = [
+        (Call::Fsync, (41, 4)),
+        (Call::Fdatasync, (16, 0)),
+        (Call::Msync, (3, 0)),
+        (Call::Syncfs, (2, 0)),
+        (Call::WriteThrough, (0, 0)),
+    ];
+    for (call, wanted) in wanted {
+        assert_eq!(count(&found, call, Some(child.pid())), wanted, "{call}\n{found:#?}");
     }
+    assert_eq!((found.way, found.lost, found.slow.len()), (Way::Bpf, 0, 0));
+    assert_eq!(found.times().powers_of_two().iter().map(|(_, count)| count).sum::<u64>(), 62);
+    assert_eq!(found.times().hdr().len(), 62);
+    // What is new is told once.
+    child.does(&format!("fsync 6 {}", a.display()));
+    let next = read(&mut tracer);
+    assert_eq!((next.times().len(), next.new_times().len()), (68, 6));
+    assert!(next.elapsed >= Duration::from_millis(60) && next.at_ns > found.at_ns);
+    assert!(read(&mut tracer).new_times().is_empty());
 }
 
 #[test]
 fn others_are_not_counted_and_descendants_are_also_after_their_end() {
     let place = directory();
     let file = place.path().join("file");
-    for way in [Way::Bpf, Way::Perf] {
-        let (mut child, mut other) = (Told::start(), Told::start());
-        let mut tracer = start(way, child.pid(), NEVER);
-        other.does(&format!("fsync 7 {}", file.display()));
-        child.does(&format!("fork fsync 5 {}", file.display()));
-        let found = read(&mut tracer);
-        assert_eq!((count(&found, Call::Fsync, None), found.lost), ((5, 0), 0), "{way}\n{found:#?}");
-        let [process] = &found.processes[..] else { panic!("{way}: {found:#?}") };
-        assert!(process.pid != child.pid() && process.pid != other.pid());
-        // The child has ended. It is told of still, and none of it again as new.
-        for _ in 0..3 {
-            child.does(&format!("fsync 1 {}", file.display()));
-            let next = read(&mut tracer);
-            assert_eq!(next.new_times().len(), 1, "{way}\n{next:#?}");
-        }
-        let last = read(&mut tracer);
-        assert_eq!(last.processes.len(), 2, "{way}\n{last:#?}");
-        assert_eq!(count(&last, Call::Fsync, Some(process.pid)), (5, 0), "{way}");
-        assert_eq!(last.times().len(), 8);
+    let (mut child, mut other) = (Told::start(), Told::start());
+    let mut tracer = start(Way::Bpf, child.pid(), NEVER);
+    other.does(&format!("fsync 7 {}", file.display()));
+    child.does(&format!("fork fsync 5 {}", file.display()));
+    let found = read(&mut tracer);
+    assert_eq!((count(&found, Call::Fsync, None), found.lost), ((5, 0), 0), "{found:#?}");
+    let [process] = &found.processes[..] else { panic!("{found:#?}") };
+    assert!(process.pid != child.pid() && process.pid != other.pid());
+    // The child has ended. It is told of still, and none of it again as new.
+    for _ in 0..3 {
+        child.does(&format!("fsync 1 {}", file.display()));
+        let next = read(&mut tracer);
+        assert_eq!(next.new_times().len(), 1, "{next:#?}");
     }
+    let last = read(&mut tracer);
+    assert_eq!(last.processes.len(), 2, "{last:#?}");
+    assert_eq!(count(&last, Call::Fsync, Some(process.pid)), (5, 0));
+    assert_eq!(last.times().len(), 8);
 }
 
 #[test]
 fn two_who_trace_the_same_see_all_of_it() {
     let place = directory();
     let mut child = Told::start();
-    let mut tracers = [Way::Bpf, Way::Perf, Way::Bpf].map(|way| start(way, child.pid(), NEVER));
+    let mut tracers = [(); 2].map(|()| start(Way::Bpf, child.pid(), NEVER));
     child.does(&format!("fsync 5 {}", place.path().join("file").display()));
     for tracer in &mut tracers {
-        assert_eq!(count(&read(tracer), Call::Fsync, None), (5, 0), "{}", tracer.way());
+        assert_eq!(count(&read(tracer), Call::Fsync, None), (5, 0));
     }
 }
 
@@ -109,11 +105,9 @@ fn two_who_trace_the_same_see_all_of_it() {
 fn a_child_that_was_there_before_is_followed() {
     let place = directory();
     let mut child = Told::start();
-    for way in [Way::Bpf, Way::Perf] {
-        let mut tracer = start(way, std::process::id(), NEVER);
-        child.does(&format!("fsync 5 {}", place.path().join("file").display()));
-        assert_eq!(count(&read(&mut tracer), Call::Fsync, Some(child.pid())), (5, 0), "{way}");
-    }
+    let mut tracer = start(Way::Bpf, std::process::id(), NEVER);
+    child.does(&format!("fsync 5 {}", place.path().join("file").display()));
+    assert_eq!(count(&read(&mut tracer), Call::Fsync, Some(child.pid())), (5, 0));
 }
 
 #[test]
@@ -198,8 +192,8 @@ fn what_a_user_may_trace() {
     let pid = std::env::var("TRACED").unwrap().parse().unwrap_or_else(|_| std::process::id());
     match Tracer::start(&TraceSpec::of(vec![pid])) {
         Ok(tracer) => {
-            let fell_back = tracer.fell_back().iter().map(|(way, error)| format!("{way}: {error}"));
-            println!("{}; {}", tracer.way(), fell_back.collect::<Vec<_>>().join("; "));
+            let why_not_bpf = tracer.why_not_bpf().map_or(String::new(), |error| format!("bpf: {error}"));
+            println!("{}; {why_not_bpf}", tracer.way());
         }
         Err(error) => println!("{error}\n{}", error.next()),
     }
@@ -212,7 +206,7 @@ fn a_user_without_privileges_sees_processes_of_his_own_and_is_told_why_not_more(
     let child = Told::start();
     let other = as_nobody(&child.pid().to_string());
     for words in
-        ["no way to trace works here", "  perf: ", "  proc: reading /proc/PID/syscall: Permission denied", "as root"]
+        ["no way to trace works here", "  bpf: ", "  proc: reading /proc/PID/syscall: Permission denied", "as root"]
     {
         assert!(other.contains(words), "{other}");
     }

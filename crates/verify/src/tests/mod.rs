@@ -2,7 +2,7 @@
 
 mod model;
 #[path = "../../tests/it/toy.rs"]
-mod toy;
+pub(crate) mod toy;
 mod twins;
 
 use std::sync::Arc;

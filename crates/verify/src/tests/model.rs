@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, ValueBuf, Values, Version, Workload};
+use plimsoll_core::{Answer, Observer, Op, Outcome, OwnedValue, Ticket, Truth, ValueBuf, Values, Version, Workload};
 
 use super::twins::Watcher;
-use crate::field::FieldValue;
 use crate::log::{CLOCK_SKEW_NS, NEVER, Watch};
 use crate::{AnswerVerdict, LedgerVerdict};
 
@@ -37,7 +36,7 @@ struct Question {
     kind: u16,
     watch: Watch,
     id: Option<u64>,
-    bounds: [FieldValue; 2],
+    bounds: [OwnedValue; 2],
     sent_ns: u64,
     end_ns: u64,
     outcome: Outcome,
@@ -107,7 +106,7 @@ impl Observer for Scribe {
             kind: op.kind,
             watch,
             id: truth.record_id(op.params.get(0)),
-            bounds: [FieldValue::of(op.params.get(0)), FieldValue::of(op.params.get(1))],
+            bounds: [OwnedValue::from(op.params.get(0)), OwnedValue::from(op.params.get(1))],
             sent_ns: at_ns,
             end_ns: NEVER,
             outcome: Outcome::Unknown,
@@ -274,7 +273,7 @@ impl Model {
             let first = asked.iter().position(|id| Some(*id) == question.id).unwrap();
             asked.drain(..first);
         }
-        let (mut had, mut end): (Vec<u64>, Option<FieldValue>) = (Vec::new(), None);
+        let (mut had, mut end): (Vec<u64>, Option<OwnedValue>) = (Vec::new(), None);
         for (place, row) in rows.iter().enumerate() {
             let is_again = row.id.is_some_and(|id| had.contains(&id));
             if is_one && place > 0 || is_again && *watch != Watch::Range {
@@ -308,7 +307,7 @@ impl Model {
         }
         let mut wanting = usize::MAX;
         if *watch == Watch::Range {
-            let [_, FieldValue::Int(count)] = question.bounds else { panic!("ranges ask for a number of records") };
+            let [_, OwnedValue::Int(count)] = question.bounds else { panic!("ranges ask for a number of records") };
             verdict.not_matching += (rows.len() as u64).saturating_sub(count as u64);
             wanting = (count as usize).saturating_sub(rows.len());
             if wanting == 0 {
@@ -332,10 +331,10 @@ impl Model {
         }
     }
 
-    fn key(&self, id: u64) -> FieldValue {
+    fn key(&self, id: u64) -> OwnedValue {
         let mut key = ValueBuf::new();
         self.truth().key(id, &mut key);
-        FieldValue::of(key.values().get(0))
+        OwnedValue::from(key.values().get(0))
     }
 
     fn ledger(&self, history: &History) -> LedgerVerdict {
@@ -387,7 +386,7 @@ impl Model {
             kind: 0,
             watch,
             id: None,
-            bounds: [FieldValue::Null, FieldValue::Int(below)],
+            bounds: [OwnedValue::Null, OwnedValue::Int(below)],
             sent_ns: 0,
             end_ns: 0,
             outcome: Outcome::Ok,

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_core::{
-    Answer, Observer, Op, Outcome, ParamType, ParamValue, Params, Ticket, Truth, Value, ValueBuf, Version, Workload,
-};
+use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, ValueBuf, Version, Workload};
 
-use super::toy::{self, Toy};
+use super::toy::{self, Random, Toy};
 
 pub const READ: u16 = 0;
 pub const PUT: u16 = 1;
@@ -21,35 +19,7 @@ pub const A_WORKER: usize = 2;
 pub const READ_BACK: u16 = 9;
 
 pub fn kv(records: u64) -> Arc<dyn Workload> {
-    let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == "kv").unwrap();
-    let mut params = Params::default();
-    for param in spec.params {
-        let value = match param.param_type {
-            ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
-            _ => ParamValue::Text(param.default.into()),
-        };
-        params.0.insert(param.name.into(), value);
-    }
-    for (name, value) in [("records", records as i64), ("field_length", 2), ("field_count", 10)] {
-        params.0.insert(name.into(), ParamValue::Int(value));
-    }
-    Arc::from((spec.make)(11, &params, &[]).unwrap())
-}
-
-/// SplitMix64: a seed is a history.
-pub struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % n
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        n > 0 && self.below(n) == 0
-    }
+    toy::workload("kv", &[("records", records as i64), ("field_length", 2), ("field_count", 10)])
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -7,26 +7,10 @@ use std::sync::Arc;
 use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, ValueBuf, Version, Workload};
 use plimsoll_verify::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
 
-use crate::toy::{ALL, DELETE, FIND, GET, INSERT, Toy, UPDATE};
+use crate::toy::{ALL, DELETE, FIND, GET, INSERT, Random, Toy, UPDATE};
 
 /// A tick of virtual time: long compared with the differences between clocks.
 const TICK_NS: u64 = 10_000;
-
-/// SplitMix64: a seed is a run.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % n
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// Rows as (key, stamp).
 pub type Rows = Vec<(u64, i64)>;
@@ -127,8 +111,8 @@ impl Simulation {
                     self.sent(client, cycle, ask);
                     let unread = self.held.keys().copied().collect();
                     let mut flight = Flight { ask, cycle, outcome: Outcome::Ok, rows: Vec::new(), unread };
-                    let unknown = self.troubles.unknown > 0 && self.random.one_in(self.troubles.unknown);
-                    let rejected = self.troubles.rejected > 0 && self.random.one_in(self.troubles.rejected);
+                    let unknown = self.random.one_in(self.troubles.unknown);
+                    let rejected = self.random.one_in(self.troubles.rejected);
                     if unknown || rejected {
                         flight.outcome = if unknown { Outcome::Unknown } else { Outcome::Rejected };
                         let after = 1 + self.random.below(20);

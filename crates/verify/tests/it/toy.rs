@@ -1,8 +1,10 @@
 //! A workload with every call there is, small enough that keys are fought over.
 
+use std::sync::Arc;
+
 use plimsoll_core::{
-    Access, Call, Collection, Field, Index, IndexMode, Layout, OpKind, RecordsCall, Stream, StreamSpec, Truth, Value,
-    ValueBuf, ValueType, Values, Version, Workload,
+    Access, Call, Collection, Field, Index, IndexMode, Layout, OpKind, ParamSpec, ParamType, ParamValue, Params,
+    RecordsCall, Stream, StreamSpec, Truth, Value, ValueBuf, ValueType, Values, Version, Workload,
 };
 
 pub const INSERT: u16 = 0;
@@ -11,6 +13,35 @@ pub const UPDATE: u16 = 2;
 pub const DELETE: u16 = 3;
 pub const FIND: u16 = 4;
 pub const ALL: u16 = 5;
+
+/// Makes a workload of this program with its defaults, but for these.
+pub fn workload(name: &str, changes: &[(&str, i64)]) -> Arc<dyn Workload> {
+    let spec = plimsoll_workload::all().into_iter().find(|spec| spec.name == name).unwrap();
+    let default = |param: &ParamSpec| match param.param_type {
+        ParamType::Int { .. } => ParamValue::Int(param.default.parse().unwrap()),
+        _ => ParamValue::Text(param.default.into()),
+    };
+    let mut params = Params(spec.params.iter().map(|param| (param.name.into(), default(param))).collect());
+    params.0.extend(changes.iter().map(|(name, value)| ((*name).into(), ParamValue::Int(*value))));
+    Arc::from((spec.make)(11, &params, &[]).unwrap())
+}
+
+/// SplitMix64: a seed is a history.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % n
+    }
+
+    /// Returns true once in `n` times; 0 is never.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
+    }
+}
 
 pub struct Toy {
     records: u64,

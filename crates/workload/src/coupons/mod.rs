@@ -169,6 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tests::each_op;
 
     fn coupons(seed: u64, records: i64, below: i64) -> Coupons {
         let mut params = crate::tests::defaults(spec().params);
@@ -312,20 +313,15 @@ mod tests {
             let coupons = coupons(5, records, 50);
             let stream = coupons.stream(&StreamSpec::Load { batch, clients }).unwrap();
             let mut seen = vec![false; records as usize];
-            let mut params = ValueBuf::new();
-            for client in 0..clients {
-                for cycle in 0.. {
-                    params.clear();
-                    let Some(kind) = stream.op(client, cycle, &mut params) else { break };
-                    prop_assert_eq!(kind, INSERT);
-                    prop_assert!(params.len() <= batch as usize * FIELDS.len());
-                    for row in params.values().rows(FIELDS.len()) {
-                        let id = coupons.content.record_id(row.get(0)).unwrap();
-                        prop_assert!(!std::mem::replace(&mut seen[id as usize], true));
-                        prop_assert_eq!(coupons.content.version(row), Some(Version::Loaded));
-                    }
+            each_op(&*stream, 0..clients, 0..u64::MAX, |_, kind, params| {
+                assert_eq!(kind, INSERT);
+                assert!(params.len() <= batch as usize * FIELDS.len());
+                for row in params.values().rows(FIELDS.len()) {
+                    let id = coupons.content.record_id(row.get(0)).unwrap();
+                    assert!(!std::mem::replace(&mut seen[id as usize], true));
+                    assert_eq!(coupons.content.version(row), Some(Version::Loaded));
                 }
-            }
+            });
             prop_assert!(seen.iter().all(|&seen| seen));
         }
 
@@ -335,16 +331,12 @@ mod tests {
             let mix = vec![("update".to_owned(), 3), ("read".to_owned(), 1), ("query".to_owned(), 1)];
             let stream = coupons.stream(&StreamSpec::Mix { mix, clients }).unwrap();
             let mut owner = vec![None; records as usize];
-            let mut params = ValueBuf::new();
-            for client in 0..clients {
-                for cycle in 0..400 {
-                    params.clear();
-                    if stream.op(client, cycle, &mut params) == Some(UPDATE) {
-                        let id = coupons.content.record_id(params.values().get(0)).unwrap();
-                        prop_assert_eq!(*owner[id as usize].get_or_insert(client), client);
-                    }
+            each_op(&*stream, 0..clients, 0..400, |(client, _), kind, params| {
+                if kind == UPDATE {
+                    let id = coupons.content.record_id(params.values().get(0)).unwrap();
+                    assert_eq!(*owner[id as usize].get_or_insert(client), client);
                 }
-            }
+            });
         }
     }
 

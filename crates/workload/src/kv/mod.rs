@@ -100,11 +100,8 @@ impl Pairs {
             let what = format!("a value of field_count × field_length = {value_bytes} bytes");
             return Err(WorkloadError::new(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
         }
-        let distribution = params.text("distribution");
         let (records, hot, hot_operations) = (int("records"), int("hot_records"), int("hot_operations"));
-        let chooser = Chooser::new(distribution, records, hot, hot_operations).ok_or_else(|| {
-            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
-        })?;
+        let chooser = Chooser::new(params.text("distribution"), records, hot, hot_operations);
         let has_truth = params.text("ledger") != "off";
         Ok(Self {
             seed,
@@ -177,6 +174,7 @@ mod tests {
     use plimsoll_core::{Answer, Outcome, ParamValue, Step, Value, ValueBuf, Version};
 
     use super::*;
+    use crate::tests::each_op;
 
     fn pairs(records: i64, distribution: &str) -> Pairs {
         let mut params = crate::tests::defaults(spec().params);
@@ -201,19 +199,14 @@ mod tests {
     fn the_load_puts_every_record_once_whatever_the_batch() {
         let pairs = pairs(1_000, "uniform");
         let mut seen = BTreeSet::new();
-        for client in 0..3 {
-            let stream = pairs.stream(&StreamSpec::Load { batch: 100, clients: 3 }).unwrap();
-            let mut params = ValueBuf::new();
-            for cycle in 0.. {
-                params.clear();
-                let Some(kind) = stream.op(client, cycle, &mut params) else { break };
-                assert_eq!((kind, params.len()), (INSERT, 2));
-                let (key, value) = (bytes(&params, 0), bytes(&params, 1));
-                assert_eq!(pairs.content.version_of(key, value), Some(Version::Loaded));
-                assert_eq!(key.len() + value.len(), pairs.record_bytes() as usize);
-                assert!(seen.insert(pairs.content.id_of(key).unwrap()));
-            }
-        }
+        let stream = pairs.stream(&StreamSpec::Load { batch: 100, clients: 3 }).unwrap();
+        each_op(&*stream, 0..3, 0..u64::MAX, |_, kind, params| {
+            assert_eq!((kind, params.len()), (INSERT, 2));
+            let (key, value) = (bytes(params, 0), bytes(params, 1));
+            assert_eq!(pairs.content.version_of(key, value), Some(Version::Loaded));
+            assert_eq!(key.len() + value.len(), pairs.record_bytes() as usize);
+            assert!(seen.insert(pairs.content.id_of(key).unwrap()));
+        });
         assert!(seen.into_iter().eq(0..1_000));
     }
 
@@ -222,23 +215,19 @@ mod tests {
         let pairs = pairs(500, "latest");
         let stream = mix(&pairs, &[("read", 95), ("insert", 5)], 4);
         let mut there: BTreeSet<u64> = (0..500).collect();
-        let (mut params, mut reads_of_new, mut reads) = (ValueBuf::new(), 0, 0);
-        for client in 0..4 {
-            for cycle in 0..4_000 {
-                params.clear();
-                let kind = stream.op(client, cycle, &mut params).unwrap();
-                let id = pairs.content.id_of(bytes(&params, 0)).unwrap();
-                if kind == INSERT {
-                    assert!(there.insert(id), "{id} is there already");
-                    let version = Version::Written { client, cycle };
-                    assert_eq!(pairs.content.version_of(bytes(&params, 0), bytes(&params, 1)), Some(version));
-                } else {
-                    assert!(there.contains(&id), "client {client} asks for {id} at {cycle} before it is there");
-                    reads += 1;
-                    reads_of_new += u64::from(id >= 500);
-                }
+        let (mut reads_of_new, mut reads) = (0, 0);
+        each_op(&*stream, 0..4, 0..4_000, |(client, cycle), kind, params| {
+            let id = pairs.content.id_of(bytes(params, 0)).unwrap();
+            if kind == INSERT {
+                assert!(there.insert(id), "{id} is there already");
+                let version = Version::Written { client, cycle };
+                assert_eq!(pairs.content.version_of(bytes(params, 0), bytes(params, 1)), Some(version));
+            } else {
+                assert!(there.contains(&id), "client {client} asks for {id} at {cycle} before it is there");
+                reads += 1;
+                reads_of_new += u64::from(id >= 500);
             }
-        }
+        });
         assert!(there.into_iter().eq(500 - 500..500 + 4 * 200), "inserted records leave no gap");
         assert!(reads_of_new * 2 > reads, "{reads_of_new} of {reads} reads are of what was inserted");
     }
@@ -248,18 +237,16 @@ mod tests {
         let pairs = pairs(500, "latest");
         let stream = mix(&pairs, &[("read", 95), ("insert", 5)], 2);
         let phase = |first: u64| {
-            let (mut params, mut inserted, mut versions) = (ValueBuf::new(), BTreeSet::new(), BTreeSet::new());
-            for cycle in first..first + 2_000 {
-                params.clear();
-                let kind = stream.op(1, cycle, &mut params).unwrap();
-                let id = pairs.content.id_of(bytes(&params, 0)).unwrap();
+            let (mut inserted, mut versions) = (BTreeSet::new(), BTreeSet::new());
+            each_op(&*stream, 1..2, first..first + 2_000, |(_, cycle), kind, params| {
+                let id = pairs.content.id_of(bytes(params, 0)).unwrap();
                 if kind == INSERT {
                     inserted.insert(id);
-                    versions.insert(pairs.content.version_of(bytes(&params, 0), bytes(&params, 1)).unwrap());
+                    versions.insert(pairs.content.version_of(bytes(params, 0), bytes(params, 1)).unwrap());
                 } else {
                     assert!(id < 500 || inserted.contains(&id), "{id} is not there at {cycle}");
                 }
-            }
+            });
             (inserted, versions)
         };
         let ((first, versions), (second, others)) = (phase(0), phase(3 << 32));
@@ -272,17 +259,15 @@ mod tests {
         let pairs = pairs(10_000, "scrambled");
         let shares = [("read", 1), ("update", 2), ("insert", 3), ("scan", 4), ("read_modify_write", 5)];
         let stream = mix(&pairs, &shares, 2);
-        let (mut params, mut counts) = (ValueBuf::new(), BTreeMap::new());
-        for cycle in 0..15_000 {
-            params.clear();
-            let kind = stream.op(1, cycle, &mut params).unwrap();
+        let mut counts = BTreeMap::new();
+        each_op(&*stream, 1..2, 0..15_000, |_, kind, params| {
             let types = params.values().iter().map(|value| value.value_type().unwrap());
             assert!(types.eq(pairs.kinds[usize::from(kind)].params.iter().copied()));
             if let Value::Int(length) = params.values().get(1) {
                 assert!((1..=100).contains(&length));
             }
             *counts.entry(kind).or_insert(0) += 1;
-        }
+        });
         assert!(counts.into_iter().eq((0..5).zip([1_000, 2_000, 3_000, 4_000, 5_000])));
     }
 

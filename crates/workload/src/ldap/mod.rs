@@ -101,11 +101,8 @@ impl People {
             let what = format!("`{dn}` does not have {{}} for an entry's number, once, in its first part");
             return Err(WorkloadError::new(what, "write it as uid=user.{},ou=People"));
         }
-        let distribution = params.text("distribution");
-        let chooser = Chooser::new(distribution, int("entries"), int("hot_entries"), int("hot_operations"));
-        let chooser = chooser.filter(|_| distribution != "latest").ok_or_else(|| {
-            WorkloadError::new(format!("there is no distribution `{distribution}`"), "see `plimsoll list workloads`")
-        })?;
+        let (hot, hot_operations) = (int("hot_entries"), int("hot_operations"));
+        let chooser = Chooser::new(params.text("distribution"), int("entries"), hot, hot_operations);
         let person = Person::new(seed, int("description_bytes") as usize);
         let search = search(params, dn);
         let LdapCall::Search { base, filter, .. } = &search else { unreachable!("it is a search") };
@@ -196,6 +193,7 @@ mod tests {
     use plimsoll_core::ParamValue;
 
     use super::*;
+    use crate::tests::each_op;
 
     fn people(set: &[(&str, &str)]) -> Result<People, WorkloadError> {
         let mut params = crate::tests::defaults(PARAMS);
@@ -222,42 +220,24 @@ mod tests {
     fn every_kind_has_its_parameters() {
         let people = people(&[("entries", "100"), ("filter", "(|(uid=user.{})(employeeNumber={}))")]).unwrap();
         let stream = mix(&people, &[("search", 3), ("compare", 1), ("modify", 2), ("add", 1), ("delete", 1)]);
-        let mut params = ValueBuf::new();
-        for client in 0..4 {
-            for cycle in 0..2_000 {
-                params.clear();
-                let kind = stream.op(client, cycle, &mut params).unwrap();
-                let types: Vec<_> = params.values().iter().map(|value| value.value_type().unwrap()).collect();
-                assert_eq!(types, people.kinds[usize::from(kind)].params, "{}", KINDS[usize::from(kind)]);
-                if kind <= MODIFY {
-                    assert!((0..100).contains(&number(&params)));
-                }
-            }
-        }
+        each_op(&*stream, 0..4, 0..2_000, |_, kind, params| {
+            let types: Vec<_> = params.values().iter().map(|value| value.value_type().unwrap()).collect();
+            assert_eq!(types, people.kinds[usize::from(kind)].params, "{}", KINDS[usize::from(kind)]);
+            assert!(kind > MODIFY || (0..100).contains(&number(params)));
+        });
     }
 
     #[test]
     fn the_load_adds_every_entry_once_and_adds_are_new() {
         let people = people(&[("entries", "1000")]).unwrap();
-        let (mut there, mut params) = (BTreeSet::new(), ValueBuf::new());
+        let mut there = BTreeSet::new();
         let load = people.stream(&StreamSpec::Load { batch: 10, clients: 3 }).unwrap();
-        for client in 0..3 {
-            for cycle in 0.. {
-                params.clear();
-                let Some(kind) = load.op(client, cycle, &mut params) else { break };
-                assert_eq!(kind, ADD);
-                assert!(there.insert(number(&params)));
-            }
-        }
+        each_op(&*load, 0..3, 0..u64::MAX, |_, kind, params| assert!(kind == ADD && there.insert(number(params))));
         assert!(there.iter().copied().eq(0..1_000));
         let stream = mix(&people, &[("add", 1)]);
-        for client in 0..4 {
-            for cycle in 0..50 {
-                params.clear();
-                assert_eq!(stream.op(client, cycle, &mut params), Some(ADD));
-                assert!(there.insert(number(&params)), "{} is there already", number(&params));
-            }
-        }
+        each_op(&*stream, 0..4, 0..50, |_, kind, params| {
+            assert!(kind == ADD && there.insert(number(params)), "{} is there already", number(params));
+        });
         assert_eq!(there.len(), 1_200);
     }
 
@@ -265,15 +245,12 @@ mod tests {
     fn what_was_added_is_deleted_again() {
         let people = people(&[("entries", "1000")]).unwrap();
         let stream = mix(&people, &[("search", 5), ("add", 2), ("delete", 2)]);
-        let (mut there, mut params, mut not_there) = (BTreeSet::new(), ValueBuf::new(), 0);
-        for cycle in 0..9_000 {
-            params.clear();
-            match stream.op(2, cycle, &mut params).unwrap() {
-                ADD => assert!(there.insert(number(&params))),
-                DELETE => not_there += u32::from(!there.remove(&number(&params))),
-                _ => {}
-            }
-        }
+        let (mut there, mut not_there) = (BTreeSet::new(), 0);
+        each_op(&*stream, 2..3, 0..9_000, |_, kind, params| match kind {
+            ADD => assert!(there.insert(number(params))),
+            DELETE => not_there += u32::from(!there.remove(&number(params))),
+            _ => {}
+        });
         assert_eq!(not_there, 2, "only the first round deletes what is not there");
         assert_eq!(there.len(), 2);
     }
@@ -282,16 +259,11 @@ mod tests {
     fn deletes_alone_delete_what_was_loaded_until_there_is_none() {
         let people = people(&[("entries", "10")]).unwrap();
         let stream = people.stream(&StreamSpec::One { kind: "delete".into(), clients: 4 }).unwrap();
-        let (mut gone, mut params) = (BTreeSet::new(), ValueBuf::new());
+        let mut gone = BTreeSet::new();
         // The phase after the load.
-        for client in 0..4 {
-            for cycle in 1 << 32.. {
-                params.clear();
-                let Some(kind) = stream.op(client, cycle, &mut params) else { break };
-                assert_eq!(kind, DELETE);
-                assert!(gone.insert(number(&params)));
-            }
-        }
+        each_op(&*stream, 0..4, 1 << 32..u64::MAX, |_, kind, params| {
+            assert!(kind == DELETE && gone.insert(number(params)));
+        });
         assert!(gone.into_iter().eq(0..10));
     }
 
@@ -310,9 +282,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_a_reason() {
-        for (name, value) in
-            [("dn", "people"), ("dn", "uid=user,ou=People"), ("dn", "uid={}{}"), ("distribution", "latest")]
-        {
+        for (name, value) in [("dn", "people"), ("dn", "uid=user,ou=People"), ("dn", "uid={}{}")] {
             let error = people(&[(name, value)]).err().unwrap_or_else(|| panic!("{value} was taken"));
             assert!(error.help.is_some(), "{value}");
         }

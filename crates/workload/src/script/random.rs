@@ -1,7 +1,9 @@
 //! pgbench's random numbers, hashes and permutation, as PostgreSQL 15 and later define them (`src/common/pg_prng.c`,
 //! PostgreSQL documentation, "pgbench", "Built-In Functions"): the same state gives the same numbers.
 
-use crate::scramble::{hash, mix};
+use plimsoll_core::random::{GOLDEN, SplitMix, mix};
+
+use crate::scramble::hash;
 
 /// Least parameter of [`Xoroshiro::gaussian`].
 pub(crate) const GAUSSIAN_MIN: f64 = 2.0;
@@ -18,16 +20,15 @@ pub(crate) struct Xoroshiro {
 impl Xoroshiro {
     /// Seeds the generator as `pg_prng_seed` does: the state from two steps of SplitMix64.
     pub(crate) fn of_seed(seed: u64) -> Self {
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let first = seed.wrapping_add(GOLDEN);
-        Self::of_state(mix(first), mix(first.wrapping_add(GOLDEN)))
+        let mut seeds = SplitMix::new(seed);
+        Self::of_state(seeds.bits(), seeds.bits())
     }
 
     /// Returns the generator of operation `cycle` of `client`.
     #[inline]
     pub(crate) fn of_operation(seed: u64, client: u32, cycle: u64) -> Self {
         let first = hash(seed, u64::from(client), cycle);
-        Self::of_state(first, mix(first ^ 0x9e37_79b9_7f4a_7c15))
+        Self::of_state(first, mix(first ^ GOLDEN))
     }
 
     #[inline]

@@ -16,13 +16,13 @@ use plimsoll_store_http::server::{NGINX, content};
 use plimsoll_store_http::wire::HttpSession;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
-use plimsoll_testkit::process::{Process, free_port};
+use plimsoll_testkit::process::{ServerProcess, free_port};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An nginx on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    process: Process,
+    process: ServerProcess,
     pub port: u16,
 }
 
@@ -35,7 +35,7 @@ impl Server {
     /// Starts a server with words behind the port it listens on, and a directory prepared by `prepare`.
     pub fn listening(words: &str, how: &str, prepare: impl FnOnce(&std::path::Path)) -> Server {
         let program = NGINX.find().expect("nginx (or run `cargo xtask test`)");
-        let (dir, port) = (Process::dir("/var/tmp"), free_port());
+        let (dir, port) = (ServerProcess::dir("/var/tmp"), free_port());
         std::fs::create_dir_all(dir.path().join("files/put")).unwrap();
         std::fs::write(dir.path().join("files/index.html"), content(612)).unwrap();
         prepare(dir.path());
@@ -50,7 +50,10 @@ impl Server {
         std::fs::write(dir.path().join("nginx.conf"), configuration).unwrap();
         let mut command = Command::new(program);
         command.args(["-e", "stderr", "-p"]).arg(dir.path()).arg("-c").arg(dir.path().join("nginx.conf"));
-        Server { process: Process::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok()), port }
+        Server {
+            process: ServerProcess::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok()),
+            port,
+        }
     }
 
     /// The path of a file in its directory.

@@ -16,7 +16,7 @@ use plimsoll_store_ldap::wire::LdapSession;
 use plimsoll_store_ldap::{Control, kind};
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
-use plimsoll_testkit::process::{Process, free_port};
+use plimsoll_testkit::process::{ServerProcess, free_port};
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 pub const BASE: &str = "dc=example,dc=com";
@@ -25,7 +25,7 @@ pub const PASSWORD: &str = "word-7";
 
 /// A slapd on a loopback port that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    process: Process,
+    process: ServerProcess,
     pub port: u16,
     /// Port for TLS from the first byte on.
     pub tls_port: u16,
@@ -40,7 +40,7 @@ impl Server {
     /// Starts a server with lines that `prepare` makes from the server's directory, and `database` for its database.
     pub fn prepared(prepare: impl FnOnce(&Path) -> String, database: &str) -> Server {
         let program = SLAPD.find().expect("slapd (or run `cargo xtask test`)");
-        let dir = Process::dir("/var/tmp");
+        let dir = ServerProcess::dir("/var/tmp");
         let (port, tls_port) = (free_port(), free_port());
         let lines = prepare(dir.path());
         let place = dir.path().display();
@@ -56,7 +56,7 @@ impl Server {
         let mut command = Command::new(program);
         command.args(["-d", "32768", "-h", &format!("ldap://127.0.0.1:{port}{tls}"), "-f"]);
         command.arg(dir.path().join("slapd.conf"));
-        let process = Process::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let process = ServerProcess::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
         let server = Server { process, port, tls_port };
         let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
         let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();

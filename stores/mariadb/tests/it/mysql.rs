@@ -14,13 +14,13 @@ use plimsoll_lab::{OpenStore, ServerUser};
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::conformance::CheckResult;
 use plimsoll_testkit::opening::Opening;
-use plimsoll_testkit::process::Process;
+use plimsoll_testkit::process::ServerProcess;
 use plimsoll_testkit::sql::wire;
 
 use crate::fixture::{layout, login, open_login, sql};
 
 /// A MySQL that lives as long as this value.
-struct Mysql(Process);
+struct Mysql(ServerProcess);
 
 /// Directory where `cargo xtask mysql` puts it.
 fn fetched() -> PathBuf {
@@ -30,7 +30,7 @@ fn fetched() -> PathBuf {
 
 impl Mysql {
     fn start() -> Mysql {
-        let dir = Process::dir("/var/tmp");
+        let dir = ServerProcess::dir("/var/tmp");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let user = ServerUser::caller_or("mysql", "mariadb-server").expect("a user for the server");
         for name in ["data", "data/mysql", "server"] {
@@ -55,7 +55,7 @@ impl Mysql {
         let socket = dir.path().join("data/socket");
         let mut command = Self::command(dir.path(), &user);
         command.args(["--skip-networking", "--socket"]).arg(&socket);
-        Mysql(Process::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()))
+        Mysql(ServerProcess::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()))
     }
 
     fn command(dir: &Path, user: &ServerUser) -> Command {

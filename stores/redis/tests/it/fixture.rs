@@ -18,13 +18,13 @@ use plimsoll_store_redis::{Control, Node, kind};
 use plimsoll_testkit::conformance::kv_kinds;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
-use plimsoll_testkit::process::Process;
+use plimsoll_testkit::process::ServerProcess;
 
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A Redis that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
-    process: Process,
+    process: ServerProcess,
     arguments: Vec<String>,
     password: Option<&'static str>,
 }
@@ -32,13 +32,13 @@ pub struct Server {
 impl Server {
     /// Starts a server on a socket with these further arguments.
     pub fn start(arguments: &[&str]) -> Server {
-        let dir = Process::dir("/var/tmp");
+        let dir = ServerProcess::dir("/var/tmp");
         let words = arguments.iter().position(|word| *word == "--requirepass");
         let password = words.and_then(|at| arguments.get(at + 1)).map(|word| String::leak((*word).to_owned()) as &_);
         let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         let (mut command, socket) = (Self::command(dir.path(), &arguments), dir.path().join("socket"));
         Server {
-            process: Process::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()),
+            process: ServerProcess::start(dir, &mut command, || UnixStream::connect(&socket).is_ok()),
             arguments,
             password,
         }

@@ -11,11 +11,13 @@ use plimsoll_faultfs::{
     CheckedImage, CrashPoint, ImageCheck, ImageState, Survivors, check_images, crash_images, crash_moments, log_entries,
 };
 use plimsoll_plan::Dimension;
+use plimsoll_report::document::Table;
 use plimsoll_trial::TrialError;
 
 use super::failed;
 use crate::args::FaultfsImages;
 use crate::error::exit;
+use crate::verbs::report;
 use crate::{interrupt, options};
 
 /// Failures that are shown, the first ones.
@@ -65,7 +67,10 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     let (stop, began) = (interrupt::of_run(), Instant::now());
     let checked = check_images(&check, &stop).map_err(failed)?;
     let first_ns = entries.first().map_or(0, |entry| entry.at_ns);
-    let mut text = summary(&checked, entries.len(), began.elapsed());
+    let (count, records) = (checked.len(), shown::count(entries.len() as u64));
+    let title = format!("{count} crash images of {records} records in {:.1} s", began.elapsed().as_secs_f64());
+    report::print_tables(&[(&title, "", summary(&checked))])?;
+    let mut text = String::new();
     let failures: Vec<&CheckedImage> = checked.iter().filter(|one| one.state != ImageState::Passed).collect();
     for one in failures.iter().take(FAILURES_MAX) {
         failure(&mut text, one, first_ns, &args.directory);
@@ -96,23 +101,18 @@ fn points(moments: &[usize], words: &str, seed: u64) -> Result<Vec<CrashPoint>, 
     moments.iter().enumerate().map(of).collect()
 }
 
-fn summary(checked: &[CheckedImage], records: usize, took: Duration) -> String {
-    let count = |is: fn(&ImageState) -> bool| checked.iter().filter(|one| is(&one.state)).count();
-    let idle = checked.iter().filter(|one| one.at_risk_writes == 0).count();
+fn summary(checked: &[CheckedImage]) -> Table {
+    let count = |is: &dyn Fn(&CheckedImage) -> bool| checked.iter().filter(|one| is(one)).count().to_string();
     let mut at_risk: Vec<u64> = checked.iter().map(|one| one.at_risk_writes).collect();
     at_risk.sort_unstable();
-    let records = shown::count(records as u64);
-    format!(
-        "{} crash images of {records} records in {:.1} s\n  passed           {}\n  failed           {}\n  not mounted      {}\n  \
-         nothing at risk  {idle}\n  writes at risk   {} in the middle, {} at most\n",
-        checked.len(),
-        took.as_secs_f64(),
-        count(|state| matches!(state, ImageState::Passed)),
-        count(|state| matches!(state, ImageState::Failed(_))),
-        count(|state| matches!(state, ImageState::NotMounted(_))),
-        at_risk.get(at_risk.len() / 2).unwrap_or(&0),
-        at_risk.last().unwrap_or(&0),
-    )
+    let (middle, most) = (at_risk.get(at_risk.len() / 2).unwrap_or(&0), at_risk.last().unwrap_or(&0));
+    Table::pairs([
+        ("passed", count(&|one| matches!(one.state, ImageState::Passed))),
+        ("failed", count(&|one| matches!(one.state, ImageState::Failed(_)))),
+        ("not mounted", count(&|one| matches!(one.state, ImageState::NotMounted(_)))),
+        ("nothing at risk", count(&|one| one.at_risk_writes == 0)),
+        ("writes at risk", format!("{middle} in the middle, {most} at most")),
+    ])
 }
 
 /// Writes the failure of an image, and the command that makes the image again.

@@ -1,16 +1,17 @@
 //! Labs as `plimsoll lab status` shows them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_analysis::number;
 use plimsoll_core::Progress;
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
-use plimsoll_report::document::{Cell, Column, Table, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{labs, one};
 use crate::error::exit;
+use crate::progress::length;
 use crate::verbs::report;
 
 /// The heading of what runs long.
@@ -45,7 +46,7 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
 pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
     let mut nodes = lab.status()?.nodes;
     nodes.retain(|node| numbers.is_empty() || numbers.contains(&node.number));
-    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 3] = [
+    let columns: [ColumnOf<'_, NodeStatus>; 3] = [
         (words("node"), &|node| (node.number + 1).to_string().into()),
         (words("address"), &|node| node.address.to_string().into()),
         (words("link"), &|node| node.link.to_string().into()),
@@ -70,7 +71,7 @@ fn long(status: &LabStatus) -> Table {
         let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
         still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")
     };
-    let columns: [(Column, &dyn Fn(&OperationStatus) -> Cell); 5] = [
+    let columns: [ColumnOf<'_, OperationStatus>; 5] = [
         (words("node"), &|long| (long.progress.node + 1).to_string().into()),
         (words("what"), &|long| long.progress.what.clone().into()),
         (numbers("done"), &|long| how_far(&long.progress).into()),
@@ -101,12 +102,7 @@ fn how_far(progress: &Progress) -> String {
 
 fn titled(status: &LabStatus) -> (String, String) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as u64);
-    let seconds = since.saturating_sub(status.since_unix_ns) / 1_000_000_000;
-    let age = match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3_600),
-    };
+    let age = length(Duration::from_nanos(since.saturating_sub(status.since_unix_ns)));
     let load = status.load.as_ref().map_or("here".to_owned(), |load| load.address.to_string());
     let how = format!("{} · {} · up for {age} · driven from {load}", status.made_as, status.version);
     (format!("Lab {}", status.name), how)
@@ -121,7 +117,7 @@ fn table(status: &LabStatus) -> Table {
         Some(limit) => format!("{} of {} MiB", node.memory_bytes >> 20, limit >> 20),
         None => format!("{} MiB", node.memory_bytes >> 20),
     };
-    let columns: [(Column, &dyn Fn(&NodeStatus) -> Cell); 8] = [
+    let columns: [ColumnOf<'_, NodeStatus>; 8] = [
         (words("node"), &|node| (node.number + 1).to_string().into()),
         (words("role"), &|node| node.role.clone().into()),
         (words("address"), &|node| listens_at(node).into()),

@@ -7,7 +7,7 @@ use plimsoll_analysis::number::{count, plural};
 use plimsoll_core::shown::clean;
 use plimsoll_disk::powercut::{self, RunFindings};
 use plimsoll_disk::ways::Flushing;
-use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
+use plimsoll_report::document::{ColumnOf, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::sizes;
@@ -68,7 +68,7 @@ pub(super) fn verify(args: &SyncArgs, file: &Path) -> Result<u8, TrialError> {
         crate::print(&plimsoll_report::json(&found))?;
         return Ok(code);
     }
-    let columns: [(Column, &dyn Fn(&RunFindings) -> Cell); 6] = [
+    let columns: [ColumnOf<'_, RunFindings>; 6] = [
         (words("run"), &|one| format!("{:016x}", one.run.id).into()),
         (numbers("acknowledged"), &|one| count(one.acknowledged).into()),
         (numbers("looked for"), &|one| count(one.looked_for).into()),
@@ -102,11 +102,8 @@ fn sentence(found: &[RunFindings]) -> String {
         let blocks = plural(lost, "1 acknowledged block is lost", "acknowledged blocks are lost");
         return format!("LOST  {blocks}, of {} expected: a flush was not real", count(looked_for));
     }
-    format!(
-        "all there: {} of {} acknowledged blocks. One cut shows little: repeat it",
-        count(looked_for),
-        count(looked_for)
-    )
+    let all = count(looked_for);
+    format!("all there: {all} of {all} acknowledged blocks. One cut shows little: repeat it")
 }
 
 fn came_to(found: &RunFindings) -> plimsoll_report::document::Text {

@@ -4,11 +4,9 @@ use plimsoll_analysis::number::{bytes, count, nanoseconds, significant};
 use plimsoll_disk::group::WriterGroup;
 use plimsoll_disk::judge::FlushVerdict;
 use plimsoll_disk::latency::{Measured, Outcome};
-use plimsoll_disk::portable::Step;
 use plimsoll_disk::times::FlushTimes;
 use plimsoll_disk::ways::{Flushing, Point, Writing};
-use plimsoll_report::cells;
-use plimsoll_report::document::{Cell, Column, Table, Tone, numbers, words};
+use plimsoll_report::document::{Cell, ColumnOf, Table, Tone, numbers, words};
 use plimsoll_trial::TrialError;
 
 use super::{Answer, Row};
@@ -25,7 +23,6 @@ pub(super) fn named(point: Point) -> String {
 
 /// Prints it all.
 pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
-    let mut first = Table::new("Answer", vec![words(""), words("")]);
     let tone = match answer.judgement.verdict {
         FlushVerdict::Reach => Tone::Good,
         FlushVerdict::CannotBeReal => Tone::Bad,
@@ -37,30 +34,20 @@ pub(super) fn answer(answer: &Answer) -> Result<u8, TrialError> {
         }
         verdict => format!("{}: {}", verdict.name(), answer.judgement.because),
     };
-    first.row(cells!["verdict", tone.text(verdict)]);
-    for (name, text) in costs(&answer.points) {
-        first.row(cells![name, text]);
-    }
-    if answer.interrupted {
-        first.row(cells!["", Tone::Open.text("interrupted: this is what was seen until then")]);
-    }
-    let mut reasons = Table::new("Reasons", vec![words(""), words("")]);
-    answer.judgement.reasons.iter().for_each(|reason| reasons.row(cells!["-", reason.clone()]));
+    let mut first = vec![("verdict", tone.text(verdict))];
+    first.extend(costs(&answer.points).into_iter().map(|(name, text)| (name, text.into())));
+    let cut_short = Tone::Open.text("interrupted: this is what was seen until then");
+    first.extend(answer.interrupted.then_some(("", cut_short)));
     let told =
         "whether a device keeps what it was asked to keep shows when its power is cut: --listen, --report-to, --verify";
-    reasons.row(cells!["→", told]);
+    let reasons = answer.judgement.reasons.iter().map(|reason| ("-", reason.as_str())).chain([("→", told)]);
     let few = format!("{UNDECIDED} undecided: p50 needs n ≥ 20, p99 n ≥ 1,000 (--for)");
-    let mut tables = vec![(answer.path.as_str(), "", first), ("Why", "", reasons)];
+    let mut tables = vec![(answer.path.as_str(), "", Table::pairs(first)), ("Why", "", Table::pairs(reasons))];
     if !answer.points.is_empty() {
         tables.push(("Write + flush", &few, points(&answer.points)));
     }
     if !answer.group.is_empty() {
         tables.push(("Group commit", "4 KiB and fdatasync by threads at the same time", group(&answer.group)));
-    }
-    let filler =
-        format!("each line does what those before it do, too; filler is {}", bytes(answer.filler_bytes as f64));
-    if !answer.portable.is_empty() {
-        tables.push(("1 MiB to disk, portably", &filler, portable(&answer.portable)));
     }
     report::print_tables(&tables)
 }
@@ -132,7 +119,7 @@ fn points(rows: &[Row]) -> Table {
         (_, Flushing::Nothing) => Tone::Dim.text("no flush"),
         _ => Tone::Dim.text(""),
     };
-    let columns: [(Column, &dyn Fn(&Row) -> Cell); 10] = [
+    let columns: [ColumnOf<'_, Row>; 10] = [
         (numbers("size"), &|row| bytes(row.point.size_bytes as f64).into()),
         (words("write"), &|row| row.point.writing.name().into()),
         (words("flush"), &|row| row.point.flushing.name().into()),
@@ -152,7 +139,7 @@ fn group(rows: &[WriterGroup]) -> Table {
         let one = rows.iter().find(|other| other.threads == 1 && other.shared == row.shared);
         one.map_or(String::new(), |one| significant(row.flushes_per_s / one.flushes_per_s))
     };
-    let columns: [(Column, &dyn Fn(&WriterGroup) -> Cell); 10] = [
+    let columns: [ColumnOf<'_, WriterGroup>; 10] = [
         (numbers("threads"), &|row| row.threads.to_string().into()),
         (words("files"), &|row| if row.shared { "one" } else { "own" }.into()),
         (numbers("flushes/s"), &|row| count(row.flushes_per_s.round() as u64).into()),
@@ -165,40 +152,4 @@ fn group(rows: &[WriterGroup]) -> Table {
         (numbers("max"), &|row| MAX(&row.times)),
     ];
     Table::of("Group commit", rows, &columns)
-}
-
-fn portable(steps: &[Step]) -> Table {
-    // Each step with the mean of the last one that was measured.
-    let mut before = None;
-    let with_before = |step| {
-        let row: (Option<f64>, &Step) = (before, step);
-        before = row.1.times.as_ref().map(|times| times.mean_ns).or(before);
-        row
-    };
-    let rows: Vec<_> = steps.iter().map(with_before).collect();
-    let of = |step: &Step, cell: Of| step.times.as_ref().map_or("".into(), cell);
-    let change = |before: Option<f64>, step: &Step| {
-        let change = step.times.as_ref().zip(before).map(|(times, before)| times.mean_ns / before);
-        change.map_or(String::new(), |change| format!("× {}", significant(change)))
-    };
-    let remark = |step: &Step| match &step.times {
-        Some(_) => Tone::Plain.text(""),
-        None => Tone::Open.text(format!("not here: {}", step.not_here.as_deref().unwrap_or("interrupted"))),
-    };
-    Table::of(
-        "1 MiB to disk, portably",
-        &rows,
-        &[
-            (words(""), &|(before, step)| format!("{}{}", if before.is_some() { "+ " } else { "" }, step.adds).into()),
-            (numbers("n"), &|(_, step)| of(step, N)),
-            (numbers("mean"), &|(_, step)| of(step, MEAN)),
-            (numbers("p50"), &|(_, step)| of(step, P50)),
-            (numbers("max"), &|(_, step)| of(step, MAX)),
-            (numbers("change"), &|(before, step)| change(*before, step).into()),
-            (numbers("written"), &|(_, step)| {
-                step.times.as_ref().map_or("".into(), |_| bytes(step.written_bytes as f64).into())
-            }),
-            (words(""), &|(_, step)| remark(step).into()),
-        ],
-    )
 }
