@@ -18,14 +18,14 @@ const GONE_MAX: Duration = Duration::from_secs(5);
 const OWNER_BASE: &str = "PLIMSOLL_TEST_OWNER_BASE";
 
 /// Starts a private server in a directory with settings, and reports its progress.
-pub type Start = fn(&Path, &[(&str, &str)], &mut dyn FnMut(&str)) -> Result<Cluster, StoreError>;
+pub type StartServer = fn(&Path, &[(&str, &str)], &mut dyn FnMut(&str)) -> Result<Cluster, StoreError>;
 
 /// Differences between one store's private servers and another's.
 pub struct Private {
     /// Name of the server's program.
     pub program: &'static str,
     /// Starts a server with these settings and its files in the base; `progress` receives the steps.
-    pub start: Start,
+    pub start: StartServer,
     /// Writes records, once.
     pub write: fn(&Cluster),
     /// Returns true if the records are there.
