@@ -9,7 +9,7 @@ use crate::study::Dice;
 
 /// More of them in a heavy run.
 fn seeds() -> u64 {
-    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 30 } else { 2 }
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 60 } else { 4 }
 }
 
 fn spec(goals: Vec<Goal>) -> LineSpec {
@@ -283,11 +283,10 @@ fn rungs_that_decide_last_through_a_cycle_that_is_known_or_was_seen_or_that_work
             let rate = result.rate_per_s.unwrap_or_else(|| panic!("{told}"));
             assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{told}");
             assert!(result.cycles_held >= 1.0 && result.took_s <= 300.0, "{} s, {told}", result.took_s);
-            assert!(
-                what != "known by settings" || result.sentence.contains("; the deciding load steps saw "),
-                "{told}"
-            );
-            assert_eq!(result.cycle_words, None, "{told}");
+            if what == "known by settings" {
+                assert!(result.sentence.contains("; the deciding load steps saw "), "{told}");
+                assert_eq!(result.cycle_words, None);
+            }
         }
     }
 }

@@ -64,6 +64,8 @@ impl Store {
         let (warmup_s, end_s) = (rung.0, rung.0 + rung.1);
         let normal = (0..12).map(|_| dice.unit()).sum::<f64>() - 6.0;
         let service_s = 1.0 / self.capacity_per_s / (self.wanders * normal).exp();
+        // The seeds give the searches of the journal, whose stores drew the time of a stall of their own here.
+        dice.unit();
         let known: Vec<(f64, f64)> = pauses.iter().filter(|_| dice.unit() < 0.9).copied().collect();
         let aftermath = |(from, to): (f64, f64)| (from, to + (4.0 * (to - from)).max(0.01));
         let disturbed: Vec<(f64, f64)> = match judged {
