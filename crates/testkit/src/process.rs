@@ -1,9 +1,12 @@
 //! Servers that tests start themselves.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 const START_MAX: Duration = Duration::from_secs(20);
 
@@ -45,7 +48,7 @@ impl ServerProcess {
     fn spawn(dir: &Path, command: &mut Command) -> Child {
         let log = File::create(dir.join("log")).expect("a log");
         let errors = log.try_clone().expect("a log");
-        let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+        let child = command.process_group(0).stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
         child.unwrap_or_else(|error| panic!("{command:?}: {error} (run `cargo xtask test`)"))
     }
 
@@ -64,10 +67,10 @@ impl ServerProcess {
         self.dir.path().join(name)
     }
 
-    /// Kills it, as a crash would.
+    /// Kills it with what it has started, as a crash would.
     pub fn kill(&mut self) {
         // It may have ended by itself.
-        let _ = self.child.kill();
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }
