@@ -78,7 +78,7 @@ fn a_budget_that_is_spent_leaves_it_undecided() {
     let place = Place::new();
     // Seven turns of either side take a little more than the budget, and six decide nothing.
     let ran = place
-        .run(&["ab", "nothing", "--on", "null", "--turn", "400ms", "--warmup", "0s", "--budget", "5600ms", "--same"])
+        .run(&["ab", "nothing", "--on", "null", "--turn", "500ms", "--warmup", "0s", "--budget", "7s", "--same"])
         .expect(11)
         .says("UNDECIDED  A (unchanged)")
         .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")

@@ -46,7 +46,7 @@ fn slowly(answer: &'static str, pause: Duration) -> String {
 }
 
 fn drive(place: &Place, url: &str, more: &[&str]) -> Ran {
-    let args = ["drive", "http", "--on", url, "--rate", "300/s", "--clients", "4", "--for", "5s", "--quiet"];
+    let args = ["drive", "http", "--on", url, "--rate", "600/s", "--clients", "4", "--for", "2s", "--quiet"];
     place.run(&[&args[..], more].concat())
 }
 
