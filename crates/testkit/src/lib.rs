@@ -29,7 +29,7 @@
 //! | [`private`] | the life of a private server |
 //! | [`process`] | servers that tests start themselves |
 //! | [`opening`] | options to open stores with |
-//! | [`steps`] | steps of one test |
+//! | [`mod@steps`] | steps of one test |
 //! | [`proxy`] | a proxy in front of a server that goes silent, closes or resets |
 //! | [`certificates`] | certificates for servers that speak TLS |
 //! | [`params`] | parameters at their defaults |
