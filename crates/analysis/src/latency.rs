@@ -129,7 +129,7 @@ impl Times {
         }
     }
 
-    /// Returns the percentiles of [`SHOWN`].
+    /// Returns the percentiles of `SHOWN`.
     pub fn percentiles(&self) -> Vec<PercentileView> {
         let view = |name: &str| {
             let (ns, missing) = self.percentile(name).map_or_else(|why| (None, Some(why)), |ns| (Some(ns), None));
@@ -138,7 +138,7 @@ impl Times {
         SHOWN.map(view).to_vec()
     }
 
-    /// Returns a histogram of the times: at most [`BUCKETS_MAX`] buckets with round bounds, as fine as possible, with
+    /// Returns a histogram of the times: at most `BUCKETS_MAX` buckets with round bounds, as fine as possible, with
     /// outliers in the first and the last.
     pub fn buckets(&self) -> Vec<BucketView> {
         if self.is_empty() {
@@ -170,7 +170,7 @@ impl Times {
     }
 
     /// The percentile curve: −log₁₀ of the share above, and seconds; a tenth of a nine apart, up to the last point
-    /// with [`SAMPLES_ABOVE`] samples above it. Empty with fewer than twenty samples.
+    /// with `SAMPLES_ABOVE` samples above it. Empty with fewer than twenty samples.
     pub fn curve(&self) -> (Vec<f64>, Vec<f64>) {
         let mut points = (Vec::new(), Vec::new());
         if self.n < 2 * SAMPLES_ABOVE {
