@@ -163,7 +163,7 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
             TrialError::usage(format!("there is no study and no file named `{plan}`"))
                 .next(format!("{meant}studies are: {}; or give the path of a plan file", names.join(", ")))
         }
-        std::io::ErrorKind::Other => TrialError::usage(format!("{plan} is no plan: {error}"))
+        std::io::ErrorKind::Other => TrialError::usage(format!("{plan} cannot be read as a plan: {error}"))
             .next("give the path of a plan file, TOML in UTF-8, at most 1 MiB"),
         _ => TrialError::io(plan, &error),
     })?;

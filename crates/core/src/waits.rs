@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_does_not_come_about_is_waited_for_as_long_as_work_may_take() {
-        let waits = Waits::new(ANSWER, Duration::from_millis(5), Arc::default());
+        let waits = Waits::new(ANSWER, Duration::from_millis(500), Arc::default());
         let mut left = 3;
         let until = |waits: &Waits, mut look: Box<dyn FnMut() -> Result<u32, String>>| {
             waits.until(Duration::from_millis(1), "Look there", || Ok(look()))
@@ -208,7 +208,7 @@ mod tests {
         );
         assert_eq!(found.unwrap(), 7);
         let error = until(&waits, Box::new(|| Err("it is not there".to_owned()))).unwrap_err();
-        assert_eq!(error.what, "it is not there after 0.005 s");
+        assert_eq!(error.what, "it is not there after 0.5 s");
         assert_eq!(error.next.unwrap(), "Look there; if it only needs longer, raise `work_timeout`.");
     }
 
