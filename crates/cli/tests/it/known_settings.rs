@@ -41,8 +41,8 @@ const KNOWN: &[(Tried, &str, States)] = &[
     (Rarely, "sqlite --clients 2 --set sqlite.journal_mode=truncate,persist --set sqlite.synchronous=full,extra", KEPT),
     (Rarely, "sqlite --set sqlite.journal_mode=wal --set sqlite.synchronous=off,normal", CAUGHT),
     (Rarely, "sqlite --set sqlite.journal_mode=wal --set sqlite.synchronous=full,extra", KEPT),
-    (Always, "postgres --survivors none --cuts 3 --set postgres.settings=fsync=off", CAUGHT),
-    (Always, "postgres --survivors none --cuts 3 --durability at-end", CAUGHT),
+    (Always, "postgres --for 2s --survivors none --cuts 3 --set postgres.settings=fsync=off", CAUGHT),
+    (Always, "postgres --for 2s --survivors none --cuts 3 --durability at-end", CAUGHT),
     (Always, "postgres --survivors torn --cuts 2 --durability durable", KEPT),
     (Rarely, "postgres --durability durable --set postgres.settings=wal_sync_method=fsync", KEPT),
     (Rarely, "postgres --durability durable --set postgres.settings=wal_sync_method=open_datasync", KEPT),
@@ -59,8 +59,8 @@ const KNOWN: &[(Tried, &str, States)] = &[
     ),
     (Rarely, "mariadb --durability buffered,at-end", CAUGHT),
     (Always, "mariadb --survivors random --cuts 1 --disk xfs --durability durable", KEPT),
-    (Always, "redis --survivors none --cuts 1 --set redis.settings=appendonly=no", CAUGHT),
-    (Always, "redis --survivors none --cuts 1 --set redis.settings=appendfsync=everysec", CAUGHT),
+    (Always, "redis --for 2s --survivors none --cuts 1 --set redis.settings=appendonly=no", CAUGHT),
+    (Always, "redis --for 2s --survivors none --cuts 1 --set redis.settings=appendfsync=everysec", CAUGHT),
     (Rarely, "redis --set redis.settings=appendfsync=no", CAUGHT),
     (Rarely, "redis --set redis.settings=appendfsync=always", KEPT),
     (Always, "redis --survivors torn --cuts 1 --durability durable", KEPT),
@@ -71,7 +71,7 @@ const KNOWN: &[(Tried, &str, States)] = &[
         "fjall --survivors none --cuts 1 --durability durable --lying --disk btrfs",
         &[("honoured", "kept"), ("ignored", "caught")],
     ),
-    (Always, "etcd --survivors none --cuts 1 --set etcd.unsafe_no_fsync=true", CAUGHT),
+    (Always, "etcd --for 2s --survivors none --cuts 1 --set etcd.unsafe_no_fsync=true", CAUGHT),
     (Always, "etcd --survivors torn --cuts 1 --durability durable", KEPT),
 ];
 
@@ -79,9 +79,9 @@ const KNOWN: &[(Tried, &str, States)] = &[
 /// what is not as it is to be.
 fn wrong(args: &str, states: States) -> Vec<String> {
     let usual = if args.contains("--cuts") { "" } else { " --survivors none,random,torn --cuts 2" };
-    // Where nothing flushes, the power is cut at the end; where something does, a slow disk is to get to the cut.
-    let length = if states == CAUGHT && !args.contains("torn") { "2s" } else { "15s" };
-    let ran = Place::new().line(&format!("promise --json --quiet --for {length}{usual} {args}"));
+    // A slow disk is to get to the flush at which the power is cut. Where nothing flushes, it is cut at the end.
+    let length = if args.contains("--for") { "" } else { " --for 15s" };
+    let ran = Place::new().line(&format!("promise --json --quiet{length}{usual} {args}"));
     let report = ran.out.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let promises = report.and_then(|report| report["report"]["promises"].as_array().cloned()).unwrap_or_default();
     let mut wrong = Vec::new();
