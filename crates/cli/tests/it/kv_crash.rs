@@ -45,7 +45,7 @@ fn nothing_is_lost(place: &Place, drive: Guarded) {
 fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
     let place = Place::new();
     let redis = Redis::start_with(&SYNCED, place.path());
-    let drive = drive(&place, &redis.url(), "5s");
+    let drive = drive(&place, &redis.url(), "10s");
     redis.server.kill(Nodes::All).unwrap();
     redis.server.start(Nodes::All).unwrap();
     nothing_is_lost(&place, drive);
@@ -56,7 +56,7 @@ fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
 fn what_a_redis_loses_with_the_power_is_found() {
     let place = Place::new();
     let redis = Redis::start_with(&SYNCED, place.path());
-    let drive = drive(&place, &redis.url(), "5s");
+    let drive = drive(&place, &redis.url(), "10s");
     redis.server.kill(Nodes::All).unwrap();
     let log = std::fs::OpenOptions::new().write(true).open(redis.file("appendonly.aof.1.incr.aof")).unwrap();
     let bytes = log.metadata().unwrap().len();
@@ -75,7 +75,7 @@ fn what_a_redis_loses_with_the_power_is_found() {
 fn a_postgres_loses_nothing_by_a_kill() {
     let place = Place::new();
     let postgres = Postgres::start(place.path());
-    let drive = drive(&place, &postgres.url(), "8s");
+    let drive = drive(&place, &postgres.url(), "16s");
     // A busy generator may have all answers before it, so that a kill meets no operation: not several times.
     for _ in 0..3 {
         postgres.server.kill(Nodes::All).unwrap();
