@@ -85,7 +85,7 @@ fn a_server_that_answers_500_to_everything_ends_with_exit_code_1_and_its_p99() {
 #[test]
 fn an_nginx_that_is_down_and_one_where_every_fourth_path_is_missing_do_not_pass() {
     let place = Place::new();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = plimsoll_testkit::process::free_port();
     let config = place.path().join("nginx.conf");
     let dir = place.path().display();
     let text = format!(

@@ -1,7 +1,5 @@
 //! Tests with attached servers.
 
-use std::net::TcpListener;
-
 use plimsoll_core::{ColdStart, Durability, Outcome, StoreErrorKind, Value};
 use plimsoll_store_http::kind;
 use plimsoll_testkit::ask::{Script, ask};
@@ -51,7 +49,7 @@ fn what_is_not_ours_is_neither_stopped_nor_filled() {
     assert!(matches!(store.cold(), Ok(ColdStart::NotPossible(_))));
     assert_eq!(store.restart().unwrap_err().kind, StoreErrorKind::Usage);
     assert!(store.processes().is_empty());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = plimsoll_testkit::process::free_port();
     let error = open(&format!("http://127.0.0.1:{port}"), None).err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
 }

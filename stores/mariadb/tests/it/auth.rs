@@ -140,7 +140,7 @@ fn a_server_that_takes_no_more_connections_says_so() {
 
 #[test]
 fn nobody_listening_is_unreachable() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = plimsoll_testkit::process::free_port();
     for address in [Address::Tcp("127.0.0.1".into(), port), Address::Unix("/nowhere/socket".into())] {
         let error = refused(&address, login("root", None));
         assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error:?}");

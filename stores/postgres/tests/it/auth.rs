@@ -95,7 +95,7 @@ fn a_password_file_that_others_can_read_is_not_used(server: &Server) {
 
 #[test]
 fn nobody_listening_is_unreachable() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = plimsoll_testkit::process::free_port();
     for address in [Address::Tcp("127.0.0.1".into(), port), Address::Unix("/nowhere/.s.PGSQL.5432".into())] {
         let error = refused(&address, login("postgres", None));
         assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error:?}");

@@ -1,7 +1,5 @@
 //! TLS, against a server that speaks it.
 
-use std::net::TcpListener;
-
 use plimsoll_core::{Durability, Layout, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
@@ -13,7 +11,7 @@ fn a_session_and_the_control_plane_speak_through_tls() {
     let authority = Authority::default();
     let pair = authority.sign("127.0.0.1");
     let shown = |path: &std::path::Path| path.display().to_string();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = plimsoll_testkit::process::free_port();
     let (ca, cert, key, port) =
         (shown(&authority.root()), shown(&pair.certificate), shown(&pair.key), port.to_string());
     let _server = Server::start(&[
