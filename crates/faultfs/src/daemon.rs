@@ -1,7 +1,7 @@
 //! The daemon: this program, executed again, with the disk in it.
 //!
-//! It is a separate process so that it can be killed, and so that its owner's death does not leave a device without a
-//! server: it only needs to see the end of the socket between them. Then it cuts power, so that no process waits for
+//! The daemon is a separate process so that it can be killed, and so that its owner's death does not leave a device
+//! without a server: it only needs to see the end of the socket between them. Then it cuts power, so that no process waits for
 //! the device, and starts another process to remove the mounts: a thread of its own would hold /dev/fuse open while it
 //! waits for it.
 

@@ -118,7 +118,7 @@ impl Ledger {
     }
 
     /// Returns observers for a phase that reads back what the store holds, key by key: [`Ledger::found`] has it then.
-    /// Its answers are not judged as answers.
+    /// Answers of such a phase are not judged as answers.
     pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
         self.found = (phase, Vec::new());
         self.observers_of(phase, workers, tickets, true)
