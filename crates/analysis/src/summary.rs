@@ -15,7 +15,8 @@ use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{
-    AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, SummaryPart, SummaryView,
+    AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, RungView, SummaryPart,
+    SummaryView,
 };
 
 /// Most lines with a driven phase each; of more there is one for each store.
@@ -260,19 +261,18 @@ fn joined(parts: &[SummaryPart]) -> String {
     parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ")
 }
 
-/// A load line, with the times of the highest rate that held below it.
+/// A load line, with the times of the last load step at its rate.
 fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     let rate = line.result.rate_per_s?;
-    let asked = |at: &&crate::view::RungView| at.rung.rate_per_s.filter(|asked| *asked <= rate * 1.001);
-    let held = line.rungs.iter().filter(|rung| rung.state == RungState::Held && asked(rung).is_some());
-    let held = held.max_by(|a, b| a.rung.rate_per_s.unwrap_or(0.0).total_cmp(&b.rung.rate_per_s.unwrap_or(0.0)));
+    let at_line = |rung: &&RungView| rung.state == RungState::Held && rung.rung.rate_per_s == Some(rate);
+    let held = line.rungs.iter().rfind(at_line);
     let percentile = |name: &str| {
         let at = SHOWN.iter().position(|shown| *shown == name);
         let ns = held.and_then(|held| *held.percentiles_ns.get(at?)?);
         PercentileView { name: name.to_string(), ns, missing: None }
     };
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);
-    let mut summary = told(SummaryView {
+    Some(told(SummaryView {
         place: if several { line.store.clone() } else { String::new() },
         rate_per_s: Some(rate),
         unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
@@ -280,15 +280,7 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
         lost: lost(trials()),
         wrong: wrong(trials()),
         ..SummaryView::default()
-    });
-    if let Some(asked) = held.and_then(|held| held.rung.rate_per_s) {
-        // The line lies between load steps: what stands behind it was measured at the highest of them that held.
-        let measured = part("measured at", number::with_unit(asked, "1/s"));
-        let text = format!("estimated; {}", measured.text);
-        summary.parts.insert(1, SummaryPart { text, ..measured });
-        summary.text = joined(&summary.parts);
-    }
-    Some(summary)
+    }))
 }
 
 /// A side of a comparison: medians of its turns.

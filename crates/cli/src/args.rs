@@ -73,8 +73,10 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
   plimsoll line tpcb --on postgres --clients 16 --thorough
   plimsoll line my-plan.toml
 
-The search climbs from rate to rate, bisects to ± 2 %, tries two load steps past the first failure, and repeats those
-that decide. Without a goal: p99=20ms and errors=0.1%.")]
+The search climbs from rate to rate, bisects, and repeats the rate that holds and the one that does not until both are
+decided, at most 10 % apart (--precision). Without a goal: p99=20ms and errors=0.1%.
+
+Exit codes: 0 a rate that is carried and one that is not were found; 1 the goals hold at no rate; 11 undecided.")]
     Line(Box<LineArgs>),
     /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]

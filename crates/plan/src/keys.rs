@@ -234,7 +234,7 @@ keys! {
         from: Rate, Else("the rate of a closed loop"), "First rate", option;
         least: Rate, Else("`\"1/s\"`"), "Lowest rate of a load step";
         most: Rate, Else("`\"100000000/s\"`"), "Highest rate of a load step";
-        precision: Share(0.1, 25.0), Is("\"2%\""), "Target for half of the line's 95 % interval", option;
+        precision: Share(1.0, 50.0), Is("\"10%\""), "Largest distance between the rate that is carried and the one that is not", option;
         budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for the whole search", option;
         thorough: Flag, Is("false"),
             "Extend deciding load steps over a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;

@@ -26,7 +26,7 @@ impl Plan {
         ));
         if let Some(line) = &self.line {
             let budget = show_ns(line.budget_ns);
-            lines.push(format!("the load line of each, to ±{} %, within {budget}", line.precision * 100.0));
+            lines.push(format!("the load line of each, to {} %, within {budget}", line.precision * 100.0));
         }
         if self.repeats > 1 {
             lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));

@@ -56,7 +56,7 @@ pub struct LineSpec {
     pub rate_min_per_s: f64,
     /// Highest rate that is tried.
     pub rate_max_per_s: f64,
-    /// Target for half of the line's 95 % interval, as a share of the line.
+    /// Largest distance between the rate that is carried and the one that is not, as a share of the first.
     pub precision: f64,
     /// Time for everything.
     pub budget_s: f64,
@@ -68,7 +68,7 @@ pub struct LineSpec {
     /// Length of the store's own maintenance cycle where it is known beforehand; rungs bring what the store says of it
     /// and how often one ended.
     pub cycle_s: Option<f64>,
-    /// Deciding rungs last through a cycle in any case: the budget grows as far as two of them need.
+    /// A deciding rung lasts through a cycle in any case: the budget grows as far as that needs.
     pub thorough: bool,
     /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
     pub cycles: Vec<String>,
@@ -81,7 +81,7 @@ impl Default for LineSpec {
             start_rate_per_s: None,
             rate_min_per_s: 1.0,
             rate_max_per_s: 1e8,
-            precision: 0.02,
+            precision: 0.1,
             budget_s: 300.0,
             overhead_s: 2.0,
             warmup_s: 1.0,
@@ -105,6 +105,8 @@ plimsoll_core::words! {
         Bisect = "bisect",
         /// Near the line, below or above it.
         Decide = "decide",
+        /// At a rate that holds, through a cycle of the store's maintenance.
+        Cycle = "cycle",
     }
 }
 

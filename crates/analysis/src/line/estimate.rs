@@ -1,107 +1,42 @@
-//! The line and its uncertainty, from all rungs near it.
+//! Result of a search, from all load steps.
 
 use indexmap::IndexSet;
 
-use crate::{number, stat};
+use crate::number;
+use crate::stat;
+use crate::view::AtRate;
 
-use super::observed::observed;
-use super::posterior::Posterior;
-use super::{
-    Beyond, Broken, Ending, LineResult, LineSpec, LineState, Purpose, Rung, RungSummary, cycle, explain, sentence,
-};
-
-/// Half of a 95 % interval, as a share of the line, that is an answer where time was up before it was as narrow as asked: of the
-/// line while it was looked for, and of the line when it is looked for again.
-const WIDEST: f64 = 0.1;
-const WIDEST_AGAIN: f64 = 2.0 * WIDEST;
+use super::steps::StepTable;
+use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, Purpose, Rung, RungSummary, explain, sentence};
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
 
-/// Seconds at one rate: in rungs in which every goal held, and in rungs in which one did not.
-struct AtRate {
-    rate: f64,
-    held_s: f64,
-    failed_s: f64,
-}
+/// Factor on the rate at which goals break, from which a load step shows the behaviour beyond.
+const FAR_BEYOND: f64 = 1.2;
 
-/// Results at each rate, in ascending order, and the position of the change.
-pub(super) struct Rates {
-    rates: Vec<AtRate>,
-    /// Number of rates below the line.
-    below: usize,
-}
-
-impl Rates {
-    /// Takes all rungs that say something. The line is drawn where it leaves the least time on the wrong side: below
-    /// it time in which a goal was broken, above it time in which all held. One rung that was lucky or unlucky then
-    /// pulls it up or down alike, and is outvoted when its rate is repeated.
-    pub fn of(rungs: &[(Rung, RungSummary)]) -> Rates {
-        let only_whole = cycle::matters(rungs);
-        let mut rates: Vec<AtRate> = Vec::new();
-        for (rung, seen) in rungs {
-            let (Some(rate), Some(ratio)) = (rung.rate_per_s, seen.worst_ratio(rung)) else { continue };
-            if only_whole && ratio <= 1.0 && !seen.saw_cycle() {
-                continue;
-            }
-            let at = rates.iter().position(|known| known.rate == rate).unwrap_or_else(|| {
-                rates.push(AtRate { rate, held_s: 0.0, failed_s: 0.0 });
-                rates.len() - 1
-            });
-            if let Some(at) = rates.get_mut(at) {
-                if ratio <= 1.0 { at.held_s += seen.seconds } else { at.failed_s += seen.seconds }
-            }
-        }
-        rates.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        let wrong_s = |below: usize| {
-            let part = |at: (usize, &AtRate)| if at.0 < below { at.1.failed_s } else { at.1.held_s };
-            rates.iter().enumerate().map(part).sum::<f64>()
-        };
-        let below = (0..=rates.len()).min_by(|a, b| wrong_s(*a).total_cmp(&wrong_s(*b))).unwrap_or(0);
-        Rates { rates, below }
-    }
-
-    /// Returns true if the goals held at `rate`: longer than they did not. Returns `None` for a rate that was not
-    /// tried.
-    pub fn held(&self, rate: f64) -> Option<bool> {
-        self.rates.iter().find(|known| known.rate == rate).map(|known| known.held_s > known.failed_s)
-    }
-
-    /// The lowest rate above the line.
-    pub fn lowest_failed(&self) -> Option<f64> {
-        self.rates.get(self.below).map(|known| known.rate)
-    }
-
-    /// The highest rate below it.
-    pub fn highest_held(&self) -> Option<f64> {
-        self.rates.get(self.below.checked_sub(1)?).map(|known| known.rate)
-    }
+/// Returns true if `gives_way` is at most `precision` above `carries`.
+pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
+    gives_way <= carries * (1.0 + precision) * (1.0 + 1e-9)
 }
 
 /// Returns the result of a search.
 pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
-    let rates = Rates::of(rungs);
-    let (held, failed) = (rates.highest_held(), rates.lowest_failed());
-    let bracketed = held.is_some() && failed.is_some();
-    let (now, posterior) = Posterior::both(rungs).filter(|_| bracketed).unzip();
-    let (rate_per_s, uncertainty_per_s) = posterior.as_ref().map(Posterior::line).unzip();
-    let (low_per_s, high_per_s) = posterior.as_ref().map(Posterior::interval).unzip();
-    let (beyond, beyond_share) = beyond(rungs, failed);
-    let broken = failed.and_then(|rate| broken(rungs, rate));
-    let cycles_held: f64 = rungs
-        .iter()
-        .filter(|(rung, _)| held.is_some() && rung.rate_per_s == held)
-        .flat_map(|(_, seen)| seen.cycles.iter().map(|(_, n)| n))
-        .sum();
+    let table = StepTable::of(rungs);
+    let (held, failed) = table.around();
+    let (held, failed) = (table.carries().or(held).cloned(), table.gives_way().or(failed).cloned());
+    let held_per_s = held.as_ref().map(|held| held.rate_per_s);
+    let failed_per_s = failed.as_ref().map(|failed| failed.rate_per_s);
+    let rate_per_s = held_per_s.filter(|_| held.as_ref().is_some_and(|held| held.decided));
+    let (beyond, beyond_share) = beyond(rungs, failed_per_s);
+    let broken = failed_per_s.and_then(|rate| broken(rungs, rate));
+    let at_held = || rungs.iter().filter(|(rung, _)| held_per_s.is_some() && rung.rate_per_s == held_per_s);
+    let cycles_held: f64 = at_held().flat_map(|(_, seen)| seen.cycles.iter().map(|(_, n)| n)).sum();
     // Where work brings cycles on, what a store says of them depends on the rate.
     let said = |(_, seen): &(Rung, RungSummary)| seen.cycle_words.clone();
-    let at_line = rungs.iter().rev().filter(|(rung, _)| rung.rate_per_s == held).find_map(said);
-    let cycle_words = at_line.or_else(|| rungs.iter().find_map(said));
-    let causes = match (held, failed) {
-        (held, Some(failed)) => explain::causes(rungs, held, failed),
-        _ => Vec::new(),
-    };
-    let deciding = |rate: f64| Some(rate) == held || Some(rate) == failed;
+    let cycle_words = at_held().rev().find_map(said).or_else(|| rungs.iter().find_map(said));
+    let causes = failed_per_s.map_or(Vec::new(), |failed| explain::causes(rungs, held_per_s, failed));
+    let deciding = |rate: f64| Some(rate) == held_per_s || Some(rate) == failed_per_s;
     let counted = rungs.iter().flat_map(|(_, seen)| &seen.cycles).map(|(name, _)| name);
     let names: IndexSet<&String> = spec.cycles.iter().chain(counted).collect();
     let cycles = (!names.is_empty()).then(|| {
@@ -113,23 +48,21 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
     let mut result = LineResult {
-        state: state(spec, rungs, &ending, now.zip(posterior)),
+        state: state(spec, &table, held.as_ref(), failed.as_ref(), &ending),
+        between: held_per_s.zip(failed_per_s).and_then(|(held, failed)| between(&table, held, failed)),
         ending,
         rate_per_s,
-        uncertainty_per_s,
-        low_per_s,
-        high_per_s,
-        held_per_s: held,
-        failed_per_s: failed,
+        held,
+        failed,
         broken,
         causes,
         beyond,
         beyond_share,
         cycles,
         cycles_held,
-        cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
+        cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held_per_s.is_some()),
         closed_loop_per_s: start.map(|(_, seen)| seen.rate_per_s),
-        server_cpu_per_op_s: rate_per_s.and_then(|line| explain::server_cpu_per_op_s(rungs, line)),
+        server_cpu_per_op_s: held_per_s.and_then(|line| explain::server_cpu_per_op_s(rungs, line)),
         took_s: rungs.iter().map(|(_, seen)| seen.took_s).sum(),
         n: rungs.len() as u64,
         sentence: String::new(),
@@ -138,52 +71,52 @@ pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: End
     result
 }
 
-/// Returns the state of the search: decided or not. A search that ends early has one if the line is known well enough,
-/// in its own time and for one that is looked for again.
+/// Returns the state of the search: decided only with a rate that is carried and one at which it gives way, as near to
+/// each other as asked, or with the highest rate that may be tried.
 fn state(
     spec: &LineSpec,
-    rungs: &[(Rung, RungSummary)],
+    table: &StepTable,
+    held: Option<&AtRate>,
+    failed: Option<&AtRate>,
     ending: &Ending,
-    known: Option<(Posterior, Posterior)>,
 ) -> LineState {
-    let half = |of: &Posterior| {
-        let (line, half) = of.line();
-        half / line
-    };
-    let share = known.map(|(now, again)| if half(&again) <= WIDEST_AGAIN { half(&now) } else { f64::INFINITY });
-    match (ending, share) {
-        (Ending::Found | Ending::NoFailure, _) => LineState::Decided,
-        (Ending::NoPass | Ending::Failed(_) | Ending::Stopped, _) => LineState::NoLine,
-        (Ending::TimeUp | Ending::Generator(_), Some(share)) if share <= spec.precision.max(WIDEST) => {
-            LineState::Decided
-        }
-        (Ending::Generator(why) | Ending::NotMeasured(why), _) => LineState::Undecided(why.clone()),
-        (Ending::TimeUp, None) if Rates::of(rungs).highest_held().is_some() => {
-            LineState::Undecided(sentence::none_above(rungs))
-        }
-        (Ending::TimeUp, None) => {
-            LineState::Undecided("time was up before a rate was found at which every goal holds".to_string())
-        }
-        (Ending::TimeUp, Some(_)) => LineState::Undecided(
-            contradiction(rungs).unwrap_or_else(|| "time was up; use a longer --budget".to_string()),
-        ),
+    let is_decided = |one: Option<&AtRate>| one.is_some_and(|one| one.decided);
+    let near = held.zip(failed).is_some_and(|(a, b)| is_within(spec.precision, a.rate_per_s, b.rate_per_s));
+    match ending {
+        Ending::NoPass | Ending::Failed(_) | Ending::Stopped => LineState::NoLine,
+        _ if near && is_decided(held) && is_decided(failed) => LineState::Decided,
+        Ending::NoFailure => LineState::Decided,
+        Ending::Generator(why) | Ending::NotMeasured(why) => LineState::Undecided(why.clone()),
+        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, held, failed)),
     }
 }
 
-/// Describes goals that broke at a rate below one at which they held, if they did by more than the interval may be
-/// wide.
-fn contradiction(rungs: &[(Rung, RungSummary)]) -> Option<String> {
-    let seen = observed(rungs);
-    let broke = seen.iter().filter(|one| one.excess > 0.0).map(|one| one.ln_rate.exp()).fold(f64::INFINITY, f64::min);
-    let held = seen.iter().filter(|one| one.excess <= 0.0).map(|one| one.ln_rate.exp()).fold(0.0, f64::max);
-    (held > broke * (1.0 + WIDEST)).then(|| {
-        format!(
-            "a goal broke at {} and all held at {}; use a quieter machine, a longer --budget, or a goal further from what this \
-             machine does by itself",
-            number::with_unit(broke, "1/s"),
-            number::with_unit(held, "1/s")
-        )
-    })
+/// Reason that a search whose time is up is undecided, with its remedy.
+fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
+    let differs = |one: &AtRate| one.held > 0 && one.failed > 0;
+    match (held, failed) {
+        (None, None) => "time was up before a load step could be judged; use a longer --budget".to_owned(),
+        (Some(_), None) => "time was up before a goal broke; use a longer --budget or a higher --from".to_owned(),
+        (None, Some(_)) => "time was up before every goal held at a rate; use a longer --budget or a lower --from".to_owned(),
+        (Some(held), Some(failed)) if table.between(held.rate_per_s, failed.rate_per_s).any(differs) => {
+            "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by itself, or a longer \
+             --budget"
+                .to_owned()
+        }
+        (Some(held), Some(failed)) if !is_within(spec.precision, held.rate_per_s, failed.rate_per_s) => {
+            "time was up before rates between them were tried often enough; use a longer --budget".to_owned()
+        }
+        (Some(held), Some(failed)) => {
+            let left = if held.decided { 0 } else { held.left(true) } + if failed.decided { 0 } else { failed.left(false) };
+            format!("time was up; {} more would decide it, so use a longer --budget", number::plural(left, "load step", "load steps"))
+        }
+    }
+}
+
+/// Returns the load steps between the two rates, together; `None` if there were none.
+fn between(table: &StepTable, held: f64, failed: f64) -> Option<AtRate> {
+    let inside = table.between(held, failed).filter(|one| one.rate_per_s != held && one.rate_per_s != failed);
+    inside.cloned().reduce(|sum, one| sum.with(&one))
 }
 
 /// The goal that used most of its limit at `rate`, by the median of the rungs in which one was broken.
@@ -217,9 +150,8 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
 
 /// Returns the behaviour of the store past the line, by the highest rate that was tried.
 fn beyond(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> (Beyond, Option<f64>) {
-    let seen = rungs.iter().filter(|(rung, seen)| rung.purpose == Purpose::Beyond && seen.void.is_none());
-    let last = seen.max_by(|a, b| a.0.rate_per_s.unwrap_or(0.0).total_cmp(&b.0.rate_per_s.unwrap_or(0.0)));
-    let (Some((rung, last)), Some(_)) = (last, failed) else { return (Beyond::NotSeen, None) };
+    let Some(last) = farthest(rungs, failed) else { return (Beyond::NotSeen, None) };
+    let (rung, last) = last;
     let open = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_none());
     let most = open.map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
     let share = if most > 0.0 { last.rate_per_s / most } else { 0.0 };
@@ -232,4 +164,11 @@ fn beyond(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> (Beyond, Option
         Beyond::Queues
     };
     (beyond, Some(share))
+}
+
+/// Returns the load step at the highest rate far beyond `failed`.
+pub(super) fn farthest(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> Option<&(Rung, RungSummary)> {
+    let far = FAR_BEYOND * failed?;
+    let rate = |one: &&(Rung, RungSummary)| one.0.rate_per_s.filter(|_| one.1.void.is_none()).unwrap_or(0.0);
+    rungs.iter().filter(|one| rate(one) >= far).max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }

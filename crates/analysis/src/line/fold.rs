@@ -7,10 +7,10 @@ use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
+use crate::view::{AtRate, Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
 use super::sentence;
-use super::{Ending, LineSearch, LineSpec, LineState, Next, Rung, RungSummary};
+use super::{Ending, LineSearch, LineSpec, Next, Rung, RungSummary};
 
 /// Note on the response times that a search judges by, if pauses of the machine were observed.
 const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
@@ -108,9 +108,10 @@ impl LineFold {
         notes.extend(taken(&self.search));
         notes.extend(beside(&self.search));
         notes.extend(in_processors(&result));
-        // A line that is not decided is an interval, and none to be drawn.
-        let x = result.rate_per_s.filter(|_| result.state == LineState::Decided);
-        let marks: Vec<Mark> = x.into_iter().map(|x| Mark { x, name: "the line".to_string() }).collect();
+        let shown = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| one.rate_per_s);
+        let mark = |x: Option<f64>, name: &str| x.map(|x| Mark { x, name: name.to_string() });
+        let marks = [mark(shown(&result.held), "carries"), mark(shown(&result.failed), "gives way")];
+        let marks: Vec<Mark> = marks.into_iter().flatten().collect();
         let (done, latency) = charts(&self.rungs, &marks);
         Some(LineView { store: self.store, result, done, latency, notes, rungs: self.rungs })
     }
@@ -265,20 +266,16 @@ pub fn sentence(lines: &[LineView]) -> String {
 /// The sentence of one search with its store in it: `postgres carries …`, `No line of postgres was found: …`.
 pub fn of_store(line: &LineView) -> String {
     let (store, sentence) = (&line.store, &line.result.sentence);
-    for (begin, with_store) in
-        [(sentence::NO_LINE, "No line of STORE was found"), (sentence::ENDED, "The search on STORE ended")]
-    {
+    for (begin, with_store) in [
+        (sentence::NO_LINE, "No line of STORE was found"),
+        (sentence::ENDED, "The search on STORE ended"),
+        (sentence::OPEN, "What STORE carries is undecided"),
+    ] {
         if let Some(rest) = sentence.strip_prefix(begin) {
             return format!("{}{rest}", with_store.replace("STORE", store));
         }
     }
-    format!("{store} {}", small(sentence))
-}
-
-/// A sentence that goes on after a name.
-fn small(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map_or(String::new(), |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
+    format!("{store} {}", sentence::small(sentence))
 }
 
 /// `1,770/s`, or that it goes as fast as it can.

@@ -7,25 +7,22 @@
 //!
 //! 1. *Start*: a closed loop as fast as it goes, unless a rate to start from is given.
 //! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).
-//! 3. *Beyond*: two rungs past the first failure: does the store keep its rate, shed load, or collapse?
-//! 4. *Bisect*: the rate of which all rungs together leave it most open whether it is below the line.
-//! 5. *Decide*: near the ends of the interval and near the line, again and again, until it is as narrow as asked and there were three rungs
-//!    near it on either side. One rung on each side lasts through a whole cycle of the store's maintenance where its
-//!    length is known and there is time.
+//! 3. *Bisect*: the rate in the middle, until a rate that held and one that failed are as near to each other as asked.
+//! 4. *Decide*: these two in turn, until a test decides both. A rate at which load steps differ is left for one beside
+//!    it, where the precision allows that. Then one load step at the rate that is carried lasts through a cycle of
+//!    the store's maintenance, where its length is known and there is time.
+//! 5. *Beyond*: one load step far above, if there was none: does the store keep its rate, shed load, or collapse?
 //!
-//! No rung decides by itself: one pause of the machine makes an answer wrong. What all of them together say is a
-//! distribution over rates, whose middle is the line and whose 95 % interval is its uncertainty. Where that stays wide
-//! the search is *undecided*.
+//! Nothing is stated but what load steps at that very rate decided and no others contradict.
 //!
 //! | module | what |
 //! |---|---|
 //! | `search` | which rung is next, and how long |
 //! | `rung` | the result of a rung, from slices and samples |
 //! | `taken` | times in which other programs had the machine's processors |
-//! | `observed` | evidence of a rung about the line, and its uncertainty |
-//! | `posterior` | the position of the line by all of them, as a distribution |
+//! | `steps` | load steps by rate, and what they decide |
 //! | `cycle` | the length of the store's own maintenance cycle, and the rungs that lasted through one |
-//! | `estimate` | rates that held and rates that did not; the result of a search |
+//! | `estimate` | the result of a search |
 //! | `explain` | causes of the line |
 //! | `finer` | detects a goal that is finer than the machine |
 //! | `fold` | a search that takes one rung after the other, while it goes on or from a recording; its view |
@@ -36,11 +33,10 @@ mod estimate;
 mod explain;
 mod finer;
 mod fold;
-mod observed;
-mod posterior;
 mod rung;
 mod search;
 mod sentence;
+mod steps;
 mod taken;
 
 pub use plimsoll_record::data::{LineSpec, Purpose};

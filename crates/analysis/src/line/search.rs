@@ -4,50 +4,35 @@ use plimsoll_record::data::GoalKind;
 
 use crate::number;
 
-use super::estimate::{self, Rates};
-use super::posterior::Posterior;
+use super::estimate::{self, farthest, is_within};
+use super::steps::StepTable;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
-
-/// Rungs on each side of the line, and how near to it they have to be.
-const DECIDING: usize = 3;
-const NEAR: f64 = 1.1;
-
-/// Half of the interval, as a share, above which the search bisects: it asks the rate of which all rungs together leave
-/// it most open on which side it is. First the middle, then beside it; what is open after these is for longer rungs.
-const WIDE: f64 = 0.05;
-const BISECT_AT: [f64; 5] = [0.5, 0.5, 0.5, 0.25, 0.75];
-
-/// Below that it asks near the interval's ends, where the line's steepness shows too; and no further off than this, as a share:
-/// a rung far away says nothing but its side.
-const DECIDE_AT: [f64; 2] = [0.1, 0.9];
-const DECIDE_WITHIN: f64 = 0.06;
 
 /// Void rungs in a row that end a search that knows rates on both sides of the line; without these, two do.
 const VOID_MAX: usize = 3;
 
-/// Short rungs for which there is to be time beside those through a cycle.
-const KEPT_RUNGS: f64 = 10.0;
-
 /// Beginning of the ladder, as a share of the rate that a closed loop reaches.
-const FIRST_STEP: f64 = 0.5;
+const FIRST_STEP: f64 = 0.7;
 
-/// Factor of the ladder when it begins at a measured maximum, and at a given rate.
+/// Factor of the ladder when it begins at a measured maximum, and at a given rate; and downwards.
 const STEP_MEASURED: f64 = 1.3;
 const STEP_GIVEN: f64 = 1.6;
+const STEP_DOWN: f64 = 2.0;
 
-/// Positions of the two rungs beyond the first failure, as factors.
-const BEYOND: [f64; 2] = [1.25, 1.5];
+/// Position of the rung beyond the line, as a factor on the lowest rate that failed.
+const BEYOND: f64 = 1.5;
 
-/// Shortest and longest time that counts of one rung. Deciding rungs may last a maintenance cycle.
-const RUNG_S: (f64, f64) = (3.0, 60.0);
+/// Share of the time for everything that counts in one rung, and its bounds in seconds.
+const RUNG_SHARE: f64 = 1.0 / 30.0;
+const RUNG_S: (f64, f64) = (2.0, 60.0);
 
 /// Longest extension of a rung until it had enough undisturbed time, as a factor of its planned duration.
 const PUT_OFF: f64 = 2.0;
 
-/// Longest time of a deciding rung of a thorough search whose store has cycles of which nothing tells the length.
+/// Time that a thorough search takes for a rung through a cycle, if nothing tells the length of cycles.
 const UNKNOWN_CYCLE_S: f64 = 600.0;
 
-/// Time that a thorough search takes for everything but two rungs through a cycle, at least.
+/// Time that a thorough search takes for everything but rungs through a cycle, at least.
 const BESIDE_CYCLES_S: f64 = 300.0;
 
 /// Rungs through a cycle that a thorough search has time for, where nothing else tells what is carried.
@@ -55,14 +40,6 @@ const WHOLE_RUNGS: f64 = 9.0;
 
 /// Rungs in all: a search that moves about is stopped.
 const RUNGS_MAX: usize = 200;
-
-/// Rungs near the line, on one side of it.
-struct Side {
-    /// Number of further rungs that it takes.
-    left: usize,
-    /// Time of those that were.
-    seconds: f64,
-}
 
 /// The search. See the module.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,8 +143,8 @@ impl LineSearch {
                 return self.on_the_ladder();
             }
             let in_a_row = self.rungs.iter().rev().take_while(|one| is_void(one)).count();
-            let rates = Rates::of(&self.rungs);
-            let bracketed = rates.highest_held().is_some() && rates.lowest_failed().is_some();
+            let table = StepTable::of(&self.rungs);
+            let bracketed = matches!(table.around(), (Some(_), Some(_)));
             // Something else on the machine may have been in the way once.
             return match in_a_row {
                 VOID_MAX.. if !summary.is_taken() => Err(Ending::Generator(why.clone())),
@@ -189,85 +166,79 @@ impl LineSearch {
     }
 
     fn on_the_ladder(&self) -> Result<(Option<f64>, Purpose), Ending> {
-        let rates = Rates::of(&self.rungs);
+        let table = StepTable::of(&self.rungs);
         let step = if self.spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
-        let Some(high) = rates.lowest_failed() else {
-            let Some(held) = rates.highest_held() else {
+        let (rate, purpose) = match table.around() {
+            (None, None) => {
                 // After a closed loop.
                 let reached = self.rungs.first().map_or(0.0, |(_, summary)| summary.rate_per_s);
-                return Ok((Some(self.bounded(reached * FIRST_STEP)), Purpose::Climb));
-            };
-            if held >= self.spec.rate_max_per_s {
-                return Err(Ending::NoFailure);
+                (reached * FIRST_STEP, Purpose::Climb)
             }
-            return Ok((Some(self.bounded(held * step)), Purpose::Climb));
-        };
-        if let Some(rate) = self.beyond(&rates) {
-            return Ok((Some(rate), Purpose::Beyond));
-        }
-        let Some(low) = rates.highest_held() else {
-            if high <= self.spec.rate_min_per_s {
-                return Err(Ending::NoPass);
+            (Some(held), None) if held.rate_per_s < self.spec.rate_max_per_s => {
+                (held.rate_per_s * step, Purpose::Climb)
             }
-            // What held without a cycle of the store is not far from what holds with one.
-            let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { 2.0 };
-            return Ok((Some(self.bounded(high / step)), Purpose::Climb));
+            (Some(held), None) if held.decided => return Err(Ending::NoFailure),
+            (Some(held), None) => (held.rate_per_s, Purpose::Decide),
+            (None, Some(failed)) if failed.rate_per_s > self.spec.rate_min_per_s => {
+                // What held without a cycle of the store is not far from what holds with one.
+                let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { STEP_DOWN };
+                (failed.rate_per_s / step, Purpose::Climb)
+            }
+            (None, Some(failed)) if failed.decided => return Err(Ending::NoPass),
+            (None, Some(failed)) => (failed.rate_per_s, Purpose::Decide),
+            (Some(held), Some(failed)) => {
+                if let Some((carries, gives_way)) = self.shown(&table) {
+                    return self.besides(carries, gives_way).map(|(rate, purpose)| (Some(rate), purpose));
+                }
+                match is_within(self.spec.precision, held.rate_per_s, failed.rate_per_s) {
+                    // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
+                    true if !self.saw_whole() && self.lacks_cycle(held.rate_per_s) => (held.rate_per_s, Purpose::Cycle),
+                    false => ((held.rate_per_s * failed.rate_per_s).sqrt(), Purpose::Bisect),
+                    true => (self.deciding(&table, held.rate_per_s, failed.rate_per_s), Purpose::Decide),
+                }
+            }
         };
-        let Some(posterior) = Posterior::of(&self.rungs) else {
-            return Ok((Some(rounded((low * high).sqrt())), Purpose::Bisect));
-        };
-        let (line, half) = posterior.line();
-        let done = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Bisect).count();
-        let is_wide = half / line > WIDE.max(2.0 * self.spec.precision);
-        if let Some(share) = BISECT_AT.get(done).filter(|_| is_wide) {
-            return Ok((Some(self.known(posterior.rate(*share))), Purpose::Bisect));
-        }
-        if let Some(rate) = [low, high].into_iter().find(|rate| self.lacks_cycle(*rate)) {
-            return Ok((Some(rate), Purpose::Decide));
-        }
-        let sides = self.sides(line);
-        if half / line <= self.spec.precision && sides.iter().all(|side| side.left == 0) {
-            return Err(Ending::Found);
-        }
-        let [below, above] = sides;
-        let is_below = below.left > above.left || below.left == above.left && below.seconds <= above.seconds;
-        let beside = 0.75 * self.spec.precision;
-        let rate = match is_below {
-            true => posterior.rate(DECIDE_AT[0]).max(line * (1.0 - DECIDE_WITHIN)).min(line * (1.0 - beside)),
-            false => posterior.rate(DECIDE_AT[1]).min(line * (1.0 + DECIDE_WITHIN)).max(line * (1.0 + beside)),
-        };
-        Ok((Some(self.known(rate)), Purpose::Decide))
+        Ok((Some(self.bounded(rate)), purpose))
     }
 
-    /// `rate`, or one that was asked and is next to it: answers are repeated where they decide.
-    fn known(&self, rate: f64) -> f64 {
-        let asked = self.rungs.iter().filter_map(|(rung, _)| rung.rate_per_s);
-        let nearest = asked.min_by(|a, b| (a / rate).ln().abs().total_cmp(&(b / rate).ln().abs()));
-        let next_to = nearest.filter(|known| (known / rate).ln().abs() <= self.spec.precision / 3.0);
-        next_to.unwrap_or_else(|| self.bounded(rate))
+    /// Returns the rate that is carried and the one that is not, if both are shown, as near as asked.
+    fn shown(&self, table: &StepTable) -> Option<(f64, f64)> {
+        let shown = (table.carries()?.rate_per_s, table.gives_way()?.rate_per_s);
+        is_within(self.spec.precision, shown.0, shown.1).then_some(shown)
     }
 
-    /// Returns the rungs below and above `line`, near it.
-    fn sides(&self, line: f64) -> [Side; 2] {
-        let side = |wanted: &dyn Fn(f64) -> bool| {
-            let said = self
-                .rungs
-                .iter()
-                .filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && seen.worst_ratio(rung).is_some());
-            let (mut n, mut seconds, mut whole) = (0, 0.0, false);
-            for (rung, seen) in said {
-                (n, seconds) = (n + 1, seconds + seen.seconds);
-                whole |= rung.rate_per_s.is_some_and(|rate| self.has_whole(rate));
-            }
-            // A rung through a whole cycle is longer than others; where only such rungs count, one has to do.
-            let wanted = match (whole, cycle::matters(&self.rungs)) {
-                (true, true) => 1,
-                (true, false) => DECIDING - 1,
-                (false, _) => DECIDING,
-            };
-            Side { left: wanted.saturating_sub(n), seconds }
-        };
-        [side(&|rate| rate <= line && rate >= line / NEAR), side(&|rate| rate > line && rate <= line * NEAR)]
+    /// Returns what is driven when the line is known and there is time: a rung through a cycle, and one far beyond.
+    fn besides(&self, carries: f64, gives_way: f64) -> Result<(f64, Purpose), Ending> {
+        let beyond = self.bounded(gives_way * BEYOND);
+        let is_tried = self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Beyond);
+        let fits = |rate: f64, purpose| self.rung(Some(rate), purpose).seconds + self.overhead_s() <= self.left_s();
+        if self.lacks_cycle(carries) {
+            return Ok((carries, Purpose::Cycle));
+        }
+        match farthest(&self.rungs, Some(gives_way)) {
+            None if !is_tried && fits(beyond, Purpose::Beyond) => Ok((beyond, Purpose::Beyond)),
+            _ => Err(Ending::Found),
+        }
+    }
+
+    /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the fewest
+    /// load steps. Both are driven in turn. `held` and `failed` are the rates around the line.
+    fn deciding(&self, table: &StepTable, held: f64, failed: f64) -> f64 {
+        // Rates are rounded, and must not come to lie too far apart by that.
+        let factor = 1.0 + 0.98 * self.spec.precision;
+        let tried = table.between(0.0, f64::INFINITY).map(|one| one.rate_per_s);
+        let each = tried.flat_map(|rate| [rate / factor, rate, rate * factor]).map(|rate| self.bounded(rate));
+        let rates: Vec<(f64, [f64; 2])> = each.map(|rate| (rate, table.steps_left(rate))).collect();
+        let near = |a: f64, b: f64| a < b && is_within(self.spec.precision, a, b);
+        let pairs = rates.iter().flat_map(|(a, [hold, _])| {
+            let others = rates.iter().filter(|(b, _)| near(*a, *b));
+            others.map(move |(b, [_, fail])| (*a, *b, hold + fail))
+        });
+        let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(_, _, left)| left.is_finite());
+        let (held, failed, _) = best.unwrap_or((held, failed, 0.0));
+        let [held, failed] = [held, failed].map(|rate| table.at(rate));
+        let is_held_next = failed.decided || !held.decided && held.steps() < failed.steps();
+        if is_held_next { held.rate_per_s } else { failed.rate_per_s }
     }
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
@@ -277,25 +248,19 @@ impl LineSearch {
         })
     }
 
-    /// Returns true if a rung at `rate` was planned to last through a whole cycle, and as long as a decision takes
-    /// otherwise.
-    fn has_whole(&self, rate: f64) -> bool {
-        self.whole_s(rate).is_some_and(|whole_s| {
-            whole_s > 2.0 * DECIDING as f64 * RUNG_S.0
-                && self.rungs.iter().any(|(rung, seen)| {
-                    rung.rate_per_s == Some(rate)
-                        && seen.worst_ratio(rung).is_some()
-                        && rung.warmup_s + rung.seconds > whole_s - 0.2
-                })
-        })
+    /// Returns true if a rung was to last through a cycle.
+    fn saw_whole(&self) -> bool {
+        self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Cycle)
     }
 
     /// Time, warm-up included, in which a cycle of the store ends.
     fn whole_s(&self, rate: f64) -> Option<f64> {
-        cycle::whole_s(&self.spec, &self.rungs, rate)
+        let counts = || self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty());
+        let known = cycle::whole_s(&self.spec, &self.rungs, rate);
+        known.or_else(|| (self.spec.thorough && counts()).then_some(UNKNOWN_CYCLE_S))
     }
 
-    /// Time that is left of the budget. A thorough search takes what two rungs through a cycle need, and more where
+    /// Time that is left of the budget. A thorough search takes what a rung through a cycle needs, and more where
     /// it turns out that only such rungs count.
     fn left_s(&self) -> f64 {
         let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
@@ -303,22 +268,6 @@ impl LineSearch {
         let rungs = if cycle::matters(&self.rungs) { WHOLE_RUNGS } else { 2.0 };
         let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
         self.spec.budget_s.max(least_s) - self.spent_s()
-    }
-
-    /// The next of the two rungs past the first failure.
-    fn beyond(&self, rates: &Rates) -> Option<f64> {
-        let first = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Climb).filter_map(|(rung, _)| {
-            let rate = rung.rate_per_s?;
-            (rates.held(rate) == Some(false)).then_some(rate)
-        });
-        let first = first.fold(0.0, f64::max);
-        // Those that held were past a rung that was unlucky.
-        let past = |(rung, _): &&(Rung, RungSummary)| {
-            rung.purpose == Purpose::Beyond && rung.rate_per_s.is_some_and(|rate| rate > first)
-        };
-        let done = self.rungs.iter().filter(past).count();
-        let rate = rounded(first * BEYOND.get(done)?);
-        (first > 0.0 && rate <= self.spec.rate_max_per_s).then_some(rate)
     }
 
     fn bounded(&self, rate: f64) -> f64 {
@@ -340,31 +289,17 @@ impl LineSearch {
         if seen.is_empty() { self.spec.overhead_s + self.spec.warmup_s } else { crate::stat::mean(&seen) }
     }
 
-    /// The rung with its time: a share of that for everything, and what is left where no other would follow.
+    /// The rung with its time: as long as the others, or through a cycle, or as long as its percentiles need.
     fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
-        let rates = Rates::of(&self.rungs);
-        let (all_s, overhead_s) = (self.left_s() + self.spent_s(), self.overhead_s());
-        let left_s = self.left_s() - overhead_s;
-        let kept_s = self.kept_for_cycles_s(&rates, left_s - KEPT_RUNGS * (RUNG_S.0 + overhead_s));
-        let unknown = self.spec.thorough && purpose == Purpose::Decide && self.has_unknown_cycle();
-        let most_s = if unknown { UNKNOWN_CYCLE_S } else { RUNG_S.1 };
-        // What is kept for cycles is not for rungs without one.
-        let free_s = (left_s - kept_s) / if kept_s > 0.0 { 2.0 } else { 1.0 };
-        let planned_s = if unknown { UNKNOWN_CYCLE_S } else { all_s * share(purpose) };
-        let mut seconds = planned_s.min(free_s).clamp(RUNG_S.0, most_s);
-        if left_s - seconds < overhead_s + 1.2 * RUNG_S.0 {
-            // No other would follow.
-            seconds = (left_s - 0.1).clamp(RUNG_S.0, most_s);
-        }
+        let mut seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1);
         if let Some(rate) = rate_per_s {
+            let only_whole = cycle::matters(&self.rungs);
             let whole = match purpose {
-                Purpose::Decide => self.lacks_cycle(rate) || cycle::matters(&self.rungs),
-                Purpose::Climb | Purpose::Bisect => cycle::matters(&self.rungs),
+                Purpose::Cycle => true,
+                Purpose::Climb | Purpose::Bisect | Purpose::Decide => only_whole,
                 Purpose::Start | Purpose::Beyond => false,
             };
             seconds = seconds.max(self.whole_s(rate).filter(|_| whole).map_or(0.0, |s| s - self.spec.warmup_s));
-        }
-        if let Some(rate) = rate_per_s {
             // Shorter it would say nothing: where that is too long for what is left, time is up.
             seconds = seconds.max(self.longest_goal(rate).map_or(0.0, |(_, needed_s)| needed_s));
         }
@@ -375,32 +310,6 @@ impl LineSearch {
             warmup_s: self.spec.warmup_s,
             seconds: (seconds * 10.0).ceil() / 10.0,
         }
-    }
-
-    /// Time that is kept for deciding rungs through a whole cycle, of the `free_s` that the others need not have: for two,
-    /// or one, or none.
-    fn kept_for_cycles_s(&self, rates: &Rates, free_s: f64) -> f64 {
-        let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
-        let wanted: Vec<f64> = match (rates.highest_held(), rates.lowest_failed()) {
-            (Some(low), Some(high)) => {
-                let lacking =
-                    |rate: &f64| self.whole_s(*rate).filter(|whole_s| !cycle::covers(&self.rungs, *rate, *whole_s));
-                [low, high].iter().filter_map(lacking).collect()
-            }
-            _ => self.whole_s(reached).into_iter().flat_map(|whole_s| [whole_s; 2]).collect(),
-        };
-        let mut kept_s = 0.0;
-        for whole_s in wanted {
-            if kept_s + whole_s <= free_s {
-                kept_s += whole_s;
-            }
-        }
-        kept_s
-    }
-
-    /// Returns true if the store counts cycles of unknown length.
-    fn has_unknown_cycle(&self) -> bool {
-        self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty() && self.whole_s(seen.rate_per_s).is_none())
     }
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,
@@ -414,15 +323,6 @@ impl LineSearch {
         let again =
             self.rungs.iter().filter(|(rung, seen)| rung.rate_per_s == Some(rate) && seen.unmeasured().is_some());
         Some((goal, samples as f64 * 1.2 / rate * 2f64.powi(again.count() as i32)))
-    }
-}
-
-/// Time of a rung as a share of that for everything.
-fn share(purpose: Purpose) -> f64 {
-    match purpose {
-        Purpose::Start | Purpose::Climb | Purpose::Beyond => 1.0 / 50.0,
-        Purpose::Bisect => 1.0 / 20.0,
-        Purpose::Decide => 1.0 / 12.0,
     }
 }
 

@@ -83,7 +83,7 @@ pub struct Rung {
 pub enum Ending {
     /// The line was found.
     Found,
-    /// Time was up before the interval was as narrow as asked.
+    /// Time was up before the line was shown as precisely as asked.
     TimeUp,
     /// Every goal held at the highest rate that may be tried.
     NoFailure,
@@ -149,6 +149,21 @@ pub struct Broken {
     pub unit: String,
 }
 
+/// Load steps at one rate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AtRate {
+    /// Operations a second.
+    pub rate_per_s: f64,
+    /// Number of load steps in which every goal held.
+    pub held: u64,
+    /// Number of load steps in which a goal broke.
+    pub failed: u64,
+    /// Time that counts of the shortest of them, in seconds.
+    pub seconds: f64,
+    /// True if the load steps decide whether the rate is carried, and no others contradict them.
+    pub decided: bool,
+}
+
 /// The load line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineResult {
@@ -156,18 +171,14 @@ pub struct LineResult {
     pub ending: Ending,
     /// State of the search.
     pub state: LineState,
-    /// The line, operations a second; `None` when none was found.
+    /// Highest rate that is shown to be carried, in operations a second; `None` if none is.
     pub rate_per_s: Option<f64>,
-    /// Half the width of its 95 % interval, to the side that is wider.
-    pub uncertainty_per_s: Option<f64>,
-    /// Lower end of the 95 % interval.
-    pub low_per_s: Option<f64>,
-    /// Upper end of the interval.
-    pub high_per_s: Option<f64>,
-    /// Highest rate at which every goal held.
-    pub held_per_s: Option<f64>,
-    /// Lowest rate above it at which one did not.
-    pub failed_per_s: Option<f64>,
+    /// Load steps at that rate; where no rate is shown to be carried, at the highest below the line.
+    pub held: Option<AtRate>,
+    /// Load steps at the lowest rate that is shown not to be carried; where none is, at the lowest above the line.
+    pub failed: Option<AtRate>,
+    /// Load steps between these two rates, together, at the lowest rate of them.
+    pub between: Option<AtRate>,
     /// Goal that broke first, and its excess.
     pub broken: Option<Broken>,
     /// Causes of the line, likeliest first; empty when no sampled series explains it.
@@ -212,9 +223,6 @@ pub struct GoalSeen {
     pub missing: Option<String>,
     /// Observations behind it.
     pub n: u64,
-    /// Operations of each slice, and how many of them are above the limit (or failed, of `errors`).
-    #[serde(skip)]
-    pub slices: Vec<(u64, u64)>,
 }
 
 impl GoalSeen {

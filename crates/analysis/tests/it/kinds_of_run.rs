@@ -63,7 +63,8 @@ fn a_search_is_found_again_in_its_recording() {
     let [line] = view.lines.as_slice() else { panic!("one store") };
     let rate = line.result.rate_per_s.unwrap();
     // p99 of an exponential: ln 100 / (5,000 − rate) is 20 ms at 4,770.
-    assert!((rate / 4_770.0 - 1.0).abs() < 0.03, "{}", line.result.sentence);
+    let gives_way = line.result.failed.as_ref().unwrap().rate_per_s;
+    assert!(rate <= 4_770.0 && 4_770.0 <= gives_way, "{}", line.result.sentence);
     assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
     assert!(
         line.result.sentence.contains("; what changed with it: the server's CPU was 9"),
@@ -84,7 +85,10 @@ fn a_search_is_found_again_in_its_recording() {
     run.trials[0].phases.truncate(3);
     let cut = plimsoll_analysis::view(&run);
     assert_eq!(cut.verdict.state, VerdictState::Incomplete);
-    assert_eq!(cut.verdict.sentence, "fjall carries at least 3,250 op/s; the search did not end.");
+    assert_eq!(
+        cut.verdict.sentence,
+        "What fjall carries is undecided; goals held at 4,550 op/s in 1 of 1 load steps of 10.0 s; the search did not end."
+    );
 }
 
 #[test]
@@ -94,7 +98,11 @@ fn a_search_whose_time_was_up_before_anything_broke_is_undecided_and_does_not_pa
     run.trials[0].phases.truncate(3);
     let view = plimsoll_analysis::view(&run);
     assert_eq!(view.verdict.state, VerdictState::Undecided, "{:?}", view.verdict);
-    assert_eq!(view.verdict.sentence, "fjall carries at least 3,250 op/s; time was up before a goal broke.");
+    assert_eq!(
+        view.verdict.sentence,
+        "What fjall carries is undecided; goals held at 4,550 op/s in 1 of 1 load steps of 10.0 s; time was up before a goal broke; use a \
+         longer --budget or a higher --from."
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The search for the load line against simulated stores of known capacity.
 
 use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Purpose, RungSummary};
-use plimsoll_analysis::view::{Beyond, Ending, LineResult, LineState, Rung};
+use plimsoll_analysis::view::{AtRate, Beyond, Ending, GoalSeen, LineResult, LineState, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::simulated::{Checkpoints, Sampled, Store, answer, errors, p99, search, searched};
@@ -16,29 +16,23 @@ fn spec(goals: Vec<Goal>) -> LineSpec {
     LineSpec { goals, cycles: vec!["checkpoints".into()], ..LineSpec::default() }
 }
 
-/// Searches with many seeds, each within its time: all but one in thirty within 3 % of the truth or, where they say that it is
-/// undecided, with it in the interval, and none far from it. One percentile of a queue near saturation is noisy, and five minutes are what they are.
+/// Searches with many seeds, each within its time. No statement is false by more than 3 %: what is carried is not above the
+/// true line, and where it gives way is not below. Of 4 searches 3 decide.
 #[track_caller]
 fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled, truth: f64) -> Vec<LineResult> {
-    let mut beyond = 0;
     let one = |seed| {
         let (result, search) = search(store, spec, sampled, seed);
-        let rate = result.rate_per_s.unwrap_or_else(|| panic!("seed {seed}: {}", result.sentence));
-        let off = (rate / truth - 1.0) * 100.0;
-        let is_inside = result.low_per_s.unwrap() <= truth && truth <= result.high_per_s.unwrap();
-        let says_so = matches!(result.state, LineState::Undecided(_)) && is_inside;
-        beyond += u64::from(off.abs() > 3.0 && !says_so);
-        assert!(
-            beyond <= seeds() / 30 && off.abs() <= 8.0,
-            "seed {seed}: {rate} is {off:.2} % off {truth}: {}\n{}",
-            result.sentence,
-            rungs(&search)
-        );
-        assert!(result.took_s <= spec.budget_s, "seed {seed}: {} s", result.took_s);
-        assert!(matches!(result.ending, Ending::Found | Ending::TimeUp), "seed {seed}: {}", result.sentence);
+        let shown = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| one.rate_per_s / truth);
+        let told = format!("seed {seed}, true line {truth:.0}: {}\n{}", result.sentence, rungs(&search));
+        assert!(shown(&result.held).is_none_or(|carries| (0.85..=1.03).contains(&carries)), "{told}");
+        assert!(shown(&result.failed).is_none_or(|gives_way| (0.97..=1.15).contains(&gives_way)), "{told}");
+        assert!(result.took_s <= spec.budget_s && matches!(result.ending, Ending::Found | Ending::TimeUp), "{told}");
         result
     };
-    (0..seeds()).map(one).collect()
+    let all: Vec<LineResult> = (0..seeds()).map(one).collect();
+    let decided: Vec<LineResult> = all.iter().filter(|one| one.state == LineState::Decided).cloned().collect();
+    assert!(decided.len() as u64 * 4 >= seeds() * 3, "{:#?}", all.iter().map(|one| &one.sentence).collect::<Vec<_>>());
+    decided
 }
 
 fn rungs(search: &LineSearch) -> String {
@@ -58,9 +52,6 @@ fn one_queue_with_exponential_service_is_found() {
     for (limit_ms, truth) in [(20.0, 2_000.0 - 100f64.ln() / 0.020), (8.0, 2_000.0 - 100f64.ln() / 0.008)] {
         let store = Store::exponential(2_000.0);
         let results = right_within_three_per_cent(&store, &spec(vec![p99(limit_ms)]), Sampled::ServerCpu, truth);
-        let inside =
-            results.iter().filter(|one| (one.rate_per_s.unwrap() - truth).abs() <= one.uncertainty_per_s.unwrap());
-        assert!(inside.count() as u64 * 10 >= seeds() * 7, "the uncertainty says too little");
         assert!(results.iter().all(|one| one.broken.as_ref().unwrap().what == "p99"));
         assert!(results.iter().all(|one| one.beyond == Beyond::Queues), "{:?}", results[0]);
     }
@@ -132,7 +123,7 @@ fn a_generator_that_is_the_limit_ends_it_and_is_said_to_be() {
         let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::ServerCpu, seed);
         assert!(matches!(result.ending, Ending::Generator(_)), "{}", rungs(&search));
         assert!(result.sentence.contains("the generator, not the store"), "{}", result.sentence);
-        let held = result.held_per_s.unwrap();
+        let held = result.held.unwrap().rate_per_s;
         assert!((700.0..=1_200.0).contains(&held), "{}", result.sentence);
     }
 }
@@ -152,13 +143,17 @@ fn bounds_are_kept_and_said() {
     let store = Store::exponential(2_000.0);
     let low = LineSpec { rate_max_per_s: 900.0, ..spec(vec![p99(20.0)]) };
     let (result, search_low) = search(&store, &low, Sampled::ServerCpu, 1);
-    assert_eq!((result.ending, result.held_per_s), (Ending::NoFailure, Some(900.0)));
-    assert_eq!(result.sentence, "Carries at least 900 op/s, the most that was tried: no goal broke.");
+    assert_eq!((result.ending, result.rate_per_s), (Ending::NoFailure, Some(900.0)));
+    assert_eq!(
+        result.sentence,
+        "Carries at least 900 op/s, the most that was tried: held in 5 of 5 load steps of 10.0 s."
+    );
     assert!(search_low.rungs().iter().all(|(rung, _)| rung.rate_per_s.is_none_or(|rate| rate <= 900.0)));
     let high = LineSpec { rate_min_per_s: 3_000.0, ..spec(vec![p99(20.0)]) };
     let (result, _) = search(&store, &high, Sampled::ServerCpu, 1);
     assert_eq!(result.ending, Ending::NoPass);
     assert!(result.sentence.starts_with("Does not keep its goals even at 3,000 op/s: p99 is"), "{}", result.sentence);
+    assert!(result.sentence.ends_with("; failed in 3 of 3 load steps of 10.0 s."), "{}", result.sentence);
 }
 
 #[test]
@@ -167,7 +162,8 @@ fn a_short_time_gives_a_wider_line_and_a_rate_too_low_for_its_percentile_is_said
     let short = LineSpec { budget_s: 40.0, ..spec(vec![p99(20.0)]) };
     let (result, _) = search(&store, &short, Sampled::ServerCpu, 3);
     assert!(result.took_s <= 40.0, "{}", result.took_s);
-    assert!((result.rate_per_s.unwrap() / 1_770.0 - 1.0).abs() < 0.1, "{}", result.sentence);
+    let held = result.held.as_ref().unwrap().rate_per_s;
+    assert!((1_500.0..=1_860.0).contains(&held), "{}", result.sentence);
     // Two a second need 500 s for a thousand samples.
     let slow = Store::exponential(2.0);
     let (result, _) = search(&slow, &spec(vec![p99(20_000.0)]), Sampled::ServerCpu, 3);
@@ -195,24 +191,19 @@ fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows
         stopped.take(rung, summary);
     }
     let known = stopped.result(Ending::Stopped).sentence;
-    assert!(known.starts_with("Carries at least 99"), "{known}");
+    let held = "What it carries is undecided; goals held at 1,390 op/s in 1 of 1 load steps of 10.0 s; the search did not end.";
+    assert_eq!(known, held);
 }
 
 #[test]
-fn it_goes_past_the_first_failure_and_repeats_what_decides() {
+fn it_goes_past_the_line_and_repeats_what_decides() {
     let (result, search) = search(&Store::exponential(2_000.0), &spec(vec![p99(20.0)]), Sampled::ServerCpu, 2);
     let count = |purpose| search.rungs().iter().filter(|(rung, _)| rung.purpose == purpose).count();
-    assert_eq!((count(Purpose::Start), count(Purpose::Beyond)), (1, 2));
-    let line = result.rate_per_s.unwrap();
-    for side in [line / 1.1..=line, line..=line * 1.1] {
-        let near = search.rungs().iter().filter(|(rung, _)| rung.rate_per_s.is_some_and(|rate| side.contains(&rate)));
-        assert!(near.count() >= 3, "{}", rungs(&search));
+    assert_eq!((count(Purpose::Start), count(Purpose::Beyond)), (1, 1));
+    let steps = |rate| search.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count() as u64;
+    for one in [result.held.unwrap(), result.failed.unwrap()] {
+        assert!(one.held + one.failed == steps(one.rate_per_s) && one.held.max(one.failed) >= 3, "{}", rungs(&search));
     }
-    let longest = |purpose| {
-        let of = search.rungs().iter().filter(|(rung, _)| rung.purpose == purpose);
-        of.map(|(rung, _)| rung.seconds).fold(0.0, f64::max)
-    };
-    assert!(longest(Purpose::Decide) > 1.5 * longest(Purpose::Climb), "{}", rungs(&search));
 }
 
 #[test]
@@ -251,7 +242,7 @@ fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_millisec
     search.take(first, start);
     let Next::Done(result) = search.next() else { panic!("it takes 23 s to prepare a rung") };
     assert_eq!(result.ending, Ending::TimeUp);
-    let why = "time was up before a rate was found at which every goal holds";
+    let why = "time was up before a load step could be judged; use a longer --budget";
     assert_eq!(result.state, LineState::Undecided(why.to_string()));
     assert_eq!(result.sentence, format!("No line was found: {why}."));
 }
@@ -280,9 +271,11 @@ fn rungs_that_decide_last_through_a_cycle_that_is_known_or_was_seen_or_that_work
             let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, seed);
             let told = format!("{what}: {}\n{}", result.sentence, rungs(&search));
             // The slow seconds are more than one in a hundred, so the p99 and the line are theirs.
-            let rate = result.rate_per_s.unwrap_or_else(|| panic!("{told}"));
-            assert!((0.8..=1.15).contains(&(rate / THROUGH_SLOW_PER_S)), "{told}");
-            assert!(result.cycles_held >= 1.0 && result.took_s <= 300.0, "{} s, {told}", result.took_s);
+            let held = result.held.as_ref().unwrap_or_else(|| panic!("{told}"));
+            assert!((0.7..=1.1).contains(&(held.rate_per_s / THROUGH_SLOW_PER_S)), "{told}");
+            // Where the rate was decided with the last of the time, none was left for a cycle at it.
+            assert!(result.cycles_held >= 1.0 || result.took_s > 270.0, "{} s, {told}", result.took_s);
+            assert!(result.took_s <= 300.0, "{} s, {told}", result.took_s);
             if what == "known by settings" {
                 assert!(result.sentence.contains("; the deciding load steps saw "), "{told}");
                 assert_eq!(result.cycle_words, None);
@@ -307,7 +300,7 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
     // Where the goals break in a checkpoint, only rungs with one count, and it takes as long as they do.
     let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
-    let held = result.held_per_s.unwrap();
+    let held = result.held.as_ref().unwrap().rate_per_s;
     let whole = |(rung, _): &&(Rung, RungSummary)| rung.seconds > 500.0;
     assert!(search_all.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(held)).any(|one| whole(&one)));
     assert!(result.took_s <= 300.0 + 9.0 * 657.0, "{} s", result.took_s);
@@ -324,7 +317,7 @@ fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
         assert_eq!(result.state, LineState::Decided, "{}\n{}", result.sentence, rungs(&search));
         // What goes out late goes out together: the store has it harder than on time, never easier.
         let share = result.rate_per_s.unwrap() / truth;
-        assert!((0.92..=1.01).contains(&share), "{share}: {}\n{}", result.sentence, rungs(&search));
+        assert!((0.85..=1.01).contains(&share), "{share}: {}\n{}", result.sentence, rungs(&search));
         let void = search.rungs().iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_some());
         assert!(void.count() > 2, "{}", rungs(&search));
     }
@@ -351,4 +344,126 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
         }
     };
     assert!(result.took_s <= 60.0 && result.n >= 6, "{} s, {}", result.took_s, rungs(&search));
+}
+
+/// A load step of which all that is known is if it held.
+fn step(rate: f64, holds: bool) -> (Rung, RungSummary) {
+    let goal = GoalSeen {
+        what: GoalKind::named("p99").unwrap(),
+        of: None,
+        limit: 1e6,
+        unit: "ns".into(),
+        value: Some(if holds { 5e5 } else { 2e6 }),
+        missing: None,
+        n: 1_000,
+    };
+    (
+        Rung { ordinal: 0, rate_per_s: Some(rate), purpose: Purpose::Decide, warmup_s: 1.0, seconds: 2.0 },
+        RungSummary { seconds: 2.0, took_s: 3.0, goals: vec![goal], ..RungSummary::default() },
+    )
+}
+
+/// Holds the statements of a result against its load steps: a rate is carried, or is not, only if steps at that very rate
+/// show it, by 18 to 1, and no steps on its wrong side show the contrary.
+#[track_caller]
+fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) {
+    let told = || format!("{}\n{steps:?}", result.sentence);
+    let counts = |rate: f64| {
+        let at = || steps.iter().filter(|(of, _)| *of == rate);
+        (at().filter(|(_, holds)| *holds).count() as i32, at().filter(|(_, holds)| !holds).count() as i32)
+    };
+    let likelihood = |rate| {
+        let (held, failed) = counts(rate);
+        if held + failed < 3 { 1.0 } else { 0.9f64.powi(held) * 0.1f64.powi(failed) / 0.5f64.powi(held + failed) }
+    };
+    let shown = |one: &Option<AtRate>| one.clone().filter(|one| one.decided);
+    let (carries, gives_way) = (shown(&result.held), shown(&result.failed));
+    let said = |what: &str| result.sentence.to_lowercase().contains(what);
+    assert_eq!(said("carries ") && !said("what it carries "), carries.is_some(), "{}", told());
+    assert_eq!(said("gives way at"), gives_way.is_some(), "{}", told());
+    for (one, sign) in [(&carries, 1.0), (&gives_way, -1.0)] {
+        let Some(one) = one else { continue };
+        assert_eq!(counts(one.rate_per_s), (one.held as i32, one.failed as i32), "{}", told());
+        assert!(sign * likelihood(one.rate_per_s).ln() > 18f64.ln() - 1e-9, "{}", told());
+        let wrong =
+            |rate: f64| sign * (one.rate_per_s - rate) > 0.0 && sign * likelihood(rate).ln() < -18f64.ln() + 1e-9;
+        assert!(!steps.iter().any(|(rate, _)| wrong(*rate)), "{}", told());
+    }
+    let near =
+        carries.zip(gives_way).is_some_and(|(a, b)| b.rate_per_s <= a.rate_per_s * (1.0 + precision) * (1.0 + 1e-9));
+    assert_eq!(result.state == LineState::Decided, near, "{}", told());
+}
+
+#[test]
+fn no_statement_is_one_that_the_load_steps_contradict() {
+    let mut dice = Dice(1);
+    let below = |n: usize, dice: &mut Dice| (dice.unit() * n as f64) as usize;
+    for table in 0..10_000 {
+        let rates: Vec<f64> = (0..1 + below(8, &mut dice)).map(|_| (100.0 + dice.unit() * 100.0).round()).collect();
+        // Steps that follow a line, that hold by chance, and that go against all reason.
+        let (line, chance) = (100.0 + dice.unit() * 100.0, dice.unit());
+        let steps: Vec<(f64, bool)> = (0..below(40, &mut dice))
+            .map(|_| {
+                let rate = rates[below(rates.len(), &mut dice)];
+                let holds = match table % 3 {
+                    0 => dice.unit() < 1.0 / (1.0 + ((rate - line) / 5.0).exp()),
+                    1 => dice.unit() < chance,
+                    _ => (rate > line) == (dice.unit() < 0.9),
+                };
+                (rate, holds)
+            })
+            .collect();
+        let spec = spec(Vec::new());
+        let mut search = LineSearch::new(spec.clone());
+        steps.iter().map(|(rate, holds)| step(*rate, *holds)).for_each(|(rung, seen)| search.take(rung, seen));
+        not_contradicted(&search.result(Ending::TimeUp), &steps, spec.precision);
+    }
+}
+
+#[test]
+fn the_line_is_stated_only_where_it_is_and_nothing_between_its_two_rates_is_left_untried() {
+    // The share of load steps that hold at a rate, the rate at which most do not, and what a closed loop reaches.
+    type Holds = fn(f64) -> f64;
+    let slow_answers: Holds = |rate| if rate < 1_400.0 { 0.97 } else { 0.02 };
+    let far_below_the_closed_loop: Holds = |rate| if rate < 24_000.0 { 1.0 } else { 0.0 };
+    let more_and_more_often: Holds = |rate| 1.0 / (1.0 + (f64::ln(rate / 30_000.0) / 0.015).exp());
+    // Of ten searches of a minute so many decide; where load steps differ in a wide range of rates, fewer do.
+    for (holds, line, reached, of_ten) in [
+        (slow_answers, 1_400.0, 5_000.0, 8),
+        (far_below_the_closed_loop, 24_000.0, 173_000.0, 10),
+        (more_and_more_often, 30_000.0, 60_000.0, 4),
+    ] {
+        let (mut decided, mut dice) = (0, Dice(7));
+        let searches = 40 * seeds();
+        for _ in 0..searches {
+            let spec = LineSpec { budget_s: 60.0, ..spec(vec![p99(1.0)]) };
+            let mut steps = Vec::new();
+            let (result, search) = searched(&spec, |rung| {
+                let Some(rate) = rung.rate_per_s else {
+                    return RungSummary { seconds: 2.0, took_s: 3.2, rate_per_s: reached, ..RungSummary::default() };
+                };
+                steps.push((rate, dice.unit() < holds(rate)));
+                let (_, seen) = step(rate, steps[steps.len() - 1].1);
+                RungSummary { took_s: 3.2, ..seen }
+            });
+            not_contradicted(&result, &steps, spec.precision);
+            if result.state == LineState::Decided {
+                decided += 1;
+                let (carries, gives_way) = (result.rate_per_s.unwrap(), result.failed.as_ref().unwrap().rate_per_s);
+                assert!(
+                    carries < 1.02 * line && gives_way > 0.98 * line,
+                    "{line}: {}\n{}",
+                    result.sentence,
+                    rungs(&search)
+                );
+            }
+            if let (Some(held), Some(failed), None) = (&result.held, &result.failed, &result.between) {
+                let is_wide = failed.rate_per_s > held.rate_per_s * (1.0 + spec.precision) * 1.001;
+                let inside = held.rate_per_s..=failed.rate_per_s;
+                let is_outside = steps.iter().rev().take(2).all(|(rate, _)| !inside.contains(rate));
+                assert!(!(is_wide && is_outside), "{line}: {}\n{}", result.sentence, rungs(&search));
+            }
+        }
+        assert!(decided * 10 >= searches * of_ten, "{line}: {decided} of {searches}");
+    }
 }

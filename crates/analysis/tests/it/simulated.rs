@@ -104,7 +104,6 @@ impl Store {
             }
             if at >= end_s {
                 seen.waits_s.push(end_s - due);
-                seen.waited_in.push(usize::MAX);
                 continue;
             }
             while leaving.front().is_some_and(|time| *time <= at) {
@@ -112,8 +111,6 @@ impl Store {
             }
             if leaving.len() >= self.refuses_at {
                 seen.refused += u64::from(at >= warmup_s);
-                seen.refused_in.resize(end_s.ceil() as usize, 0);
-                seen.refused_in[at as usize] += u64::from(at >= warmup_s);
                 continue;
             }
             let server = (0..self.servers).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
@@ -140,7 +137,6 @@ impl Store {
             if end >= warmup_s {
                 // What was not answered when the time was up stands with the time it waited.
                 seen.waits_s.push(if end <= end_s { end - due } else { end_s - due });
-                seen.waited_in.push(end as usize);
                 seen.ended += u64::from(end <= end_s);
                 let second = &mut seen.seconds[at as usize];
                 second.wait_s = second.wait_s.max(end.min(end_s) - due);
@@ -179,9 +175,6 @@ pub struct Second {
 pub struct Seen {
     lags_s: Vec<f64>,
     waits_s: Vec<f64>,
-    /// The second of the rung in which each of them ended, and in which how many were refused.
-    waited_in: Vec<usize>,
-    refused_in: Vec<u64>,
     ended: u64,
     refused: u64,
     seconds: Vec<Second>,
@@ -203,29 +196,6 @@ impl Seen {
             other => panic!("{other}"),
         };
         worst(&self.waits_s, one_in) * 1e9
-    }
-
-    /// Operations of each second that counts and how many of them are above the goal's limit, or failed.
-    fn slices(&self, goal: &Goal, warmup_s: f64, seconds: f64) -> Vec<(u64, u64)> {
-        let from = warmup_s as usize;
-        let mut slices = vec![(0, 0); (seconds as usize).max(1)];
-        let last = slices.len() - 1;
-        for (wait_s, second) in self.waits_s.iter().zip(&self.waited_in) {
-            let slice = &mut slices[second.saturating_sub(from).min(last)];
-            slice.0 += 1;
-            slice.1 += u64::from(if goal.what == GoalKind::Errors {
-                *second == usize::MAX
-            } else {
-                wait_s * 1e9 > goal.limit
-            });
-        }
-        if goal.what == GoalKind::Errors {
-            for (second, refused) in self.refused_in.iter().enumerate().skip(from) {
-                let slice = &mut slices[(second - from).min(last)];
-                *slice = (slice.0 + refused, slice.1 + refused);
-            }
-        }
-        slices
     }
 
     /// Returns the reason that the phase is void, by the rule of the drive: the 99th percentile of its own delay is
@@ -298,7 +268,6 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
             value: enough.then(|| seen.value(&goal.what.name())),
             missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
             n,
-            slices: seen.slices(goal, rung.warmup_s, rung.seconds),
         }
     });
     let whole = seen.seconds.iter().zip(&seen.stalls).take((rung.warmup_s + rung.seconds) as usize);
