@@ -206,6 +206,11 @@ impl OpenStore {
         }
     }
 
+    /// Returns true if its servers are those of a lab.
+    pub fn is_in_lab(&self) -> bool {
+        matches!(self.location, Location::Lab { .. })
+    }
+
     /// Returns [`Servers::settings`] of its servers.
     pub fn lab_settings(&self) -> Vec<Setting> {
         let mut settings = match &self.location {

@@ -19,6 +19,7 @@
 
 mod ab;
 mod actions;
+mod alive;
 mod at_once;
 mod cells;
 mod check;

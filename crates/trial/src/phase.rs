@@ -22,6 +22,7 @@ use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
 use crate::actions::{Acted, Acting};
+use crate::alive::Alive;
 use crate::error::TrialError;
 use crate::power::{self, Power};
 use crate::run::RunSpec;
@@ -196,12 +197,12 @@ impl TrialRun<'_, '_> {
         if let Some(listen) = driven.listen {
             observers = vec![Box::new(listen)];
         }
-        let Self { context, probe, ledger, workload, trial, store, .. } = self;
+        let Self { context, probe, ledger, workload, trial, store, is_hurt, .. } = self;
         let (store, label, loads) = (&*store, &trial.store.label, spec.limit == Limit::Exhausted);
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
         let probe = probe.as_mut().filter(|_| driven.measured && watches_store);
-        let (mut recording_failed, mut acted) = (None, Acted::default());
+        let (mut recording_failed, mut acted, mut gone) = (None, Acted::default(), None);
         let mut on_slice = |mut slice: Slice| {
             let (trial, phase, measured) = (trial.ordinal, driven.ordinal, driven.measured);
             let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take()).filter(|_| measured);
@@ -226,6 +227,10 @@ impl TrialRun<'_, '_> {
             }
             None => None,
         };
+        // What a phase does to its servers or their disks may end them.
+        let watched = store.servers().filter(|_| power.is_none() && driven.actions.is_empty() && !*is_hurt);
+        let alive = watched.map(|servers| Alive::of(servers, store.is_in_lab(), context.spec.stop));
+        let stop = power.as_ref().map(Power::stop).or(alive.as_ref().map(Alive::stop)).unwrap_or(context.spec.stop);
         let drive = Drive {
             clock: &sinks.clock,
             spec: &spec,
@@ -233,12 +238,13 @@ impl TrialRun<'_, '_> {
             kinds: workload.kinds(),
             stream: driven.stream,
             observers,
-            stop: Arc::clone(power.as_ref().map_or(context.spec.stop, Power::stop)),
+            stop: Arc::clone(stop),
         };
         let (stop, stopped) = channel::<()>();
         let (close, closed) = channel::<()>();
         let (end, ended) = channel::<()>();
         let (off, is_over) = channel::<()>();
+        let (rest, at_rest) = channel::<()>();
         let drain = &|ledger: &mut Ledger| match &power {
             Some(power) => power.drain(ledger, driven.ordinal as u16, &sinks.clock),
             None => ledger.drain(),
@@ -270,13 +276,19 @@ impl TrialRun<'_, '_> {
                 let follow = move || power.follow(&is_over);
                 start(scope, "power", "the thread that watches the disk's power", follow)?;
             }
+            let alive = alive.as_ref().map(|alive| {
+                let follow = move || alive.follow(&at_rest);
+                start(scope, "servers", "the thread that watches servers", follow)
+            });
+            let alive = alive.transpose()?;
             let acting = acting.map(|acting| {
                 let run = move || acting.run(&driven.actions, &ended);
                 start(scope, "actions", "the thread that acts on servers", run)
             });
             let acting = acting.transpose()?;
             let result = drive.run(&mut on_slice);
-            drop(end);
+            drop((end, rest));
+            gone = alive.and_then(|alive| alive.join().unwrap_or_else(|panic| resume_unwind(panic)));
             // What has begun is waited for: it is to be known how long it took.
             acted =
                 acting.map_or_else(Acted::default, |acting| acting.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -292,6 +304,7 @@ impl TrialRun<'_, '_> {
             }
         }
         let failed = recording_failed.map(TrialError::from).or(acted.failed.filter(|error| !error.is_interrupt()));
+        let failed = failed.or(gone.map(TrialError::from));
         match failed {
             Some(error) => Err(error),
             None => result.map_err(drive_error),

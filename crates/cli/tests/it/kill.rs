@@ -90,7 +90,7 @@ durability = "at-end"
 name = "mixed"
 do = "drive"
 clients = 2
-for = "4s"
+for = "60s"
 durability = "durable"
 mix = { read = 70, update = 30 }
 [[phase]]
