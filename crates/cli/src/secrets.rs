@@ -5,13 +5,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use plimsoll_core::files::text_at_most;
 use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_plan::{password_places, password_ranges, secret_ranges};
 use plimsoll_trial::TrialError;
 
+/// Most bytes of a password file.
+const PASSWORD_FILE_MAX: u64 = 64 << 10;
+
 /// The first line of a password file.
 pub fn read_password_file(path: &Path) -> Result<String, TrialError> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = text_at_most(path, PASSWORD_FILE_MAX).map_err(|error| {
         let what = format!("password file {}: {error}", path.display());
         let kind = match error.kind() {
             std::io::ErrorKind::PermissionDenied => StoreErrorKind::Permission,

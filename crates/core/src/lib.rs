@@ -31,6 +31,7 @@
 //! | [`mod@nearest`] | suggestions for unknown words |
 //! | [`random`] | random numbers that follow from a seed |
 //! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
+//! | [`files`] | files that users name, read up to a size |
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
 //! | [`waits`] | [`Waits`]: limits on waiting for a server, and the interruption of waits |
 //! | `words` | enums whose values have one word each |
@@ -44,6 +45,7 @@ pub mod command;
 pub mod disk;
 pub mod error;
 pub mod fault;
+pub mod files;
 pub mod formula;
 pub mod http;
 pub mod kv;

@@ -195,8 +195,11 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
     })
 }
 
+/// Most bytes of a file of certificates or keys.
+const FILE_MAX: u64 = 16 << 20;
+
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    std::fs::read(path).map_err(|error| {
+    plimsoll_core::files::read_at_most(path, FILE_MAX).map_err(|error| {
         StoreError::usage(format!("{} cannot be read", path.display()))
             .detail(error.to_string())
             .next("Name a file that this user may read.")

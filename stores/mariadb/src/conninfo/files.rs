@@ -4,7 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use plimsoll_core::files::text_at_most;
+
 use super::PARAMETERS;
+
+/// Most bytes of an option file.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Groups of options that are meant for every client.
 const GROUPS: [&str; 3] = ["client", "client-server", "client-mariadb"];
@@ -16,7 +21,7 @@ pub(super) fn options(file: &Path) -> Result<Vec<(&'static str, String)>, String
     if metadata.mode() & 0o002 != 0 {
         return Err(format!("{} was not used, because everybody may write to it: chmod 600 it", file.display()));
     }
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = text_at_most(file, FILE_MAX).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(options_in(&text))
 }
 

@@ -5,8 +5,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::StoreError;
+use plimsoll_core::files::text_at_most;
 
 use super::{Environment, parameter, usage};
+
+/// Most bytes of a service file or password file.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Paths of the system's service file of Debian and PostgreSQL.
 const SYSTEM_SERVICE_FILES: [&str; 2] = ["/etc/postgresql-common/pg_service.conf", "/etc/pg_service.conf"];
@@ -19,7 +23,7 @@ pub(super) fn service(name: &str, environment: &Environment<'_>) -> Result<Vec<(
     let system = system.unwrap_or_else(|| SYSTEM_SERVICE_FILES.map(PathBuf::from).to_vec());
     let files: Vec<PathBuf> = own.into_iter().chain(system).collect();
     for file in &files {
-        if let Ok(text) = fs::read_to_string(file)
+        if let Ok(text) = text_at_most(file, FILE_MAX)
             && let Some(found) = service_in(name, &text, file)?
         {
             return Ok(found);
@@ -69,7 +73,7 @@ pub(super) fn password(file: &Path, wanted: [&str; 4]) -> Result<Option<String>,
     if metadata.mode() & 0o077 != 0 {
         return Err(format!("{} was not used, because others may read it: chmod 600 it", file.display()));
     }
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = text_at_most(file, FILE_MAX).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(text.lines().filter(|line| !line.starts_with('#')).find_map(|line| password_in(line, wanted)))
 }
 
