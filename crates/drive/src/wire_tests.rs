@@ -90,7 +90,7 @@ fn refusing() -> SocketAddr {
 
 #[test]
 fn a_host_is_tried_at_all_its_addresses() {
-    fn is_tried(reactor: impl Reactor) {
+    fn is_tried<R: Reactor>(reactor: impl Fn() -> R) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let listening = listener.local_addr().unwrap();
         let greeter = std::thread::spawn(move || {
@@ -98,21 +98,12 @@ fn a_host_is_tried_at_all_its_addresses() {
             socket.write_all(b"!").unwrap();
             socket
         });
-        let mut worker = worker(&[refusing(), refusing(), listening], reactor);
-        assert!(worker.open_all().expect("the third address listens"));
+        let mut third = worker(&[refusing(), refusing(), listening], reactor());
+        assert!(third.open_all().expect("the third address listens"));
         greeter.join().unwrap();
-    }
-    is_tried(Epoll::new(1).unwrap());
-    is_tried(Uring::new(1).unwrap());
-}
-
-#[test]
-fn a_host_that_listens_nowhere_is_unreachable() {
-    fn is_unreachable(reactor: impl Reactor) {
-        let mut worker = worker(&[refusing(), refusing()], reactor);
-        let error = worker.open_all().expect_err("no server listens");
+        let error = worker(&[refusing(), refusing()], reactor()).open_all().expect_err("no server listens");
         assert_eq!(error.kind, StoreErrorKind::Unreachable);
     }
-    is_unreachable(Epoll::new(1).unwrap());
-    is_unreachable(Uring::new(1).unwrap());
+    is_tried(|| Epoll::new(1).unwrap());
+    is_tried(|| Uring::new(1).unwrap());
 }

@@ -178,26 +178,13 @@ impl Private {
         assert!(names(place).iter().all(|name| name == "logs"), "{:?}", names(place));
     }
 
-    /// Returns the command of a process that owns a server, in front of which other programs may be put.
-    ///
-    /// # Panics
-    /// If this program has no path.
-    pub fn owner_command(&self, program: Option<(&str, &[&str])>, base: &Path) -> Command {
-        let this = std::env::current_exe().expect("this program");
-        let mut command = Command::new(program.map_or(this.as_os_str(), |(program, _)| program.as_ref()));
-        if let Some((_, arguments)) = program {
-            command.args(arguments).arg(base).arg(this);
-        }
-        command.args(["--exact", self.closing, "--nocapture"]).env(OWNER_BASE, base);
-        command
-    }
-
     /// Starts a process that owns a server under `base`.
     ///
     /// # Panics
     /// If it does not start.
     pub fn owner(&self, base: &Path) -> Owner {
-        let mut command = self.owner_command(None, base);
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", self.closing, "--nocapture"]).env(OWNER_BASE, base);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
         let pid = lines.filter_map(|line| Some(line.split_once("owner: ")?.1.to_owned())).next();

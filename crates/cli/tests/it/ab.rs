@@ -1,56 +1,32 @@
 //! `plimsoll ab`: two sides in turn, on real servers and on stores inside the program.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::process::ChildStderr;
+use std::io::Read;
 
 use plimsoll_record::data::{LedgerCheck, PhaseKind};
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Guarded, Place, Ran};
+use crate::bench::{Guarded, Place};
 
 /// Two private Redis servers, of which one syncs each write and one does not; turns as short as can be.
-const SYNCED: &[&str] = &[
-    "ab",
-    "kv",
-    "--on",
-    "redis",
-    "--mix",
-    "update=1",
-    "--clients",
-    "4",
-    "--set",
-    "records=500",
-    "--slice",
-    "100ms",
-    "--turn",
-    "400ms",
-    "--warmup",
-    "100ms",
-    "--budget",
-    "60s",
-    "--a",
-    "durability=durable",
-    "--b",
-    "durability=buffered",
-];
+const SYNCED: &str = "ab kv --on redis --mix update=1 --clients 4 --set records=500 --slice 100ms --turn 400ms \
+                      --warmup 100ms --budget 60s";
 
-fn json(place: &Place) -> Value {
-    serde_json::from_str(&place.run(&["report", "latest", "--format", "json"]).expect(0).out).unwrap()
-}
+/// The side that syncs as A.
+const SIDES: &str = "--a durability=durable --b durability=buffered";
 
 #[test]
 fn a_true_difference_is_decided_and_found_again_in_the_recording() {
     let place = Place::new();
     let ran = place
-        .run(SYNCED)
+        .line(&format!("{SYNCED} {SIDES}"))
         .expect(0)
         .says("PASS  A (durability=durable)")
         .says("B (durability=buffered) is ")
         .says("decided after");
     assert!(ran.out.contains("Configured differently") && ran.out.contains("acknowledged write was lost"), "{ran:?}");
     assert!(!place.only_run().join("data").exists(), "servers and data are gone");
-    let report = json(&place);
+    let report = place.report();
     let ab = &report["ab"];
     assert_eq!((&ab["decided"], &ab["metrics"][0]["decision"]), (&true.into(), &"more".into()));
     let sentence = ab["sentence"].as_str().unwrap();
@@ -65,9 +41,12 @@ fn a_true_difference_is_decided_and_found_again_in_the_recording() {
 #[test]
 fn a_condition_that_is_met_fails() {
     let place = Place::new();
-    let mut args: Vec<&str> = SYNCED[..SYNCED.len() - 4].to_vec();
-    args.extend(["--a", "durability=buffered", "--b", "durability=durable", "--fail-if", "rate < -3%", "--quiet"]);
-    let ran = place.run(&args).expect(1).says("FAIL  A (durability=buffered)").says("B (durability=durable) is ");
+    let sides = "--a durability=buffered --b durability=durable --fail-if rate\u{a0}<\u{a0}-3% --quiet";
+    let ran = place
+        .line(&format!("{SYNCED} {sides}"))
+        .expect(1)
+        .says("FAIL  A (durability=buffered)")
+        .says("B (durability=durable) is ");
     // Lines are broken anywhere.
     let out = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains("`rate < -3%` is met") && out.contains("slower than A (durability=buffered)"), "{ran:?}");
@@ -84,7 +63,7 @@ fn a_budget_that_is_spent_leaves_it_undecided() {
         .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")
         .says("nothing");
     assert!(ran.err.contains("pair 6: rate "), "{ran:?}");
-    let report = json(&place);
+    let report = place.report();
     assert_eq!((&report["verdict"]["state"], &report["ab"]["decided"]), (&"undecided".into(), &false.into()));
 }
 
@@ -106,7 +85,7 @@ fn two_plans_may_ask_different_things_and_are_told_so() {
     assert!(matches!(ran.code, Some(0 | 11)), "{ran:?}");
     let ran = ran.says("The sides hold different numbers of records: 10 and 2,000.").says("goals were not judged");
     assert!(ran.out.contains("B (large)") && ran.out.contains("A (small)"), "{ran:?}");
-    let report = json(&place);
+    let report = place.report();
     let lines: Vec<_> = report["ab"]["differences"].as_array().unwrap().iter().map(|one| &one["b"]).collect();
     assert!(lines.contains(&&"records = 2000".into()), "{lines:?}");
 }
@@ -166,40 +145,31 @@ fn servers(plimsoll: u32) -> Vec<u32> {
     all.into_iter().map(|(_, pid)| pid).collect()
 }
 
-/// Starts a comparison and waits for its first pair; gives what it goes on to say too.
-fn at_work(place: &Place) -> (Guarded, BufReader<ChildStderr>) {
-    let mut args = SYNCED.to_vec();
-    args.extend(["--difference", "0.1%", "--metric", "rate", "--metric", "p50", "--metric", "errors"]);
-    let mut child = Guarded(place.command(&args).spawn().unwrap());
-    let mut said = BufReader::new(child.0.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("  pair 1: ") {
-        line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended before its first pair");
+/// Starts a comparison and waits for its first pair.
+fn at_work(place: &Place) -> Guarded {
+    let args = format!("{SYNCED} {SIDES} --difference 0.1% --metric rate --metric p50 --metric errors");
+    let mut child = Guarded(place.command(&args.split(' ').collect::<Vec<_>>()).spawn().unwrap());
+    let said = child.0.stderr.as_mut().unwrap();
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    while !text.ends_with(b"  pair 1: ") {
+        said.read_exact(&mut byte).expect("it has a first pair");
+        text.push(byte[0]);
     }
-    (child, said)
-}
-
-fn ended((mut child, mut said): (Guarded, BufReader<ChildStderr>)) -> Ran {
-    let (mut err, mut out) = (String::new(), String::new());
-    said.read_to_string(&mut err).unwrap();
-    child.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    Ran { code: child.0.wait().unwrap().code(), out, err }
+    child
 }
 
 #[test]
 fn a_side_that_fails_is_named_and_what_was_measured_is_kept() {
     let place = Place::new();
     let child = at_work(&place);
-    let pid = *servers(child.0.0.id()).last().unwrap();
-    let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
-    assert!(killed.success());
-    let ran = ended(child).says("this was side B (durability=buffered), pair ");
+    let pid = *servers(child.0.id()).last().unwrap();
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    let ran = child.ended().says("this was side B (durability=buffered), pair ");
     // In its turn it broke off; between two it is not reached any more.
     assert!(matches!(ran.code, Some(3 | 9)), "{ran:?}");
     assert!(ran.out.contains("INCOMPLETE"), "{ran:?}");
     assert!(!place.only_run().join("data").exists());
-    assert!(json(&place)["ab"]["sentence"].as_str().unwrap().contains("B (durability=buffered)"));
+    assert!(place.report()["ab"]["sentence"].as_str().unwrap().contains("B (durability=buffered)"));
     // What it had acknowledged was looked for.
     let (labels, ledger) = last_check(&place);
     assert_eq!(labels["store"], "B");
@@ -241,9 +211,8 @@ fn what_the_turns_wrote_is_checked_also_where_each_loads_anew() {
 fn ctrl_c_ends_the_turn_and_reports_the_pairs_there_are() {
     let place = Place::new();
     let child = at_work(&place);
-    let status = std::process::Command::new("kill").args(["-INT", &child.0.0.id().to_string()]).status().unwrap();
-    assert!(status.success());
-    let ran = ended(child).expect(130);
+    child.signal(Signal::INT);
+    let ran = child.ended().expect(130);
     assert!(ran.out.contains("INCOMPLETE") && ran.out.contains("Both sides"), "{ran:?}");
     assert!(!place.only_run().join("data").exists(), "servers and data are gone");
 }

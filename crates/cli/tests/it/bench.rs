@@ -1,8 +1,10 @@
 //! A place of its own for each test, and the program run in it.
 
 use std::io::Read as _;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_record::data::{Phase, PhaseKind, Run};
@@ -189,6 +191,20 @@ pub fn result(phase: &Value, name: &str) -> f64 {
     all.iter().find(|result| result["name"] == name).map_or(0.0, |result| result["value"].as_f64().unwrap())
 }
 
+/// Starts a server at a port of its own, which serves each connection by `serve` until the test ends.
+pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    port
+}
+
 /// Waits until `done` or panics after `limit`.
 #[track_caller]
 pub fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
@@ -251,6 +267,18 @@ impl Drop for Guarded {
         let _ = self.0.wait();
     }
 }
+
+/// The beginning of a plan: a workload that is loaded.
+pub const LOADED: &str = r#"
+[workload]
+name = "coupons"
+records = 500
+index = "own"
+[[phase]]
+do = "load"
+batch = 500
+durability = "at-end"
+"#;
 
 /// The coupon study in small: `stores` is a TOML list.
 pub fn small_coupons(stores: &str, records: u32, seconds: u32) -> String {

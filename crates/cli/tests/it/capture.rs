@@ -103,8 +103,9 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
         ("slow-query-log", "1"),
         ("long-query-time", "0"),
         ("slow-query-log-file", "slow"),
+        ("general-log", "1"),
+        ("general-log-file", "general"),
     ];
-    let settings = [&settings[..], &[("general-log", "1"), ("general-log-file", "general")]].concat();
     let mariadb = Mariadb::start_with(&settings, place.path());
     let url = mariadb.url();
     mariadb.sql("CREATE TABLE customers (id int PRIMARY KEY, phone varchar(20), KEY (phone))");

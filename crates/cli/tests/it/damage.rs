@@ -86,19 +86,6 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
 }
 
 #[test]
-fn a_recording_of_a_later_format_says_who_reads_it() {
-    let (place, run) = recorded();
-    // SQLite's file format, section 1.3: the user version stands at offset 60.
-    let mut bytes = fs::read(run.join("run.sqlite")).unwrap();
-    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
-    fs::write(run.join("run.sqlite"), bytes).unwrap();
-    for args in [&["report", "latest"][..], &["compare", "latest", "latest"], &["runs", "show", "latest"]] {
-        let ran = place.run(args).expect(10);
-        ran.says("has format 99, written by Plimsoll  … read it with the version that wrote it");
-    }
-}
-
-#[test]
 fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
     let place = Place::new();
     let drive = "drive kv --mix read=1 --on null --clients 1 --for 2s --slice 100ms";

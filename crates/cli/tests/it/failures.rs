@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, Ran, small_coupons, wait_for};
+use crate::bench::{Guarded, LOADED, Place, Ran, listener, small_coupons, wait_for};
 use crate::servers::Postgres;
 
 /// Programs around a script whose mounts go with it. They need root.
@@ -163,14 +163,7 @@ fn passwords_and_permissions_of_an_attached_server_and_answers_before_a_phase_th
         r#"
 title = "A server of others"
 stores = ["{}"]
-[workload]
-name = "coupons"
-records = 500
-index = "own"
-[[phase]]
-do = "load"
-batch = 500
-durability = "at-end"
+{LOADED}
 [[phase]]
 name = "asked"
 do = "ask"
@@ -190,41 +183,28 @@ do = "restart"
 
 /// Listens at a port, greets every caller with `greeting`, and hangs up.
 fn another_program(greeting: &'static [u8]) -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for mut caller in listener.incoming().flatten() {
-            // A caller may have gone by then.
-            let _ = caller.write_all(greeting);
-        }
-    });
-    port
+    // A caller may have gone by then.
+    listener(move |mut caller| drop(caller.write_all(greeting)))
 }
 
 #[test]
 fn a_port_at_which_another_program_listens_is_no_store() {
     let place = Place::new();
     let (mute, mariadb) = (another_program(b""), another_program(b"\x0a\0\0\0\n5.5.5-10.11.19-MariaDB\0"));
-    for (workload, url) in [
-        ("select", "postgres://me@127.0.0.1:PORT/db"),
-        ("select", "mariadb://me@127.0.0.1:PORT/db"),
-        ("kv", "redis://127.0.0.1:PORT"),
-        ("http", "http://127.0.0.1:PORT"),
-        ("ldap", "ldap://127.0.0.1:PORT/dc=example"),
+    for (drive, url) in [
+        ("select --mix select=1", "postgres://me@127.0.0.1:PORT/db"),
+        ("select --mix select=1", "mariadb://me@127.0.0.1:PORT/db"),
+        ("kv --mix read=1", "redis://127.0.0.1:PORT"),
+        ("http --mix get=1", "http://127.0.0.1:PORT"),
+        ("ldap --mix search=1", "ldap://127.0.0.1:PORT/dc=example"),
     ] {
-        let mix = match workload {
-            "kv" => "read=1",
-            "http" => "get=1",
-            "ldap" => "search=1",
-            _ => "select=1",
-        };
         let silent = url.replace("PORT", &mute.to_string());
-        let ran = place.run(&["drive", workload, "--on", &silent, "--mix", mix]).expect(3);
+        let ran = place.line(&format!("drive {drive} --on {silent}")).expect(3);
         assert!(ran.err.contains("→ Check scheme, host and port"), "{ran:?}");
         assert_eq!(ran.err.matches("error:").count(), 1, "{ran:?}");
         if !url.starts_with("mariadb") {
             let other = url.replace("PORT", &mariadb.to_string());
-            let ran = place.run(&["drive", workload, "--on", &other, "--mix", mix]).expect(9);
+            let ran = place.line(&format!("drive {drive} --on {other}")).expect(9);
             assert!(ran.err.contains("sent a reply that ") && !ran.err.contains("before that"), "{ran:?}");
         }
     }

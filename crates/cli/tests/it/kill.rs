@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Place, left_below, small_coupons, wait_for};
+use crate::bench::{LOADED, Place, left_below, small_coupons, wait_for};
 
 /// Starts the small study, lets `before` look at its process, kills it `after`, and checks that its recording reaches up to the kill.
 fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
@@ -73,30 +73,23 @@ fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
 #[test]
 fn of_a_private_server_that_dies_its_end_is_told_its_log_left_and_what_it_had_acknowledged_read_back() {
     let place = Place::new();
-    let plan = place.plan(
+    let plan = place.plan(&format!(
         r#"
 title = "A server that dies"
 stores = ["postgres"]
 slice = "200ms"
-[workload]
-name = "coupons"
-records = 500
-index = "own"
-[[phase]]
-do = "load"
-batch = 500
-durability = "at-end"
+{LOADED}
 [[phase]]
 name = "mixed"
 do = "drive"
 clients = 2
 for = "60s"
 durability = "durable"
-mix = { read = 70, update = 30 }
+mix = {{ read = 70, update = 30 }}
 [[phase]]
 do = "check"
-"#,
-    );
+"#
+    ));
     let run = place.started(&["run", &plan], 5);
     let directories = server_directories(&place, run.0.id());
     let file = std::fs::read_to_string(directories[0].join("data/postmaster.pid")).unwrap();

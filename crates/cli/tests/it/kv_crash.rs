@@ -1,13 +1,11 @@
 //! Servers that are killed by `kill -9` under load and started again: acknowledged writes are verified, unknown writes are
 //! not called lost, and a server that really lost a write is found out.
 
-use std::time::Duration;
-
 use plimsoll_core::Nodes;
 use plimsoll_record::data::{LedgerCheck, Run};
 
 use crate::bench::{Guarded, Place, Ran};
-use crate::servers::{Postgres, Redis};
+use crate::servers::Redis;
 
 /// A log in one file, synced before each answer.
 const SYNCED: [(&str, &str); 4] =
@@ -31,16 +29,6 @@ fn verdict(place: &Place, drive: Guarded) -> (LedgerCheck, u64, Ran) {
     (ledger, wrong, ran)
 }
 
-/// Checks that all acknowledged writes are present, and that writes without an answer are neither lost nor required.
-fn nothing_is_lost(place: &Place, drive: Guarded) {
-    let (ledger, wrong, ran) = verdict(place, drive);
-    assert!(ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);
-    // A busy machine does a tenth of what a quiet one does.
-    assert!(ledger.acknowledged > 2_000 && ledger.read_back > 1_500, "{ledger:?}");
-    assert!(ledger.sentence.contains("the outcome of "), "{}", ledger.sentence);
-    ran.expect(0).says("PASS … kept every promise");
-}
-
 #[test]
 fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
     let place = Place::new();
@@ -48,7 +36,12 @@ fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
     let drive = drive(&place, &redis.url(), "10s");
     redis.server.kill(Nodes::All).unwrap();
     redis.server.start(Nodes::All).unwrap();
-    nothing_is_lost(&place, drive);
+    let (ledger, wrong, ran) = verdict(&place, drive);
+    assert!(ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);
+    // A busy machine does a tenth of what a quiet one does.
+    assert!(ledger.acknowledged > 2_000 && ledger.read_back > 1_500, "{ledger:?}");
+    assert!(ledger.sentence.contains("the outcome of "), "{}", ledger.sentence);
+    ran.expect(0).says("PASS … kept every promise");
 }
 
 /// A power cut takes what the system has not written yet: here the last part of the file, as it is where syncs come once a second.
@@ -69,18 +62,4 @@ fn what_a_redis_loses_with_the_power_is_found() {
     let example = &ledger.examples[0];
     assert!(example.starts_with("user") && example.contains("acknowledged at"), "{example}");
     ran.expect(1).says("FAIL … redis lost  … acknowledged writes");
-}
-
-#[test]
-fn a_postgres_loses_nothing_by_a_kill() {
-    let place = Place::new();
-    let postgres = Postgres::start(place.path());
-    let drive = drive(&place, &postgres.url(), "16s");
-    // A busy generator may have all answers before it, so that a kill meets no operation: not several times.
-    for _ in 0..3 {
-        postgres.server.kill(Nodes::All).unwrap();
-        postgres.server.start(Nodes::All).unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-    }
-    nothing_is_lost(&place, drive);
 }

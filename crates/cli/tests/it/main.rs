@@ -37,7 +37,6 @@ mod line;
 mod live;
 mod marked;
 mod needs;
-mod open_loop;
 mod pgbench_errors;
 mod placement;
 mod promise;

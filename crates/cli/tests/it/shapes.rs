@@ -4,26 +4,20 @@ use serde_json::Value;
 
 use crate::bench::Place;
 
-fn driven(place: &Place, options: &[&str]) -> Value {
-    let fixed = ["drive", "kv", "--mix", "read=1", "--set", "records=100"];
-    place.run(&[&fixed, options].concat()).expect(0);
-    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    serde_json::from_str(&report.out).unwrap()
-}
-
-fn of_drive(report: &Value) -> &Value {
-    let phases = report["trials"][0]["phases"].as_array().unwrap();
-    phases.iter().find(|phase| phase["kind"] == "drive").unwrap()
+/// Drives as `options` say, and returns the drive's report.
+fn driven(place: &Place, options: &str) -> Value {
+    place.line(&format!("drive kv --mix read=1 --set records=100 {options}")).expect(0);
+    place.driven()
 }
 
 #[test]
 fn a_rate_in_stages_is_told_stage_by_stage() {
     let place = Place::new();
-    let report = driven(&place, &["--on", "redis", "--stages", "100/s@1s,100/s..500/s@2s,..0/s@1s", "--clients", "4"]);
-    let stages = of_drive(&report)["stages"].as_array().unwrap().clone();
+    let phase = driven(&place, "--on redis --stages 100/s@1s,100/s..500/s@2s,..0/s@1s --clients 4");
+    let stages = phase["stages"].as_array().unwrap();
     let text = |stage: &Value| stage["load"].as_str().unwrap().to_owned();
     let loads: Vec<String> = stages.iter().map(text).collect();
-    assert_eq!(loads, ["100/s", "100/s to 500/s", "500/s to 0/s"], "{report}");
+    assert_eq!(loads, ["100/s", "100/s to 500/s", "500/s to 0/s"], "{phase}");
     let wanted: Vec<f64> = stages.iter().map(|stage| stage["wanted_per_s"].as_f64().unwrap()).collect();
     assert_eq!(wanted, [100.0, 300.0, 250.0]);
     // What was due is there, on the busiest machine too.
@@ -35,9 +29,7 @@ fn a_rate_in_stages_is_told_stage_by_stage() {
 #[test]
 fn clients_in_stages_think_between_their_operations() {
     let place = Place::new();
-    let options = ["--stages", "2@1s,6@2s", "--think", "exp:50ms", "--on", "sqlite"];
-    let report = driven(&place, &options);
-    let phase = of_drive(&report);
+    let phase = driven(&place, "--stages 2@1s,6@2s --think exp:50ms --on sqlite");
     assert_eq!((phase["clients"].as_u64(), phase["open_loop"].as_bool()), (Some(6), Some(false)), "{phase}");
     // 14 seconds of a client at 20 operations a second at most; their number varies by its root.
     let done = phase["ops"]["count"].as_u64().unwrap();
@@ -50,55 +42,38 @@ fn clients_in_stages_think_between_their_operations() {
 #[test]
 fn a_wave_and_think_times_are_written_down_as_a_plan() {
     let place = Place::new();
-    let printed = |options: &[&str]| {
-        let fixed = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--print-plan"];
-        let ran = place.run(&[&fixed, options].concat()).expect(0);
+    let printed = |options: &str| {
+        let ran = place.line(&format!("drive kv --on redis --mix read=1 --print-plan {options}")).expect(0);
         place.run(&["check", &place.plan(&ran.out)]).expect(0);
-        ran.out
+        ran
     };
-    let plan = printed(&["--rate", "sine=1000/s,amplitude=500/s,period=10s", "--for", "1s"]);
-    assert!(
-        plan.contains("rate = { \"sine\" = \"1000/s\", \"amplitude\" = \"500/s\", \"period\" = \"10s\" }"),
-        "{plan}"
-    );
-    let plan = printed(&["--think", "50ms..200ms,exp:100ms"]);
-    assert!(plan.contains("think = [\"50ms..200ms\", \"exp:100ms\"]"), "{plan}");
-    let wrong = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--rate", "5", "--think", "1s"];
-    place.run(&wrong).expect(2).says("`rate` and `think` both determine when operations start");
-    let wrong = ["drive", "kv", "--on", "redis", "--mix", "read=1", "--stages", "1/s@1s", "--for", "1s"];
-    place.run(&wrong).expect(2).says("the stages determine the length of the phase: leave out `for`");
+    printed("--rate sine=1000/s,amplitude=500/s,period=10s --for 1s")
+        .says("rate = { \"sine\" = \"1000/s\", \"amplitude\" = \"500/s\", \"period\" = \"10s\" }");
+    printed("--think 50ms..200ms,exp:100ms").says("think = [\"50ms..200ms\", \"exp:100ms\"]");
+    place.refuses(&[
+        (
+            "drive kv --on redis --mix read=1 --rate 5 --think 1s",
+            "`rate` and `think` both determine when operations start",
+        ),
+        (
+            "drive kv --on redis --mix read=1 --stages 1/s@1s --for 1s",
+            "the stages determine the length of the phase: leave out `for`",
+        ),
+    ]);
 }
 
 #[test]
 fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
     let place = Place::new();
-    let scenarios = [
-        "--scenario",
-        "readers clients=3 mix=read think=10ms",
-        "--scenario",
-        "writers clients=2 workers=2 mix=update=3,read=1 rate=200/s",
-        "--scenario",
-        "late mix=insert stages=0/s@1s,100/s@1s",
-    ];
-    let fixed =
-        ["drive", "kv", "--set", "records=100", "--for", "2s", "--goal", "readers.mean=5s", "--goal", "read.p50=5s"];
+    // With blanks that do not break.
+    let scenarios = "--scenario readers\u{a0}clients=3\u{a0}mix=read\u{a0}think=10ms \
+                     --scenario writers\u{a0}clients=2\u{a0}workers=2\u{a0}mix=update=3,read=1\u{a0}rate=200/s \
+                     --scenario late\u{a0}mix=insert\u{a0}stages=0/s@1s,100/s@1s";
+    let fixed = format!("drive kv --set records=100 --for 2s --goal readers.mean=5s --goal read.p50=5s {scenarios}");
+    let goals = "--goal writers/update.p50=5s --goal writers.errors=0% --goal errors=100% --goal lost=0";
     for store in ["redis", "sqlite"] {
-        let more = [
-            "--on",
-            store,
-            "--goal",
-            "writers/update.p50=5s",
-            "--goal",
-            "writers.errors=0%",
-            "--goal",
-            "errors=100%",
-            "--goal",
-            "lost=0",
-        ];
-        place.run(&[&fixed[..], &scenarios, &more].concat()).expect(0).says("late/insert");
-        let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-        let report: Value = serde_json::from_str(&report.out).unwrap();
-        let phase = of_drive(&report);
+        place.line(&format!("{fixed} --on {store} {goals}")).expect(0).says("late/insert");
+        let phase = place.driven();
         assert_eq!(phase["clients"].as_u64(), Some(6), "{phase}");
         let count = |name: &str| {
             let ops = phase["latencies"].as_array().unwrap().iter().find(|op| op["op"] == name);
@@ -110,23 +85,10 @@ fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
         assert!(writes <= 400 && late <= 100 && sent >= 499, "{writes} and {late} of {sent} on {store}");
         assert!((50..=605).contains(&count("readers/read")), "{}", count("readers/read"));
     }
-    let steps = [
-        "drive",
-        "tpcb",
-        "--on",
-        "sqlite",
-        "--for",
-        "1s",
-        "--goal",
-        "errors=100%",
-        "--goal",
-        "b.mean=5s",
-        "--goal",
-        "a/tpcb/2.mean=5s",
-    ];
-    let two = ["--scenario", "a rate=50/s", "--scenario", "b clients=2 think=20ms"];
-    place.run(&[&steps[..], &two].concat()).expect(0).says("a/tpcb/2 UPDATE").says("b/tpcb/7 COMMIT");
-    let plan = place.run(&[&fixed[..], &scenarios, &["--on", "redis", "--print-plan"]].concat()).expect(0);
+    let steps = "drive tpcb --on sqlite --for 1s --goal errors=100% --goal b.mean=5s --goal a/tpcb/2.mean=5s \
+                 --scenario a\u{a0}rate=50/s --scenario b\u{a0}clients=2\u{a0}think=20ms";
+    place.line(steps).expect(0).says("a/tpcb/2 UPDATE").says("b/tpcb/7 COMMIT");
+    let plan = place.line(&format!("{fixed} --on redis --print-plan")).expect(0);
     let told = place.run(&["check", &place.plan(&plan.out)]).expect(0);
     told.says("readers: 3 clients, closed loop, thinking for 10ms, read 100 %; writers: 2 clients, open loop at 200/s");
 }
@@ -154,4 +116,12 @@ fn what_is_no_scenario_is_said() {
     place.run(&["run", &plan]).expect(2).says("the operation type `a/b` has the name of one of the scenario `a`");
     let line = ["line", "kv", "--on", "redis", "--goal", "p99=5ms", "--scenario", "r mix=read"];
     place.run(&line).expect(2).says("a load line is that of one load");
+}
+
+#[test]
+fn a_workload_with_nothing_to_load_has_an_empty_load() {
+    let place = Place::new();
+    let plan = "stores = [\"null\"]\n[workload]\nname = \"nothing\"\n[[phase]]\ndo = \"load\"\n\
+                [[phase]]\ndo = \"drive\"\nfor = \"1s\"\nmix = { nothing = 1 }\n";
+    place.run(&["run", &place.plan(plan)]).expect(0).says("null ran as planned");
 }

@@ -116,12 +116,9 @@ fn a_drive_shows_the_syncs_of_its_server() {
     let arguments = ["drive", "tpcb", "--on", "postgres", "--clients", "4", "--for", "3s", "--warmup", "0s"];
     let ran = place.run(&[&arguments[..], &["--samplers", "default,fsync"]].concat()).expect(0);
     ran.says("Sampled times").says("fsync flush time");
-    let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-    let report: Value = serde_json::from_str(&report.out).unwrap();
-    let phases = report["trials"][0]["phases"].as_array().unwrap();
-    let drive = phases.iter().find(|phase| phase["kind"] == "drive").unwrap();
-    let sampled = &drive["sampled"][0];
+    let sampled = &place.driven()["sampled"][0];
     assert!(sampled["count"].as_u64() > Some(20) && sampled["max_ns"].as_u64() > Some(10_000), "{sampled:#}");
+    let report = place.report();
     let panels = report["plots"]["host"].as_array().unwrap();
     assert!(panels.iter().any(|panel| panel["name"] == "Fsync, flush time" && panel["unit"] == "ms"), "{panels:#?}");
     // It is read where it is asked for.

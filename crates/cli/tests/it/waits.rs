@@ -15,7 +15,7 @@ use plimsoll_testkit::draw::{Draw, repeats};
 use plimsoll_testkit::proxy::{Fault, Proxy};
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, Ran, wait_for};
+use crate::bench::{Guarded, LOADED, Place, Ran, listener, wait_for};
 use crate::servers::start;
 
 /// Limits that let a run with a silent server end soon by itself.
@@ -100,14 +100,7 @@ fn ldap(place: &Place) -> Subject {
 const PLAN: &str = "plan";
 const EVERY_PHASE: &str = r#"
 stores = ["sqlite"]
-[workload]
-name = "coupons"
-records = 500
-index = "own"
-[[phase]]
-do = "load"
-batch = 500
-durability = "at-end"
+LOADED
 [[phase]]
 do = "settle"
 [[phase]]
@@ -151,7 +144,8 @@ impl Subject {
             let (own, plans): (Vec<_>, Vec<_>) = limits.chunks(2).partition(|limit| limit[0] == "--op-timeout");
             let limits: String = plans.iter().map(|limit| format!("{} = {:?}\n", key(limit[0]), limit[1])).collect();
             let own: String = own.iter().map(|limit| format!("{} = {:?}\n", key(limit[0]), limit[1])).collect();
-            let plan = place.plan(&format!("{limits}{}", EVERY_PHASE.replace("LIMIT\n", &own)));
+            let plan =
+                place.plan(&format!("{limits}{}", EVERY_PHASE.replace("LOADED", LOADED).replace("LIMIT\n", &own)));
             return place.command(&["run", &plan, "--on", url]);
         }
         let words = match self.drive.starts_with("line") {
@@ -390,21 +384,14 @@ fn a_search_for_the_line_ends_when_its_server_falls_silent() {
 
 /// A port at which everybody is let in, told `words`, one by one every 100 ms and over again, and never let go.
 fn talker(words: &'static [u8]) -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for mut caller in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                for word in words.iter().cycle() {
-                    std::thread::sleep(Duration::from_millis(100));
-                    if std::io::Write::write_all(&mut caller, &[*word]).is_err() {
-                        return;
-                    }
-                }
-            });
+    listener(move |mut caller| {
+        for word in words.iter().cycle() {
+            std::thread::sleep(Duration::from_millis(100));
+            if std::io::Write::write_all(&mut caller, &[*word]).is_err() {
+                return;
+            }
         }
-    });
-    port
+    })
 }
 
 #[test]

@@ -31,8 +31,7 @@ warmup = "auto"
     // Where other work disturbs the even part, no warm-up is found, and rightly: that is tried again.
     let driven = || {
         let ran = place.run(&["run", &plan]).expect(0);
-        let json = place.run(&["report", "latest", "--format", "json"]).expect(0).out;
-        (ran, serde_json::from_str::<serde_json::Value>(&json).unwrap())
+        (ran, place.report())
     };
     let is_found =
         |view: &serde_json::Value| view.pointer("/trials/0/phases/0/settled_after_s").is_some_and(|at| at.is_number());

@@ -85,33 +85,6 @@ fn every_client_asks_its_own_operations_in_order_and_the_same_ones_again() {
 }
 
 #[test]
-fn a_number_of_operations_is_kept_to_and_each_one_is_timed() {
-    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..DriveSpec::default() };
-    let (driven, _) = drive(&spec, taking(MS, 2), endless());
-    let result = &driven.result;
-    assert_eq!((result.stop.clone(), result.ops, result.each.len()), (StopReason::Limit, 40, 40));
-    let last_ns = result.each.iter().map(|op| op.end_ns).max().unwrap();
-    assert_eq!(result.end_ns, last_ns, "the phase is as long as its operations");
-    for op in &result.each {
-        assert!(op.end_ns - op.sent_ns >= 1_000_000 && op.sent_ns == op.scheduled_ns && op.sent_ns >= result.start_ns);
-    }
-}
-
-#[test]
-fn a_phase_ends_on_time_and_its_warmup_does_not_count() {
-    let spec = DriveSpec { warmup: MS * 200, ..for_ms(300) };
-    let (driven, _) = drive(&spec, taking(MS, 2), endless());
-    assert!(driven.length() >= MS * 500 && driven.length() < MS * 1_500, "took {:?}", driven.length());
-    assert_eq!(driven.slices.iter().filter(|slice| slice.warmup).count(), 2);
-    assert!(driven.result.warmup_ops > 20 && driven.result.ops > 50);
-    assert_eq!(driven.slices.iter().filter(|slice| !slice.drain).count(), 5);
-    let measured_end_ns = driven.result.start_ns + 500_000_000;
-    assert!(driven.slices.iter().all(|slice| slice.drain == (slice.start_ns >= measured_end_ns)));
-    assert!(driven.slices.last().is_some_and(|slice| slice.drain), "the last answers came after the end");
-    assert_eq!(driven.result.stop, StopReason::Limit);
-}
-
-#[test]
 fn an_open_loop_deals_one_schedule_to_all_threads() {
     let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, ..for_ms(500) };
     let (driven, log) = drive(&spec, taking(MS * 2, 3), endless());
@@ -127,27 +100,6 @@ fn an_open_loop_deals_one_schedule_to_all_threads() {
         assert!(op.sent_ns >= op.scheduled_ns, "nothing is sent before its time");
     }
     assert_eq!(driven.result.lag.n, driven.result.ops);
-}
-
-#[test]
-fn a_stall_in_an_open_loop_is_charged_to_what_was_due() {
-    let stalled = AtomicBool::new(false);
-    let begin = Mutex::new(None::<Instant>);
-    let script = move |_: i64, _: &mut Answer| {
-        let begin = *begin.lock().unwrap().get_or_insert_with(Instant::now);
-        if begin.elapsed() > MS * 300 && !stalled.swap(true, SeqCst) {
-            std::thread::sleep(MS * 400);
-        }
-        Outcome::Ok
-    };
-    let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(1_500) };
-    let (driven, _) = drive(&spec, sessions(1, script), endless());
-    let slow = driven.slow();
-    assert!(slow >= 250, "300 waited more than 100 ms: {slow} did");
-    let tells = |slice: &plimsoll_core::Slice| {
-        slice.oldest_age_ns > 150_000_000 && slice.due_unsent > 100 && slice.in_flight == 1
-    };
-    assert!(driven.slices.iter().any(tells), "a slice in the stall says what waits");
 }
 
 #[test]
@@ -178,18 +130,6 @@ fn an_operation_that_hangs_ends_a_phase_that_has_no_other_end() {
     let (driven, _) = drive(&spec, sessions, endless());
     assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Hung, 1));
     assert!(begin.elapsed() < Duration::from_secs(10), "took {:?}", begin.elapsed());
-}
-
-#[test]
-fn a_stop_flag_ends_the_phase_and_the_result_is_what_there_is() {
-    let stop = Arc::new(AtomicBool::new(false));
-    let on_slice = |slice: &plimsoll_core::Slice| {
-        stop.fetch_or(slice.ordinal == 1, SeqCst);
-    };
-    let driven = drive_until(&for_ms(20_000), taking(MS, 2), &stop, on_slice);
-    assert_eq!(driven.result.stop, StopReason::Cancelled);
-    assert!(driven.length() < MS * 5_000, "took {:?}", driven.length());
-    assert!(driven.result.ops > 10);
 }
 
 #[test]
@@ -233,23 +173,6 @@ fn what_would_be_due_after_the_end_is_not_due() {
         let (due, left) = (slice.due_unsent, driven.result.unfinished);
         assert!(due <= left + 2, "{due} operations due in slice {} after the end, {left} unfinished", slice.ordinal);
     }
-}
-
-#[test]
-fn what_the_store_refuses_is_counted_by_its_code() {
-    let script = |number: i64, answer: &mut Answer| match number % 10 {
-        0 => answer.fail(Outcome::Rejected, "23505", "duplicate key"),
-        1 => Outcome::NotFound,
-        2 => answer.fail(Outcome::Unknown, "08006", "gone"),
-        _ => Outcome::Ok,
-    };
-    let spec = DriveSpec { limit: Limit::Ops(1_000), ..DriveSpec::default() };
-    let (driven, _) = drive(&spec, sessions(2, script), endless());
-    let kinds = &driven.result.kinds;
-    assert_eq!(*kinds, [[1_400, 200, 200, 200]]);
-    let errors: Vec<_> = driven.result.errors.iter().map(|e| (e.code.as_str(), e.message.as_str(), e.count)).collect();
-    assert!(errors.contains(&("23505", "duplicate key", 200)) && errors.contains(&("08006", "gone", 200)));
-    assert_eq!(errors.len(), 2, "what was not found is no error");
 }
 
 #[test]

@@ -200,31 +200,6 @@ fn a_generator_that_pauses_of_the_machine_make_late_says_so_and_for_how_long() {
 }
 
 #[test]
-fn a_slow_store_is_no_pause() {
-    let clock = Clock::start();
-    let witness = witness(&clock);
-    let mut watch = witness.watch();
-    // Every tenth answer takes 30 ms, as long as a pause might.
-    let server = Server::unix(|_, _, number| if number % 10 == 0 { Act::AnswerAfter(MS * 30) } else { Act::Answer });
-    let spec = DriveSpec {
-        limit: Limit::Duration(MS * 1_000),
-        slice: MS * 200,
-        pace: Pace::even(200.0),
-        keep_each: true,
-        witness: Some(witness),
-        ..DriveSpec::default()
-    };
-    let driven = drive(&clock, &spec, &server, false);
-    let seen = watch.take();
-    driven.check_parts();
-    let slow = driven.result.each.iter().filter(|op| op.end_ns - op.scheduled_ns > 25 * MS_NS).count();
-    assert!(slow >= 10, "{slow} slow operations");
-    // What is disturbed the witness accounts for; where the machine is quiet that is nothing.
-    let (least, most) = driven.disturbed_by(&seen.pauses);
-    assert!((least..=most).contains(&driven.disturbed()), "{} of {:?}", driven.disturbed(), seen.pauses);
-}
-
-#[test]
 fn a_phase_lasts_until_it_was_undisturbed_for_long_enough() {
     let _alone = PAUSING.lock().unwrap_or_else(PoisonError::into_inner);
     let clock = Clock::start();

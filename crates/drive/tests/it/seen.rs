@@ -100,7 +100,7 @@ pub fn drive_with(
     stop: &Arc<AtomicBool>,
     on_slice: &mut dyn FnMut(&Slice),
 ) -> Result<Driven, DriveError> {
-    drive_kinds(&kinds(), spec, sessions, stream, observers, stop, on_slice)
+    drive_on(&Clock::start(), &kinds(), spec, sessions, stream, observers, stop, on_slice)
 }
 
 /// Returns the error of a phase that cannot be driven, or not to its end.
@@ -133,20 +133,7 @@ pub fn drive_and_drop(
     drive.run(&mut |slice| on_slice(&slice)).unwrap()
 }
 
-/// Drives as [`drive_with`], with operation types other than the one of [`kinds`].
-pub fn drive_kinds(
-    kinds: &[OpKind],
-    spec: &DriveSpec,
-    sessions: Sessions,
-    stream: Arc<dyn Stream>,
-    observers: Vec<Box<dyn Observer>>,
-    stop: &Arc<AtomicBool>,
-    on_slice: &mut dyn FnMut(&Slice),
-) -> Result<Driven, DriveError> {
-    drive_on(&Clock::start(), kinds, spec, sessions, stream, observers, stop, on_slice)
-}
-
-/// Drives as [`drive_kinds`], on a clock that a witness has too.
+/// Drives as [`drive_with`], with operation types and a clock that a witness may have too.
 #[allow(clippy::too_many_arguments, reason = "the fields of a drive")]
 pub fn drive_on(
     clock: &Clock,

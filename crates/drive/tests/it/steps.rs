@@ -8,11 +8,11 @@ use plimsoll_core::{
     Answer, Call, KindId, Measure, Observer, OpKind, Outcome, Sessions, Step, Steps, Stream, Value, ValueBuf,
     ValueType, Values,
 };
-use plimsoll_drive::{DriveResult, DriveSpec, Io, Limit, Pace, StopReason};
+use plimsoll_drive::{Clock, DriveResult, DriveSpec, Io, Limit, Pace, StopReason};
 
 use crate::allocations::AllocationWatch;
 use crate::blocking::instant;
-use crate::seen::{Driven, Log, Watcher, drive_kinds, number};
+use crate::seen::{Driven, Log, Watcher, drive_on, number};
 use crate::toy::{Act, Server};
 use crate::wire::{for_ms, over_both};
 
@@ -205,7 +205,8 @@ fn drive(spec: &DriveSpec, sessions: Sessions, stream: Arc<Transactions>) -> (Dr
     let log = Arc::new(Log::default());
     let observers = (0..spec.worker_count(&sessions)).map(|_| Box::new(Watcher(log.clone())) as Box<dyn Observer>);
     let driven =
-        drive_kinds(&kinds(), spec, sessions, stream, observers.collect(), &Arc::default(), &mut |_| {}).unwrap();
+        drive_on(&Clock::start(), &kinds(), spec, sessions, stream, observers.collect(), &Arc::default(), &mut |_| {})
+            .unwrap();
     assert_eq!(log.sent.lock().unwrap().len(), log.finished.lock().unwrap().len(), "what was sent has ended");
     (driven, log)
 }
@@ -448,7 +449,8 @@ fn operations_that_send_nothing_keep_nobody_else_from_going_on() {
     // However busy the machine is, both come to something: it is over when they have.
     const ENOUGH: [u64; 2] = [200, 1_000];
     let (stop, mut done) = (Arc::new(AtomicBool::new(false)), [0; 2]);
-    let driven = drive_kinds(
+    let driven = drive_on(
+        &Clock::start(),
         &kinds(),
         &for_ms(Io::Auto, 60_000),
         server.clients(2),
@@ -475,8 +477,16 @@ fn a_step_allocates_nothing(io: Io) {
     for sessions in [server.clients_of_depth(4, 4), blocking(1, refusing)] {
         let (watch, found) = AllocationWatch::between(200, 2_000);
         let stream = Arc::new(Transactions { script: BUSY, tries: 2, notes: None });
-        let driven =
-            drive_kinds(&kinds(), &for_ms(io, 1_500), sessions, stream, vec![watch], &Arc::default(), &mut |_| {});
+        let driven = drive_on(
+            &Clock::start(),
+            &kinds(),
+            &for_ms(io, 1_500),
+            sessions,
+            stream,
+            vec![watch],
+            &Arc::default(),
+            &mut |_| {},
+        );
         let driven = driven.unwrap();
         assert!(driven.result.ops > 2_000 && driven.result.steps[5][0] > 0, "{:?}", driven.result.steps);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations of four steps");

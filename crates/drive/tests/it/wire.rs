@@ -45,7 +45,6 @@ pub fn for_ms(io: Io, length: u32) -> DriveSpec {
 
 over_both! {
     also as tasks:
-    an_answer_takes_as_long_as_the_server_took,
     a_large_request_to_a_slow_reader_arrives_whole,
     an_answer_in_single_bytes_is_one_answer,
     an_open_loop_keeps_its_schedule_over_workers,
@@ -105,18 +104,6 @@ fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
     let only = Server::unix(|_, _, _| Act::Answer);
     let (driven, _) = drive(&spec, only.clients(2), endless());
     assert!(driven.slices.iter().all(|slice| slice.servers.is_empty()));
-}
-
-fn an_answer_takes_as_long_as_the_server_took(io: Io) {
-    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 5));
-    let spec = DriveSpec { limit: Limit::Ops(20), keep_each: true, ..spec(io) };
-    let (driven, _) = drive(&spec, server.clients(4), endless());
-    assert_eq!(driven.result.each.len(), 80);
-    let mut times: Vec<_> = driven.result.each.iter().map(|op| op.end_ns - op.sent_ns).collect();
-    times.sort_unstable();
-    assert!(times[0] >= 5_000_000, "{} ns", times[0]);
-    let added = Duration::from_nanos(times.iter().sum());
-    assert!(added > driven.length(), "four sessions wait at the same time: {added:?} in {:?}", driven.length());
 }
 
 fn a_large_request_to_a_slow_reader_arrives_whole(io: Io) {

@@ -16,7 +16,6 @@ over_both! {
     also as tasks:
     a_lost_connection_leaves_its_operation_unknown_and_is_opened_again,
     an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys,
-    a_silent_server_does_not_keep_a_phase_from_ending,
     an_outage_stays_in_the_distribution,
     what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back,
     a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase,
@@ -71,16 +70,6 @@ fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys(io: Io) 
     log.check_cycles(1);
     let max_ns = driven.max_ns(Measure::Service);
     assert!((100_000_000..1_000_000_000).contains(&max_ns), "given up after {max_ns} ns");
-}
-
-fn a_silent_server_does_not_keep_a_phase_from_ending(io: Io) {
-    let server = Server::tcp(|_, _, _| Act::Ignore);
-    let spec = DriveSpec { op_timeout: MS * 300, ..for_ms(io, 200) };
-    let (driven, _) = drive(&spec, server.clients(3), endless());
-    assert_eq!(driven.result.kinds, [[0, 0, 0, 3]]);
-    assert!(driven.length() >= MS * 200 && driven.length() < MS * 2_000, "took {:?}", driven.length());
-    assert!(driven.slices[0].oldest_age_ns > 80_000_000);
-    assert_eq!(driven.slices[0].in_flight, 3);
 }
 
 fn an_outage_stays_in_the_distribution(io: Io) {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{Launch, ServerSpec, StopSignal};
 use plimsoll_lab::{PrivateServer, ServerUser, Supervisor, sweep_orphans};
@@ -128,74 +128,6 @@ fn kill(pid: i32, signal: Signal) {
 
 fn assert_nothing_is_left(root: &Path, sockets: &Path) {
     wait_for("removing everything", BOUND, || !root.exists() && !sockets.exists() && those_in(root).is_empty());
-}
-
-#[test]
-fn nothing_is_left_5_s_after_kill_9() {
-    let base = base();
-    let owner = Owner::start(base.path());
-    let pid = owner.process.id();
-    let (root, sockets) = owner.kill();
-    assert_nothing_is_left(&root, &sockets);
-    assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
-    wait_for("the supervisor's end", BOUND, || supervisors_of(pid).is_empty());
-}
-
-/// Runs as a test, and, started again by the next one, as the process that is killed.
-#[test]
-fn servers_that_come_and_go_leave_nothing() {
-    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
-    let own_base = asked_base.is_none().then(base);
-    let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
-    let rounds = if asked_base.is_some() { usize::MAX } else { 2 };
-    println!("owner: begins");
-    for round in 0..rounds {
-        // Sockets elsewhere every other time.
-        let base = if round % 2 == 0 { place.clone() } else { place.join("a".repeat(80)) };
-        fs::create_dir_all(&base).unwrap();
-        let mut server = server_in(base);
-        server.run(&Launch::new("first", "/bin/true".into(), [""; 0]), BOUND).unwrap();
-        let script = if round % 3 == 0 { STUBBORN } else { "trap 'exit 0' TERM QUIT; sleep 100 & wait" };
-        server.start(&Launch::new("sh", "/bin/sh".into(), ["-c", script])).unwrap();
-        if round % 3 == 0 {
-            server.kill().unwrap();
-        } else {
-            server.stop(StopSignal::Term, BOUND).unwrap();
-        }
-        let (root, sockets) = (server.root_dir().to_owned(), server.socket_dir().to_owned());
-        server.close().unwrap();
-        assert!(!root.exists() && !sockets.exists() && those_in(&root).is_empty());
-    }
-}
-
-#[test]
-fn nothing_is_left_5_s_after_kill_9_at_any_moment() {
-    use std::hash::{BuildHasher, RandomState};
-    let kills = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 200 } else { 5 };
-    for _ in 0..kills {
-        let base = base();
-        let mut owner = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "death::servers_that_come_and_go_leave_nothing", "--nocapture"])
-            .env(OWNER_BASE, base.path())
-            .current_dir(base.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert!(lines.any(|line| line.contains("owner: begins")));
-        let after = Duration::from_micros(RandomState::new().hash_one(Instant::now()) % 300_000);
-        std::thread::sleep(after);
-        owner.kill().unwrap();
-        owner.wait().unwrap();
-        let left = || {
-            let long = base.path().join("a".repeat(80));
-            let names = [base.path(), &long].into_iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
-            let names = names.map(|entry| entry.path()).filter(|path| *path != long);
-            (names.collect::<Vec<_>>(), those_in(base.path()), supervisors_of(owner.id()))
-        };
-        let what = format!("removal of what was killed {after:?} after its begin");
-        wait_for(&what, BOUND, || left() == (vec![], vec![], vec![]));
-    }
 }
 
 #[test]

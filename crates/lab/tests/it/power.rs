@@ -1,10 +1,9 @@
-//! Disks of a cluster's nodes: which lose power, when, and that nothing is left after all processes are killed.
+//! Disks of a cluster's nodes: which lose power, and when.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +11,12 @@ use plimsoll_core::{
     CutMoment, Launch, Member, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe, ServerSpec, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
 };
-use plimsoll_lab::{OpenStore, sweep_disks};
+use plimsoll_lab::OpenStore;
 
 use crate::cluster::{COUNTS, Shells};
 use crate::{IdleStore, base, wait_for};
 
 const NODES: usize = 3;
-/// Environment variable with the base for the process that owns disks for another test.
-const OWNER_BASE: &str = "PLIMSOLL_LAB_DISKS_BASE";
 static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
 
 /// Shells that write nothing in their data directories, which are on disks; a program runs beside them.
@@ -136,43 +133,10 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     assert!(!["disk", "disk-2", "disk-3"].iter().any(|name| left(name)));
 }
 
-/// Runs as a test, and, started again by the next one, as the process that is killed.
 #[test]
-fn an_owner_of_disks_that_ends_as_it_should_leaves_none() {
-    let asked_base = std::env::var_os(OWNER_BASE).map(PathBuf::from);
-    let own_base = asked_base.is_none().then(base);
-    let place = own_base.as_ref().map(tempfile::TempDir::path).or(asked_base.as_deref()).unwrap().to_owned();
-    let store = open(&place);
-    println!("owner: ready");
-    if asked_base.is_some() {
-        std::io::stdin().read_line(&mut String::new()).unwrap();
-    }
-    // Dropped as after a failure.
-    drop(store);
-    assert_eq!(mounts(&place), 0);
-}
-
-#[test]
-fn the_disks_of_all_nodes_go_when_their_owner_is_killed() {
+fn an_owner_of_disks_that_ends_without_closing_leaves_none() {
     let base = base();
-    let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "power::an_owner_of_disks_that_ends_as_it_should_leaves_none", "--nocapture"])
-        .env(OWNER_BASE, base.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line.ends_with("owner: ready")));
-    assert_eq!(mounts(base.path()), 2 * NODES);
-    owner.kill().unwrap();
-    owner.wait().unwrap();
-    let bound = Duration::from_secs(20);
-    wait_for("the end of all mounts", bound, || mounts(base.path()) == 0);
-    // A daemon ends a moment after its mount.
-    wait_for("removal of the disks", bound, || {
-        sweep_disks(base.path());
-        let mut names = fs::read_dir(base.path()).unwrap().flatten().map(|entry| entry.file_name());
-        !names.any(|name| name.to_string_lossy().starts_with("disk"))
-    });
+    // Dropped as after a failure.
+    drop(open(base.path()));
+    assert_eq!(mounts(base.path()), 0);
 }

@@ -165,29 +165,6 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
 }
 
 #[test]
-fn a_server_stops_and_starts_again_with_its_data() {
-    let base = base();
-    let mut server = server(base.path());
-    let script = "echo started >>starts; trap 'echo polite >>starts; exit 0' INT; while :; do sleep 0.01; done";
-    let first = start_shell(&mut server, script);
-    let starts = server.data_dir().join("starts");
-    let count =
-        |word: &str| fs::read_to_string(&starts).unwrap_or_default().lines().filter(|line| *line == word).count();
-    wait_for("the first start", BOUND, || count("started") == 1);
-    assert_eq!(server.pid(), Some(first));
-    server.check().unwrap();
-    std::thread::sleep(Duration::from_millis(50));
-    server.stop(StopSignal::Int, BOUND).unwrap();
-    assert_eq!((count("polite"), server.pid()), (1, None));
-    assert_eq!(server.check().unwrap_err().kind, StoreErrorKind::Unreachable);
-
-    let second = start_shell(&mut server, script);
-    assert_ne!(first, second);
-    wait_for("the second start", BOUND, || count("started") == 2);
-    assert_eq!(server.start(&Launch::new("shell", "/bin/true".into(), [""])).unwrap_err().kind, StoreErrorKind::Usage);
-}
-
-#[test]
 fn a_server_that_will_not_stop_is_killed_with_its_descendants_and_that_is_an_error() {
     let base = base();
     let mut server = server(base.path());
@@ -281,19 +258,6 @@ fn the_log_is_kept_unless_the_server_is_closed() {
     assert!(!root.exists());
     drop(server(base.path()));
     assert_eq!(logs(), 1, "one that said nothing has no log to keep");
-}
-
-#[test]
-fn one_that_is_killed_says_the_signal_and_only_what_this_start_said() {
-    let base = base();
-    let mut server = server(base.path());
-    server.run(&Launch::new("first", "/bin/echo".into(), ["noise of the first"]), BOUND).unwrap();
-    let error = server.run(&Launch::new("second", "/bin/sh".into(), ["-c", "kill -9 $$"]), BOUND).unwrap_err();
-    assert_eq!(error.what, "second was ended by signal 9");
-    assert_eq!(error.detail.as_deref(), Some("the program printed nothing"));
-    let error =
-        server.run(&Launch::new("third", "/bin/sleep".into(), ["100"]), Duration::from_millis(100)).unwrap_err();
-    assert!(error.what.contains("third was not done"), "{error}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState,
 
 use plimsoll_lab::Supervisor;
 
-use crate::cluster::{COUNTS, goes_on, start_on};
+use crate::cluster::{COUNTS, start_on};
 use crate::{IdleStore, base, wait_for};
 
 /// A lab of shells in its own thread, and the flag that ends it.
@@ -45,10 +45,6 @@ impl LabThread {
         });
         stands.recv_timeout(Duration::from_secs(60)).unwrap();
         Self { stop, thread: Some(thread) }
-    }
-
-    fn wait(&mut self) {
-        self.thread.take().unwrap().join().unwrap();
     }
 }
 
@@ -103,48 +99,6 @@ fn a_command_that_removes_data_is_advised_for_an_attached_server_and_not_for_a_l
 
 fn until(what: &str, is_so: impl FnMut() -> bool) {
     wait_for(what, Duration::from_secs(60), is_so);
-}
-
-#[test]
-fn a_lab_is_found_by_its_name_and_ended_by_anybody() {
-    let base = base();
-    let labs = base.path().join("labs");
-    let mut held = LabThread::new(base.path(), "first", Restart::OnFailure, COUNTS);
-    assert_eq!(standing::names(&labs).unwrap(), ["first"]);
-    assert!(
-        LabDirectory::take(&labs, "first", &Supervisor::start().unwrap())
-            .err()
-            .unwrap()
-            .what
-            .contains("there is a lab `first` already")
-    );
-    assert_eq!(Lab::open(&labs, "second").err().unwrap().next.unwrap(), "running labs: first");
-    let lab = Lab::open(&labs, "first").unwrap();
-    assert_eq!(lab.nodes().len(), 2);
-    let status = lab.status().unwrap();
-    assert_eq!((status.made_as.as_str(), status.nodes.len()), ("shells", 2));
-    assert!(status.nodes.iter().all(|node| node.state == NodeState::Running && node.memory_bytes > 0));
-
-    lab.pause(Nodes::One(1)).unwrap();
-    assert_eq!(lab.status().unwrap().nodes[1].state, NodeState::Paused);
-    lab.resume(Nodes::One(1)).unwrap();
-    lab.kill(Nodes::One(0)).unwrap();
-    assert_eq!(lab.check(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Unreachable);
-    std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(lab.status().unwrap().nodes[0].state, NodeState::Killed, "a node killed by a command stays away");
-    lab.start(Nodes::One(0)).unwrap();
-    assert!(goes_on(&lab.nodes()[0]));
-    assert_eq!(lab.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
-    assert_eq!(lab.kill(Nodes::One(5)).unwrap_err().what, "there is no node 6");
-    assert_eq!(lab.add().unwrap(), 2);
-    lab.remove(1).unwrap();
-    let directories: Vec<_> = lab.status().unwrap().nodes.iter().map(|node| node.directory.clone()).collect();
-    assert_eq!(directories.len(), 2);
-
-    lab.down().unwrap();
-    held.wait();
-    assert!(standing::names(&labs).unwrap().is_empty() && !labs.join("first").exists());
-    assert!(directories.iter().all(|directory| !directory.exists()));
 }
 
 #[test]

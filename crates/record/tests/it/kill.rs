@@ -1,12 +1,10 @@
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Run, RunState};
 
-use crate::{example, synthetic};
+use crate::{synthetic, writer};
 
 /// Slices of a trial of the example.
 const TRIAL_SLICES: u32 = 50;
@@ -17,14 +15,7 @@ fn a_kill_at_any_moment_loses_no_committed_slice() {
     let (mut longest, mut unsaid) = (0, 0);
     let step = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1 } else { 4 };
     for moment in (step as u64 - 1..20).step_by(step) {
-        let mut child = Command::new(example())
-            .arg("write")
-            .arg(place.path())
-            .args(["1000000", "1"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.expect("text"));
+        let (mut child, mut lines) = writer(place.path());
         let first = lines.next().expect("the run's directory");
         let directory = PathBuf::from(first.strip_prefix("run ").expect("the run's directory"));
         // After so many slices, of which a trial has fifty; where a kill falls within a commit is chance.

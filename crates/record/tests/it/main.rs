@@ -12,8 +12,9 @@ mod round_trip;
 mod runs;
 mod synthetic;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The program `examples/recording.rs`, which cargo builds with the tests.
 fn example() -> PathBuf {
@@ -22,6 +23,15 @@ fn example() -> PathBuf {
     let example = profile.join("examples/recording");
     assert!(example.is_file(), "{} is not built: run `cargo test -p plimsoll-record`", example.display());
     example
+}
+
+/// The example as it writes a recording in a directory and says what it has committed, line by line.
+fn writer(directory: &Path) -> (Child, impl Iterator<Item = String>) {
+    let mut command = Command::new(example());
+    command.arg("write").arg(directory).args(["1000000", "1"]).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the example starts");
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.expect("text"));
+    (child, lines)
 }
 
 /// Runs `script` with `sh`, with mounts of its own that end with it. `$0` is a fresh directory's path and `$1`

@@ -1,8 +1,6 @@
-use std::process::{Command, Stdio};
-
 use plimsoll_record::data::RunState;
 
-use crate::{example, synthetic, with_own_mounts};
+use crate::{synthetic, with_own_mounts, writer};
 
 const READ: &str = r#"mount --bind "$0" "$0"
     mount -o remount,bind,ro "$0"
@@ -24,18 +22,8 @@ fn a_finished_recording_is_read_where_nothing_can_be_written() {
 fn a_killed_recording_is_read_where_nothing_can_be_written() {
     for without_index in [false, true] {
         let place = tempfile::tempdir().unwrap();
-        let mut child = Command::new(example())
-            .arg("write")
-            .arg(place.path())
-            .args(["1000000", "1"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
-        let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("committed 0 9\n") {
-            std::io::BufRead::read_line(&mut said, &mut line).unwrap();
-        }
+        let (mut child, mut lines) = writer(place.path());
+        assert!(lines.any(|line| line == "committed 0 9"));
         child.kill().unwrap();
         child.wait().unwrap();
         if without_index {

@@ -1,19 +1,15 @@
 //! The ledger catches every kind of lie about keys and values, through the drive loop, while eight clients fight over
 //! the same keys.
 
-use plimsoll_core::{Durability, OpenOptions, Params, StoreKind, Target};
+use plimsoll_core::{Durability, StoreKind};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::trial::{Outcomes, Trial, workload};
 use plimsoll_verify::AnswerVerdict;
 
+use crate::opened;
+
 fn trial(kind: &dyn StoreKind, seed: u64, distribution: &str) -> Outcomes {
-    let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
-        params: Params::default(),
-        run_id: "test".into(),
-        waits: Default::default(),
-    };
-    let mut store = kind.open(options, &mut |_| {}).unwrap();
+    let mut store = opened(kind);
     let ints = [("records", 200), ("field_length", 6), ("scan_length", 20)];
     let workload = workload("kv", seed, &ints, &[("distribution", distribution)]);
     let mix = [("read", 4), ("update", 3), ("insert", 1), ("scan", 1), ("read_modify_write", 2)];
@@ -24,7 +20,8 @@ fn trial(kind: &dyn StoreKind, seed: u64, distribution: &str) -> Outcomes {
     outcomes
 }
 
-fn sum(outcomes: &Outcomes, of: impl Fn(&AnswerVerdict) -> u64) -> u64 {
+/// The sum over phases and operation types.
+pub fn sum(outcomes: &Outcomes, of: impl Fn(&AnswerVerdict) -> u64) -> u64 {
     outcomes.answers.iter().map(of).sum()
 }
 

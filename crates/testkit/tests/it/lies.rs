@@ -1,18 +1,16 @@
 //! The ledger catches every kind of lie, through the drive loop, while eight clients work at the same time.
 
-use plimsoll_core::{Durability, OpenOptions, Params, StoreKind, Target};
+use plimsoll_core::{Durability, StoreKind};
 use plimsoll_testkit::lying::{Lie, Lying};
 use plimsoll_testkit::trial::{Outcomes, Trial, workload};
+use plimsoll_verify::AnswerVerdict;
+
+use crate::kv_lies::sum;
+use crate::opened;
 
 /// 400 coupons of which a tenth match, so that keys and the index are fought over.
 fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
-    let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
-        params: Params::default(),
-        run_id: "test".into(),
-        waits: Default::default(),
-    };
-    let mut store = kind.open(options, &mut |_| {}).unwrap();
+    let mut store = opened(kind);
     let workload = workload("coupons", seed, &[("records", 400), ("below", 1_000)], &[("index", "own")]);
     let mix = [("update", 4), ("read", 4), ("query", 1), ("scan", 1)].map(|(kind, share)| (kind.to_owned(), share));
     let trial =
@@ -20,30 +18,6 @@ fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
     let outcomes = trial.run(&mut *store).unwrap();
     store.close().unwrap();
     outcomes
-}
-
-/// Faults of the answers, summed over phases and operation types.
-#[derive(Debug, Default)]
-struct Answers {
-    missing: u64,
-    not_matching: u64,
-    stale: u64,
-    wrong_content: u64,
-    refused: u64,
-    alien: u64,
-    duplicated: u64,
-}
-
-fn answers(outcomes: &Outcomes) -> Answers {
-    outcomes.answers.iter().fold(Answers::default(), |sum, one| Answers {
-        missing: sum.missing + one.missing,
-        not_matching: sum.not_matching + one.not_matching,
-        stale: sum.stale + one.stale,
-        wrong_content: sum.wrong_content + one.wrong_content,
-        refused: sum.refused + one.refused,
-        alien: sum.alien + one.alien,
-        duplicated: sum.duplicated + one.duplicated,
-    })
 }
 
 #[test]
@@ -65,18 +39,19 @@ fn every_lie_is_caught_and_called_by_its_name() {
             let outcomes = trial(&kind, seed);
             assert!(kind.told() > 0, "{lie:?} was never told");
             assert!(!outcomes.is_right(), "{lie:?} was told {} times and not caught", kind.told());
-            let (ledger, answers) = (&outcomes.ledger, answers(&outcomes));
+            let ledger = &outcomes.ledger;
+            let sum = |of: fn(&AnswerVerdict) -> u64| sum(&outcomes, of);
             let complaints = outcomes.complaints();
             let caught = match lie {
-                Lie::Lose => ledger.lost > 0 && answers.stale + answers.missing > 0,
-                Lie::Duplicate => ledger.duplicated > 0 && answers.duplicated > 0,
-                Lie::Reorder => answers.stale > 0 && ledger.wrong_content == 0,
-                Lie::Resurrect => answers.stale > 0 && ledger.resurrected > 0,
-                Lie::Stale => answers.stale > 0 && ledger.is_kept(),
-                Lie::ForgetIndex => answers.missing > 0 && ledger.index_disagrees > 0 && ledger.lost == 0,
-                Lie::Corrupt => answers.wrong_content > 0 && ledger.wrong_content > 0 && ledger.lost == 0,
-                Lie::Deny => answers.refused > 0 && ledger.refused > 0,
-                Lie::Invent => answers.alien > 0 && ledger.alien > 0 && ledger.lost == 0,
+                Lie::Lose => ledger.lost > 0 && sum(|one| one.stale + one.missing) > 0,
+                Lie::Duplicate => ledger.duplicated > 0 && sum(|one| one.duplicated) > 0,
+                Lie::Reorder => sum(|one| one.stale) > 0 && ledger.wrong_content == 0,
+                Lie::Resurrect => sum(|one| one.stale) > 0 && ledger.resurrected > 0,
+                Lie::Stale => sum(|one| one.stale) > 0 && ledger.is_kept(),
+                Lie::ForgetIndex => sum(|one| one.missing) > 0 && ledger.index_disagrees > 0 && ledger.lost == 0,
+                Lie::Corrupt => sum(|one| one.wrong_content) > 0 && ledger.wrong_content > 0 && ledger.lost == 0,
+                Lie::Deny => sum(|one| one.refused) > 0 && ledger.refused > 0,
+                Lie::Invent => sum(|one| one.alien) > 0 && ledger.alien > 0 && ledger.lost == 0,
             };
             assert!(caught, "{lie:?}, told {} times, was taken for something else:\n{complaints}", kind.told());
         }

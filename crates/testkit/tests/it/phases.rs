@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use plimsoll_core::{Durability, OpenOptions, Params, Store, StreamSpec, Target, ValueBuf, Workload};
+use plimsoll_core::{Durability, Store, StreamSpec, ValueBuf, Workload};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::trial::workload;
@@ -14,13 +14,7 @@ const CLIENTS: u32 = 2;
 /// Loads, then updates in two phases of 200 operations to a client; the second one's numbers begin at `first_cycle`.
 /// The verdicts on what the store held after the first, and holds after the second phase.
 fn verdicts(first_cycle: u64) -> [LedgerVerdict; 2] {
-    let options = OpenOptions {
-        target: Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() },
-        params: Params::default(),
-        run_id: "test".into(),
-        waits: Default::default(),
-    };
-    let mut store = plimsoll_testkit::reference::kind().open(options, &mut |_| {}).unwrap();
+    let mut store = crate::opened(&*plimsoll_testkit::reference::kind());
     let workload = workload("coupons", 5, &[("records", 100)], &[("index", "own")]);
     store.create(workload.layout()).unwrap();
     let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();

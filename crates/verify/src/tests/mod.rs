@@ -98,6 +98,18 @@ proptest! {
         let workload: Arc<dyn Workload> = Arc::new(Toy::new(RECORDS));
         agree(verdicts(&workload, seed, ways));
     }
+
+    #[test]
+    fn an_honest_store_is_never_accused(seed: u64, ways in ways()) {
+        let ways = Ways { lie: 0, ..ways };
+        for workload in [kv(RECORDS), Arc::new(Toy::new(RECORDS))] {
+            let [_, (answers, ledger)] = verdicts(&workload, seed, ways);
+            for verdict in &answers {
+                prop_assert!(verdict.is_right(), "{verdict:#?}");
+            }
+            prop_assert!(ledger.is_kept(), "{ledger:#?}");
+        }
+    }
 }
 
 #[test]

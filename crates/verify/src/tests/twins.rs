@@ -51,13 +51,17 @@ pub struct Ways {
     pub phases: u64,
 }
 
-/// An operation in flight: what a write that has happened already came to.
-#[derive(Debug, Clone, Copy)]
+/// An operation in flight: what a write that has happened already came to, and what a question has read already.
+#[derive(Debug, Clone)]
 struct Flight {
     ask: Ask,
     cycle: u64,
     done: Option<Outcome>,
+    early: Early,
 }
+
+/// Records below a number, as they were when a question came.
+type Early = (u64, BTreeMap<u64, i64>);
 
 /// A ledger, as far as these clients know it.
 pub trait Watcher {
@@ -75,6 +79,9 @@ pub struct Twins<'a> {
     held: BTreeMap<u64, i64>,
     /// Stamps that were sent, by record.
     sent: BTreeMap<u64, Vec<i64>>,
+    /// Writes of an honest store that have no answer and have not happened yet.
+    late: Vec<(Ask, i64)>,
+    early: Early,
     cycles: Vec<u64>,
     open: Vec<Option<Flight>>,
 }
@@ -90,9 +97,15 @@ impl<'a> Twins<'a> {
             now_ns: 5_000,
             held: BTreeMap::new(),
             sent: BTreeMap::new(),
+            late: Vec::new(),
+            early: Early::default(),
             cycles: vec![0; CLIENTS],
             open: vec![None; CLIENTS],
         }
+    }
+
+    fn is_honest(&self) -> bool {
+        self.ways.lie == 0
     }
 
     fn truth(&self) -> &dyn Truth {
@@ -113,6 +126,7 @@ impl<'a> Twins<'a> {
         }
         self.cycles.fill(u64::from(phase) << 32);
         self.open.fill(None);
+        self.late.clear();
     }
 
     pub fn end(&mut self) {
@@ -139,6 +153,11 @@ impl<'a> Twins<'a> {
 
     /// Sends the client's next operation, or finishes the one that is in flight.
     pub fn step(&mut self, client: usize) {
+        // A write whose client has given up happens long after, or never.
+        if !self.late.is_empty() && self.random.one_in(20) {
+            let (ask, stamp) = self.late.remove(0);
+            self.write(ask, stamp);
+        }
         if self.open[client].is_some() {
             self.finish(client);
         } else {
@@ -239,7 +258,10 @@ impl<'a> Twins<'a> {
             observer.sent(ticket, now_ns, client as u32, cycle, &Op::new(kind, params.values()));
         });
         self.cycles[client] += 1;
-        self.open[client] = Some(Flight { ask, cycle, done });
+        // A store of records reads one after the other, from no snapshot.
+        let is_early = self.is_honest() && !self.is_kv();
+        let early = if is_early { (self.random.below(RECORDS + 1), self.held.clone()) } else { Early::default() };
+        self.open[client] = Some(Flight { ask, cycle, done, early });
     }
 
     fn pass(&mut self, client: usize, call: impl Fn(&mut dyn Observer, Ticket, u64)) {
@@ -264,14 +286,18 @@ impl<'a> Twins<'a> {
 
     pub fn finish(&mut self, client: usize) {
         self.now_ns += 1;
-        let Some(Flight { ask, cycle, done }) = self.open[client].take() else { return };
+        let Some(Flight { ask, cycle, done, early }) = self.open[client].take() else { return };
+        self.early = early;
         let (mut outcome, mut answer) = (Outcome::Ok, Answer::default());
         let is_load = matches!(ask, Ask::Load);
         let stamp = Version::Written { client: client as u32, cycle }.stamp();
+        let has_happened = self.is_honest() && done.is_some();
         if !is_load && self.random.one_in(self.ways.unknown) {
             outcome = Outcome::Unknown;
-        } else if !is_load && self.random.one_in(self.ways.rejected) {
-            outcome = if self.random.one_in(5) { Outcome::NotFound } else { Outcome::Rejected };
+            self.late.extend((self.is_honest() && done.is_none()).then_some((ask, stamp)));
+        } else if !is_load && !has_happened && self.random.one_in(self.ways.rejected) {
+            let lies = !self.is_honest() && self.random.one_in(5);
+            outcome = if lies { Outcome::NotFound } else { Outcome::Rejected };
         } else {
             match ask {
                 Ask::Get(id) => match self.shown(id) {
@@ -299,7 +325,8 @@ impl<'a> Twins<'a> {
 
     /// Returns the stamp that the store shows of a record, negative for spoilt values.
     fn shown(&mut self, id: u64) -> Option<i64> {
-        let held = self.held.get(&id).copied();
+        let held = if id < self.early.0 { &self.early.1 } else { &self.held };
+        let held = held.get(&id).copied();
         if !self.random.one_in(self.ways.lie) {
             return held;
         }
@@ -391,6 +418,7 @@ impl<'a> Twins<'a> {
         let mut answers = [Answer::default(), Answer::default()];
         self.ways = Ways { unknown: 0, rejected: 0, ..self.ways };
         self.now_ns += 10_000;
+        self.early = Early::default();
         if self.is_kv() {
             self.begin(READ_BACK);
             for id in 0..RECORDS + MORE {

@@ -1,5 +1,4 @@
-//! The ledger and the checkers against a simulated store in virtual time: honest ones are never accused,
-//! liars are caught.
+//! The ledger from outside.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -7,7 +6,5 @@ mod allocations;
 #[path = "../../../testkit/src/allocations.rs"]
 #[allow(dead_code, reason = "these tests count allocations, and no bytes")]
 mod counting;
-mod honest;
-mod liars;
-mod simulation;
+#[allow(dead_code, reason = "the unit tests use all of it")]
 mod toy;

@@ -6,7 +6,7 @@ use plimsoll_core::{
 };
 use plimsoll_store_fjall::{FjallStore, Sizes, kind};
 use plimsoll_testkit::opening::Opening;
-use plimsoll_testkit::records::{FIND, INSERT, SCAN, UPDATE, batch, blocking, execute, kinds, layout, record};
+use plimsoll_testkit::records::{FIND, INSERT, SCAN, batch, blocking, execute, kinds, layout, record};
 
 const RECORDS: i64 = 20_000;
 
@@ -49,33 +49,6 @@ fn a_lost_index_key_breaks_the_integrity_check() {
     let error = store.check_integrity().unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt);
     assert!(error.to_string().contains("1 records without an index key"), "{error}");
-}
-
-#[test]
-fn eight_sessions_update_the_same_records_and_indexes_still_agree() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = FjallStore::open(dir.path(), Sizes::default()).unwrap();
-    store.create(&layout(IndexMode::Keyindex)).unwrap();
-    let sessions = blocking(&mut store, 8, Durability::Buffered, &kinds()[..8]);
-    std::thread::scope(|scope| {
-        for (thread, mut session) in sessions.into_iter().enumerate() {
-            scope.spawn(move || {
-                for round in 0..2_000i64 {
-                    let (code, count) = (format!("c{}", round % 3), round * 8 + thread as i64);
-                    if round < 3 {
-                        let (outcome, _) = execute(&mut *session, INSERT, &record(&code, Some(count)));
-                        assert!(matches!(outcome, Outcome::Ok | Outcome::Rejected));
-                    } else {
-                        let update = [Value::Text(&code), Value::Int(count), Value::Null];
-                        let (outcome, answer) = execute(&mut *session, UPDATE, &update);
-                        assert_eq!(outcome, Outcome::Ok, "{}", answer.message);
-                    }
-                }
-            });
-        }
-    });
-    let checked = store.check_integrity().unwrap().unwrap();
-    assert!(checked.contains(": 3 index keys agree with 3 records"), "{checked}");
 }
 
 #[test]

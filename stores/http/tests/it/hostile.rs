@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use plimsoll_core::{Durability, Outcome, StoreErrorKind, Value};
+use plimsoll_core::{Durability, Outcome, Value};
 use plimsoll_testkit::ask::{Script, ask};
 
 use crate::fixture::{GET, kinds, open};
@@ -39,14 +39,6 @@ fn serve(good: usize, bad: &'static [u8]) -> u16 {
         }
     });
     port
-}
-
-#[test]
-fn what_is_no_http_is_refused_when_it_is_attached() {
-    let port = serve(0, b"220 mail.example ESMTP\r\n");
-    let error = open(&format!("http://127.0.0.1:{port}"), None).err().unwrap();
-    assert_eq!(error.kind, StoreErrorKind::Broken, "{error:?}");
-    assert!(error.detail.unwrap().contains("220 mail.example"));
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Attached servers.
 
-use std::net::TcpListener;
-
 use plimsoll_core::{Call, Durability, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreErrorKind, Value};
 use plimsoll_testkit::advice::{follow, of_error};
 use plimsoll_testkit::ask::{Script, ask};
@@ -144,16 +142,4 @@ fn the_base_is_asked_for_where_the_url_has_none() {
     let server = Server::start("");
     let store = open(&format!("ldap://{ADMIN}@127.0.0.1:{}", server.port), Some(PASSWORD), "ask").unwrap();
     store.close().unwrap();
-    // What speaks something else.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let speaker = std::thread::spawn(move || {
-        use std::io::Write;
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
-        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
-    });
-    let error = open(&format!("ldap://127.0.0.1:{port}"), None, "ask").err().unwrap();
-    assert!(error.to_string().contains("not LDAP"), "{error}");
-    speaker.join().unwrap();
 }

@@ -139,15 +139,6 @@ fn a_server_that_takes_no_more_connections_says_so() {
 }
 
 #[test]
-fn nobody_listening_is_unreachable() {
-    let port = plimsoll_testkit::process::free_port();
-    for address in [Address::Tcp("127.0.0.1".into(), port), Address::Unix("/nowhere/socket".into())] {
-        let error = refused(&address, login("root", None));
-        assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error:?}");
-    }
-}
-
-#[test]
 fn a_server_of_another_protocol_is_told_from_mariadb() {
     for words in ["SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "+OK ready\r\n", "220 mail.example ESMTP\r\n"] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

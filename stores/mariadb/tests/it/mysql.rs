@@ -6,18 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use plimsoll_core::{
-    Address, Durability, IndexMode, Interface, Layout, LayoutStatement, OpenOptions, Outcome, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Value, ValueType,
-};
-use plimsoll_lab::{OpenStore, ServerUser};
+use plimsoll_core::{Address, Interface, OpenOptions, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec};
+use plimsoll_lab::ServerUser;
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::conformance::CheckResult;
-use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::process::ServerProcess;
-use plimsoll_testkit::sql::wire;
 
-use crate::fixture::{layout, login, open_login, sql};
+use crate::fixture::{login, open_login};
 
 /// A MySQL that lives as long as this value.
 struct Mysql(ServerProcess);
@@ -75,64 +70,6 @@ impl Mysql {
     fn url(&self) -> String {
         format!("mysql://root@/?socket={}", self.socket().display())
     }
-
-    fn open(&self) -> OpenStore {
-        Opening::attached(kind, &self.url(), None).run("one").open().expect("attached")
-    }
-}
-
-#[test]
-#[ignore = "needs MySQL 5.6, which `cargo xtask mysql` fetches, and runs this"]
-fn statements_run_on_mysql_itself() {
-    let mysql = Mysql::start();
-    let mut store = mysql.open();
-    let description = store.describe().expect("described");
-    assert!(description.version.starts_with("MySQL 5.6."), "{}", description.version);
-    assert!(description.settings.iter().any(|setting| setting.name == "innodb_buffer_pool_size"));
-
-    let refused = store.create(&layout(IndexMode::None)).expect_err("records compare as bytes");
-    assert_eq!(refused.kind, StoreErrorKind::Usage);
-    assert!(refused.what.contains("collation") && refused.next.is_some(), "{refused}");
-
-    let table = "CREATE TABLE t (id INT PRIMARY KEY, words VARCHAR(50), made DATETIME(6)) \
-                 ENGINE=InnoDB CHARSET=utf8mb4";
-    let statements = vec![LayoutStatement { dialect: None, text: table.to_owned() }];
-    store.create(&Layout { statements, ..Layout::default() }).expect("made");
-    let (int, text) = (ValueType::Int, ValueType::Text);
-    let kinds = [
-        sql("insert", "INSERT INTO t VALUES ($1, $2, '2026-01-02 03:04:05.000006')", &[int, text]),
-        sql("get", "SELECT id, words, made FROM t WHERE id >= $1 ORDER BY id", &[int]),
-        sql("update", "UPDATE t SET words = 'a' WHERE id = $1", &[int]),
-        sql("plain", "SELECT 1 WHERE 0", &[]),
-    ];
-    let mut wire = wire(&mut *store, Durability::Durable, &kinds[..3]);
-    for id in 0..3 {
-        assert_eq!(wire.ask(0, &[Value::Int(id), Value::Text("ä€𝄞 ")]).0, Outcome::Ok);
-    }
-    let (outcome, answer) = wire.ask(1, &[Value::Int(1)]);
-    assert_eq!((outcome, answer.rows), (Outcome::Ok, 2));
-    let row = answer.row_iter().next().expect("a row");
-    let made = Value::Timestamp(1_767_323_045_000_006);
-    assert_eq!((row.get(0), row.get(1), row.get(2)), (Value::Int(1), Value::Text("ä€𝄞 "), made));
-    assert_eq!(wire.ask(1, &[Value::Int(7)]).1.rows, 0, "no rows end too");
-    let (outcome, answer) = wire.ask(0, &[Value::Int(1), Value::Text("")]);
-    assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1062"));
-    let (outcome, answer) = wire.ask(0, &[Value::Int(8), Value::Text(&"x".repeat(51))]);
-    assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "1406"), "what does not fit is an error");
-    assert_eq!(wire.ask(2, &[Value::Int(1)]).0, Outcome::Ok);
-    drop(wire);
-
-    let counters = plimsoll_testkit::ask::counters(&mut *store);
-    assert!(counters.iter().any(|counter| counter.name == "rows_inserted" && counter.number() >= 3.0), "{counters:?}");
-    assert!(store.footprint().expect("sizes").data_bytes > 0);
-    assert!(store.check_integrity().expect("sound").is_some_and(|words| words.contains("1 tables")));
-    let mut params = plimsoll_core::ValueBuf::new();
-    params.push(Value::Int(1));
-    let plan = store.explain(&kinds[1], params.values()).expect("a plan").expect("a plan");
-    assert!(plan.contains("PRIMARY"), "{plan}");
-    store.settle().expect("settled");
-    store.sync().expect("synced");
-    store.close().expect("dropped");
 }
 
 /// The store without what such a server is refused for: see `records` in the README.

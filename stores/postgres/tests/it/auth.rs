@@ -1,8 +1,5 @@
 //! Logging in, and being refused.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::wire::Login;
 
@@ -91,28 +88,4 @@ fn a_password_file_that_others_can_read_is_not_used(server: &Server) {
     let error = refused(&server.address(), Login { database: "postgres".to_owned(), ..info.login });
     assert_eq!(error.kind, StoreErrorKind::Authentication);
     assert!(error.detail.is_some_and(|reason| reason.contains("chmod 600")));
-}
-
-#[test]
-fn nobody_listening_is_unreachable() {
-    let port = plimsoll_testkit::process::free_port();
-    for address in [Address::Tcp("127.0.0.1".into(), port), Address::Unix("/nowhere/.s.PGSQL.5432".into())] {
-        let error = refused(&address, login("postgres", None));
-        assert_eq!(error.kind, StoreErrorKind::Unreachable, "{error:?}");
-    }
-}
-
-#[test]
-fn a_server_of_another_protocol_is_told_from_postgresql() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = Address::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
-    let web_server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.read(&mut [0; 1024]);
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
-    });
-    let error = refused(&address, login("postgres", None));
-    web_server.join().unwrap();
-    assert_eq!(error.kind, StoreErrorKind::Broken);
-    assert!(error.detail.as_ref().unwrap().contains("HTTP/1.1 400"), "{error}");
 }

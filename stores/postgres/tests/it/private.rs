@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Nodes, StoreErrorKind};
+use plimsoll_core::Nodes;
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::PostgresRecipe;
 use plimsoll_store_postgres::server::POSTGRES;
@@ -63,16 +63,6 @@ fn a_setting_it_refuses_is_an_error_in_its_own_words_and_its_log_is_kept() {
     PRIVATE.a_setting_it_refuses_is_told();
 }
 
-#[test]
-fn a_taken_port_is_an_error_of_its_own() {
-    let base = base();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    let error = PRIVATE.start(base.path(), &[("listen_addresses", "127.0.0.1"), ("port", &port)]).err().unwrap();
-    assert_eq!(error.kind, StoreErrorKind::AddressTaken, "{error}");
-    assert!(error.detail.unwrap().contains(&port));
-}
-
 /// A test of its own, and, started again, the process that others kill.
 #[test]
 fn closing_removes_everything() {
@@ -82,24 +72,6 @@ fn closing_removes_everything() {
 #[test]
 fn nothing_is_left_5_s_after_plimsoll_is_killed() {
     PRIVATE.nothing_is_left_5_s_after_a_kill(segments_of);
-}
-
-#[test]
-fn a_full_disk_is_an_error_of_its_own() {
-    let base = base();
-    // A disk of 16 MB, seen by this process only: `initdb` wants 40. Its server gives up so hard that a shared segment
-    // is left behind, in a namespace of its own.
-    let mount = "mount -t tmpfs -o size=16m,mode=755 none \"$0\" && exec \"$@\"";
-    let mut arguments = vec!["--mount", "--ipc", "sh", "-c", mount];
-    if !rustix::process::geteuid().is_root() {
-        arguments.splice(..0, ["--user", "--map-current-user", "--keep-caps"]);
-    }
-    let mut unshare = PRIVATE.owner_command(Some(("unshare", &arguments)), base.path());
-    let ran = unshare.current_dir(base.path()).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(!ran.status.success());
-    assert!(said.contains("kind: DiskFull") && said.contains("initdb ended with"), "{said}");
-    assert!(said.contains("free space on the disk of"), "{said}");
 }
 
 /// System V segments that the process `pid` made.

@@ -2,45 +2,19 @@
 
 use std::path::Path;
 
-use plimsoll_core::{ColdStart, Durability, Layout, Nodes, Outcome, Value};
-use plimsoll_lab::{Cluster, OpenStore, page_cache};
-use plimsoll_store_redis::{Control, Node, RedisRecipe, kind};
+use plimsoll_core::{ColdStart, Durability, Layout, Outcome, Value};
+use plimsoll_lab::{OpenStore, page_cache};
+use plimsoll_store_redis::kind;
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::private::base;
 
-use crate::fixture::{GET, PUT, TIMEOUT, kinds};
+use crate::fixture::{GET, PUT, kinds};
 
 fn store(base: &Path) -> OpenStore {
     let mut store = Opening::private(kind, base).open().unwrap();
     store.create(&Layout::default()).unwrap();
     store
-}
-
-#[test]
-fn a_killed_server_has_what_it_acknowledged() {
-    let base = base();
-    let recipe = RedisRecipe::new(None, Vec::new(), plimsoll_store_redis::server::Shape::ALONE).unwrap();
-    let bases = [base.path().to_owned()];
-    let server =
-        Cluster::start(Box::new(recipe.clone()), &bases, base.path(), &Default::default(), &mut |_| {}).unwrap();
-    let endpoint = recipe.endpoint(&server.first());
-    for fsync in ["always", "no"] {
-        let mut control = Control::open(&endpoint, TIMEOUT).unwrap();
-        control.command(&[b"CONFIG", b"SET", b"appendfsync", fsync.as_bytes()]).unwrap();
-        for n in 0..500 {
-            let key = format!("{fsync}{n}");
-            control.command(&[b"SET", key.as_bytes(), b"v"]).unwrap();
-        }
-        server.kill(Nodes::All).unwrap();
-        server.start(Nodes::All).unwrap();
-        let mut control = Control::open(&endpoint, TIMEOUT).unwrap();
-        let found = (0..500).filter(|n| {
-            control.command(&[b"GET", format!("{fsync}{n}").as_bytes()]).unwrap() == Node::Text(b"v".to_vec())
-        });
-        assert_eq!(found.count(), 500, "appendfsync {fsync}");
-    }
-    server.close().unwrap();
 }
 
 #[test]

@@ -121,21 +121,10 @@ fn a_cluster_is_spoken_to_through_tls() {
     let pair = authority.sign("127.0.0.1");
     let shown = |path: &std::path::Path| path.display().to_string();
     let (ca, cert, key_file) = (shown(&authority.root()), shown(&pair.certificate), shown(&pair.key));
-    let cluster = Cluster::with(
-        "--tls-port",
-        &[
-            "--tls-cluster",
-            "yes",
-            "--tls-replication",
-            "yes",
-            "--tls-cert-file",
-            &cert,
-            "--tls-key-file",
-            &key_file,
-            "--tls-ca-cert-file",
-            &ca,
-        ],
+    let options = format!(
+        "--tls-cluster yes --tls-replication yes --tls-cert-file {cert} --tls-key-file {key_file} --tls-ca-cert-file {ca}"
     );
+    let cluster = Cluster::with("--tls-port", &options.split(' ').collect::<Vec<_>>());
     let url = |query: &str| format!("rediss://127.0.0.1:{}/?{query}&cert={cert}&key={key_file}", cluster.nodes[0].port);
     let mut store = open(&url(&format!("cacert={ca}")), &[], None).unwrap();
     assert!(store.describe().unwrap().place.starts_with("cluster of 3 masters at rediss://127.0.0.1"));

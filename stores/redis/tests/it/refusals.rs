@@ -1,6 +1,5 @@
 //! Refused logins and commands.
 
-use std::io::Read;
 use std::net::TcpListener;
 
 use plimsoll_core::{Durability, Layout, Outcome, StoreError, StoreErrorKind, Value};
@@ -61,16 +60,6 @@ fn nobody_there_and_no_such_database_are_told_apart() {
     assert!(open(&format!("{}?db=3", server.url()), &[], None).is_ok());
     let nobody = open("redis+unix:///nonexistent/socket", &[], None).err().unwrap();
     assert_eq!(nobody.kind, StoreErrorKind::Unreachable);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let other = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.read(&mut [0; 100]);
-        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-    });
-    let error = open(&format!("redis://127.0.0.1:{port}"), &[], None).err().unwrap();
-    assert!(error.to_string().contains("no Redis server"), "{error}");
-    other.join().unwrap();
 }
 
 fn asked(server: &Server, script: &Script, before: impl FnOnce()) -> Vec<Reply> {

@@ -12,20 +12,11 @@ fn a_session_and_the_control_plane_speak_through_tls() {
     let pair = authority.sign("127.0.0.1");
     let shown = |path: &std::path::Path| path.display().to_string();
     let port = plimsoll_testkit::process::free_port();
-    let (ca, cert, key, port) =
-        (shown(&authority.root()), shown(&pair.certificate), shown(&pair.key), port.to_string());
-    let _server = Server::start(&[
-        "--bind",
-        "127.0.0.1",
-        "--tls-port",
-        &port,
-        "--tls-cert-file",
-        &cert,
-        "--tls-key-file",
-        &key,
-        "--tls-ca-cert-file",
-        &ca,
-    ]);
+    let (ca, cert, key) = (shown(&authority.root()), shown(&pair.certificate), shown(&pair.key));
+    let options = format!(
+        "--bind 127.0.0.1 --tls-port {port} --tls-cert-file {cert} --tls-key-file {key} --tls-ca-cert-file {ca}"
+    );
+    let _server = Server::start(&options.split(' ').collect::<Vec<_>>());
     // It asks for a certificate of the client's too.
     let own = format!("cert={cert}&key={key}");
     let url = |query: &str| format!("rediss://127.0.0.1:{port}/?{query}");
