@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     for option in of_environment {
-        say(&secrets::masked(&format!("from the environment, {option}")));
+        say(&plimsoll_plan::without_secrets(&format!("from the environment, {option}")));
     }
     for places in secrets::better_places(&catalogue, &arguments) {
         say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
@@ -69,13 +69,13 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(mut error) => {
             if let Some(refused) = habit(&catalogue, &error, &arguments) {
-                say(&secrets::masked(&error::text(&refused)));
+                say(&plimsoll_plan::without_secrets(&error::text(&refused)));
                 return ExitCode::from(error::code(refused.kind));
             }
             // The hint that a value may stand behind `--` does not help: no value begins with a dash.
             error.remove(clap::error::ContextKind::Suggested);
             let text = error.to_string();
-            match shown::lines(secrets::masked(&text)) {
+            match shown::lines(plimsoll_plan::without_secrets(&text)) {
                 // It repeats an argument that holds a password, is very long or drives the terminal.
                 shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
                 _ => drop(error.print()),
@@ -120,7 +120,7 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
 
 fn failed(error: &TrialError) -> ExitCode {
     // A URL may have been given where a file, a run or a number was wanted.
-    say(&secrets::masked(&error::text(error)));
+    say(&plimsoll_plan::without_secrets(&error::text(error)));
     ExitCode::from(error::code(error.kind))
 }
 

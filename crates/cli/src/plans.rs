@@ -99,7 +99,7 @@ pub fn read_plan(
     match plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, &overrides, &files) {
         Ok(mut plan) => {
             plimsoll_trial::bound_sessions(catalogue, &mut plan)?;
-            from.text = secrets::masked(&from.text);
+            from.text = plimsoll_plan::without_secrets(&from.text);
             Ok((plan, from.text))
         }
         Err(error) => Err(plan_error(&from, &error)),

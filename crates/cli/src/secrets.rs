@@ -7,7 +7,7 @@ use std::path::Path;
 
 use plimsoll_core::files::text_at_most;
 use plimsoll_core::{Catalogue, StoreErrorKind};
-use plimsoll_plan::{password_places, password_ranges, secret_ranges};
+use plimsoll_plan::{password_places, password_ranges, secret_ranges, without_secrets};
 use plimsoll_trial::TrialError;
 
 /// Most bytes of a password file.
@@ -52,16 +52,7 @@ pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<
 
 /// The command line as a recording may keep it: secrets replaced by `***`.
 pub fn shown_command_line() -> Vec<String> {
-    std::env::args_os().map(|argument| masked(&argument.to_string_lossy())).collect()
-}
-
-/// `text` with passwords of URLs and secrets of requests replaced by `***`.
-pub fn masked(text: &str) -> String {
-    let mut shown = text.to_owned();
-    for range in secret_ranges(text).into_iter().rev() {
-        shown.replace_range(range, "***");
-    }
-    shown
+    std::env::args_os().map(|argument| without_secrets(&argument.to_string_lossy())).collect()
 }
 
 /// The kernel shows other users the memory between `arg_start` and `arg_end`; that is where the
@@ -114,8 +105,17 @@ mod tests {
 
     #[test]
     fn a_masked_argument_shows_no_password() {
-        assert_eq!(masked("postgres://me:secret@db/shop,sqlite"), "postgres://me:***@db/shop,sqlite");
-        assert_eq!(masked("--on=postgres:///x?password=secret&user=me"), "--on=postgres:///x?password=***&user=me");
-        assert_eq!(masked("sqlite"), "sqlite");
+        assert_eq!(without_secrets("postgres://me:secret@db/shop,sqlite"), "postgres://me:***@db/shop,sqlite");
+        assert_eq!(
+            without_secrets("--on=postgres:///x?password=secret&user=me"),
+            "--on=postgres:///x?password=***&user=me"
+        );
+        let options = "postgres:///x?options=-c%20app.key%3Dvalue&user=me";
+        assert_eq!(without_secrets(options), "postgres:///x?options=***&user=me");
+        assert_eq!(without_secrets("http://h/?token=value&x=1"), "http://h/?token=***&x=1");
+        let options = "postgres:///x?options=-c%20app.key%3Dvalue&user=me";
+        assert_eq!(without_secrets(options), "postgres:///x?options=***&user=me");
+        assert_eq!(without_secrets("http://h/?token=value&x=1"), "http://h/?token=***&x=1");
+        assert_eq!(without_secrets("sqlite"), "sqlite");
     }
 }

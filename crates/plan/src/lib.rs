@@ -61,7 +61,7 @@ pub use params::{defaults, defaults_but};
 pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
-pub use url::{password_places, password_ranges, secret_ranges, split_password};
+pub use url::{password_places, password_ranges, secret_ranges, split_password, without_secrets};
 
 /// Changes that the command line makes to a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

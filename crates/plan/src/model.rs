@@ -8,7 +8,9 @@ use plimsoll_core::fault::Fault;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use plimsoll_core::{CutMoment, Durability, Mix, Params, PowerNode, Script, ServerDescription, Survivors};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::url::without_secrets;
 
 /// A plan, checked and expanded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -130,6 +132,10 @@ impl PlannedTrial {
     }
 }
 
+fn shown_url<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(without_secrets).serialize(serializer)
+}
+
 /// A store as a plan uses it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StoreUse {
@@ -137,7 +143,8 @@ pub struct StoreUse {
     pub kind: String,
     /// Name in reports: the kind's name, or the URL's host for attached stores.
     pub label: String,
-    /// URL of an attached store, without password, or `lab:NAME`; `None` for a private store.
+    /// URL of an attached store, without password, or `lab:NAME`; `None` for a private store. Recordings have no secret of it.
+    #[serde(serialize_with = "shown_url")]
     pub url: Option<String>,
     /// The parameters, defaults filled in.
     pub params: Params,

@@ -129,6 +129,13 @@ pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
 pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
     let mut all = password_ranges(text);
     all.extend(plimsoll_core::http::secret_ranges(text));
+    // What PostgreSQL's sessions are to set may be anything.
+    all.extend(text.match_indices(['?', '&']).filter_map(|(at, _)| {
+        let value = text.get(at + 1..)?.strip_prefix("options=")?;
+        let start = at + 1 + "options=".len();
+        let length = value.find(|c: char| matches!(c, '&' | '#' | '"' | '\'') || c.is_whitespace());
+        Some(start..start + length.unwrap_or(value.len())).filter(|range| !range.is_empty())
+    }));
     all.sort_by_key(|range| range.start);
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for range in all {
@@ -138,6 +145,15 @@ pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
         }
     }
     ranges
+}
+
+/// Returns `text` with its secrets replaced by `***`.
+pub fn without_secrets(text: &str) -> String {
+    let mut shown = text.to_owned();
+    for range in secret_ranges(text).into_iter().rev() {
+        shown.replace_range(range, "***");
+    }
+    shown
 }
 
 /// Alternatives for the password that begins at byte `at` of `text`, as the end of a sentence.

@@ -14,7 +14,6 @@ use plimsoll_trial::TrialError;
 use crate::args::{AbArgs, DriveArgs};
 use crate::options;
 use crate::plans::{self, Passwords, PlanText};
-use crate::secrets;
 use crate::verbs::run::How;
 use crate::verbs::{drive, line, run};
 
@@ -41,7 +40,9 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     refuse(args)?;
     let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
     if args.drive.print_plan {
-        return crate::print(&secrets::masked(&both(&sides.each_ref().map(|side| side.from.text.clone()))));
+        return crate::print(&plimsoll_plan::without_secrets(&both(
+            &sides.each_ref().map(|side| side.from.text.clone()),
+        )));
     }
     let stores = [&args.drive.on[..], &args.a, &args.b];
     let mut passwords = Passwords::of_options(args.drive.password_file.as_deref(), &stores)?;

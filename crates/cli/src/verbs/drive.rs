@@ -11,7 +11,6 @@ use crate::args::DriveArgs;
 use crate::habits;
 use crate::options::{self, quoted, value};
 use crate::plans::{self, Passwords, PlanText};
-use crate::secrets;
 use crate::verbs::run::{self, How};
 
 /// Runs `plimsoll drive`. Returns the exit code: whether every goal held.
@@ -28,7 +27,7 @@ pub(super) fn run_text(
     args: &DriveArgs,
 ) -> Result<u8, TrialError> {
     if args.print_plan {
-        return crate::print(&secrets::masked(&from.text));
+        return crate::print(&plimsoll_plan::without_secrets(&from.text));
     }
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;

@@ -13,7 +13,6 @@ use crate::args::PromiseArgs;
 use crate::error::exit;
 use crate::options::{self, quoted};
 use crate::plans::{self, Passwords, PlanText};
-use crate::secrets;
 use crate::verbs::run::How;
 use crate::verbs::{drive, run};
 
@@ -68,7 +67,7 @@ fn plan(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Option<(Plan, Strin
     for (workload, stores) in by_workload(catalogue, args, stores) {
         let from = plan_text(catalogue, args, workload, &stores)?;
         if args.print_plan {
-            crate::print(&secrets::masked(&from.text))?;
+            crate::print(&plimsoll_plan::without_secrets(&from.text))?;
             continue;
         }
         let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut Passwords::default())?;

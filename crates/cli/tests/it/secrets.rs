@@ -30,6 +30,9 @@ fn a_password_in_a_url_or_a_request_is_overwritten_and_kept_nowhere() {
     is_overwritten(url, &["run", "coupons"], "postgres://me:********@127.0.0.1");
     let request = ["drive", "http", "-H", "Authorization: Bearer Tr0mbone", "--body", "user=a&password=Tr0mbone"];
     is_overwritten("http://127.0.0.1:PORT", &request, "Authorization: * … user=a&password=*");
+    is_overwritten("http://127.0.0.1:PORT/?token=Tr0mbone", &["drive", "http"], "/?token=*");
+    let options = "postgres://127.0.0.1:PORT/db?options=-c%20app.key%3DTr0mbone";
+    is_overwritten(options, &["run", "coupons"], "/db?options=*");
 }
 
 #[test]
