@@ -341,6 +341,17 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
 }
 
 #[test]
+fn a_drive_ends_when_its_lab_goes_down() {
+    let (place, base) = (Place::new(), Lab::base());
+    place.line(&format!("lab up redis --keep --dir {}", base.path().display())).expect(0);
+    let driven = place.started(&["drive", "kv", "--set", "records=500", "--on", "lab:redis", "--for", "90s"], 2);
+    place.line("lab down").expect(0);
+    let down = std::time::Instant::now();
+    driven.ended().expect(9).says("lab `redis` does not answer");
+    assert!(down.elapsed() < Duration::from_secs(30), "{:?}", down.elapsed());
+}
+
+#[test]
 fn whoever_holds_a_lab_is_killed_at_any_moment_and_nothing_is_left() {
     let (place, mut draw) = (Place::new(), Draw::new("lab"));
     for kill in 0..repeats(6, 200) {
