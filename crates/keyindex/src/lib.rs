@@ -4,39 +4,26 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`encode`] | values as bytes that order as the values do |
-//! | [`Indexes`] | the indexes of a collection: insert (of [`Rows`]), put, update, delete, get |
-//! | [`Query`], [`Cursor`] | what is asked; answered by [`Indexes::find`], [`Indexes::find_keys`], [`Indexes::count`] |
-//! | [`check`] | build, verify and repair |
-//! | [`keyspace`] | where records and index keys stand |
 //! | [`records`] | typed records over any store: a session of the `records` interface |
+//! | [`encode`] | values as bytes that order as the values do |
+//! | [`keyspace`] | where records and index keys stand |
 //!
 //! It is no database: it has no schema of its own, plans no queries, and joins nothing.
 
-pub mod check;
+mod check;
 pub mod encode;
-mod entries;
 mod find;
 mod indexes;
 pub mod keyspace;
 mod locks;
-mod query;
 pub mod records;
 mod rows;
-
-pub use check::{Check, IndexFault};
-pub use entries::{Entries, Extract, IndexSpec};
-pub use find::Page;
-pub use indexes::{Indexes, Inserted};
-pub use locks::KeyLocks;
-pub use query::{Cursor, Query};
-pub use rows::Rows;
 
 use plimsoll_core::KvError;
 
 /// Error of records and their indexes.
 #[derive(Debug, thiserror::Error)]
-pub enum IndexError {
+pub(crate) enum IndexError {
     /// The store did not do it, or may not have done it.
     #[error(transparent)]
     Store(#[from] KvError),

@@ -1,16 +1,19 @@
 //! A session of the `records` interface.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use plimsoll_core::{
     Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
     Values,
 };
 
-use super::{Fields, Records, pairs};
+use super::{Records, pairs};
+use crate::IndexError;
 use crate::encode::raise_past;
+use crate::find::Query;
+use crate::indexes::Indexes;
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
-use crate::{IndexError, Indexes, Inserted, Query, Rows};
+use crate::rows::Rows;
 
 /// Operation with everything looked up that does not depend on its parameters.
 struct Prepared {
@@ -25,7 +28,7 @@ struct Prepared {
 pub struct RecordsSession<K> {
     kv: K,
     records: Records,
-    indexes: Vec<Indexes<Fields>>,
+    indexes: Vec<Indexes>,
     kinds: Vec<Prepared>,
     query: Query,
     key: Vec<u8>,
@@ -65,7 +68,7 @@ impl<K: Kv> RecordsSession<K> {
             key: Vec::new(),
             high: Vec::new(),
             record: Vec::new(),
-            rows: Rows::new(),
+            rows: Rows::default(),
         }
     }
 
@@ -144,10 +147,10 @@ impl<K: Kv> RecordsSession<K> {
                 return Err(Failure::Refused("a key is null"));
             }
         }
-        match self.indexes[collection].insert(&mut self.kv, &self.rows)? {
-            Inserted::All => Ok(Outcome::Ok),
-            Inserted::KeyTaken(_) => Err(Failure::Refused("a record with this key is there already")),
+        if !self.indexes[collection].insert(&mut self.kv, &self.rows)? {
+            return Err(Failure::Refused("a record with this key is there already"));
         }
+        Ok(Outcome::Ok)
     }
 
     fn get(&mut self, collection: usize, keep: bool, key: Value<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
@@ -209,18 +212,14 @@ impl<K: Kv> RecordsSession<K> {
             return self.scan(collection, keep, Some((field, low, high)), answer);
         };
         answer.columns = layout.width();
-        let bound =
-            |value, bound: fn(_) -> Bound<_>| if value == Value::Null { Bound::Unbounded } else { bound(value) };
-        self.query.reset(index);
-        self.query.and_range(bound(low, Bound::Included), bound(high, Bound::Excluded));
+        self.query.range(index, low, high);
         let mut unread = Ok(());
-        let page = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
+        answer.rows = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
             if keep && unread.is_ok() {
                 unread = layout.push_row(key, record, &mut answer.values);
             }
         })?;
         unread?;
-        answer.rows = page.matches;
         Ok(Outcome::Ok)
     }
 
