@@ -14,7 +14,7 @@ use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, Ledger
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
-use crate::error::{ErrorKind, TrialError};
+use crate::error::TrialError;
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
@@ -34,7 +34,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             Err(error) if error.is_interrupt() => return Err(error),
             Err(error) => {
                 // Of what cannot be read nothing is known; that is said too.
-                let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
+                let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.line());
                 check = verdict(trial, ordinal, |_| found);
                 if trial.acted.has_fault {
                     trial.answered(error, end)?;
@@ -120,11 +120,11 @@ fn read_copies(
     }
     // What clients have seen stays said, whatever a node has to say: one that does not catch up is an answer, and no failure of the run.
     let not_known = |check: &mut LedgerCheck, who: &str, error: TrialError| {
-        if error.is_interrupt() || error.kind == ErrorKind::Recording {
+        if error.is_interrupt() || error.kind == StoreErrorKind::Recording {
             return Err(error);
         }
         check.complete = false;
-        check.sentence.push_str(&format!(" The data of {who} could not be compared: {error}."));
+        check.sentence.push_str(&format!(" The data of {who} could not be compared: {}.", error.line()));
         Ok(())
     };
     let copies = match trial.store.copies() {

@@ -22,7 +22,7 @@ use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
 use crate::actions::{Acted, Acting};
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error};
 use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
@@ -410,7 +410,7 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
 pub fn drive_error(error: DriveError) -> TrialError {
     match error {
         DriveError::Store(error) => error.into(),
-        DriveError::System { what, error } => TrialError::io(what, &error),
+        DriveError::System { what, error } => io_error(what, &error),
         DriveError::Threads { .. } => {
             TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())
         }
