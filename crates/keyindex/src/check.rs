@@ -36,51 +36,8 @@ pub(crate) struct Check {
     pub(crate) missing: u64,
     /// Records that cannot be read.
     pub(crate) unreadable: u64,
-    /// The first fault.
-    pub(crate) example: Option<IndexFault>,
-}
-
-/// A disagreement between records and an index. An error of the check shows one with all its fields.
-#[derive(Debug)]
-#[expect(dead_code, reason = "read by the derived `Debug` only")]
-pub(crate) enum IndexFault {
-    /// An index key without a record that has this entry.
-    Dangling {
-        /// Number of the index, which may be one that there is no more.
-        index: u8,
-        /// The index key without its prefix.
-        body: Vec<u8>,
-    },
-    /// A record without an index key that it should have.
-    Missing {
-        /// Number of the index.
-        index: u8,
-        /// The record's key.
-        key: Vec<u8>,
-    },
-    /// A record that cannot be read.
-    Unreadable {
-        /// The record's key.
-        key: Vec<u8>,
-        /// Fault of the entry.
-        what: &'static str,
-    },
-}
-
-impl Check {
-    /// True when records and indexes agree and every record can be read.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.example.is_none()
-    }
-
-    fn fault(&mut self, fault: IndexFault) {
-        *match fault {
-            IndexFault::Dangling { .. } => &mut self.dangling,
-            IndexFault::Missing { .. } => &mut self.missing,
-            IndexFault::Unreadable { .. } => &mut self.unreadable,
-        } += 1;
-        self.example.get_or_insert(fault);
-    }
+    /// The first fault, in words.
+    pub(crate) example: Option<String>,
 }
 
 impl Indexes {
@@ -101,14 +58,17 @@ impl Indexes {
             for index in 0..self.fields.indexes() {
                 match self.fields.entry(index, key, record, &mut self.entry) {
                     Err(IndexError::Corrupt(what)) => {
-                        check.fault(IndexFault::Unreadable { key: key.to_vec(), what });
+                        check.unreadable += 1;
+                        check.example.get_or_insert_with(|| format!("the record {}: {what}", key.escape_ascii()));
                         break;
                     }
                     other => other?,
                 }
                 index_key(&mut self.key, self.fields.collection, index as u8, &self.entry, key);
                 if !kv.get(&self.key, &mut unused)? {
-                    check.fault(IndexFault::Missing { index: index as u8, key: key.to_vec() });
+                    check.missing += 1;
+                    let example = || format!("the record {} in index {index}", key.escape_ascii());
+                    check.example.get_or_insert_with(example);
                 }
             }
         }
@@ -125,11 +85,8 @@ impl Indexes {
         for (store_key, _) in page.iter() {
             check.index_keys += 1;
             if !self.has_record(kv, store_key, &mut record)? {
-                let (index, body) = (
-                    store_key.get(INDEX_PREFIX_LEN - 1).copied().unwrap_or_default(),
-                    store_key.get(INDEX_PREFIX_LEN..).unwrap_or_default(),
-                );
-                check.fault(IndexFault::Dangling { index, body: body.to_vec() });
+                check.dangling += 1;
+                check.example.get_or_insert_with(|| format!("the index key {}", store_key.escape_ascii()));
             }
         }
         Ok(())

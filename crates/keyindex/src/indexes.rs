@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::{Kv, KvError, WriteBatch};
+use plimsoll_core::{Kv, KvError, StoreError, WriteBatch};
 
 use crate::IndexError;
 use crate::keyspace::{index_key, index_of, record_key};
@@ -189,10 +189,9 @@ impl Indexes {
         // Beforehand: without atomic batches the keys before it would stand.
         let too_long = |key: &&[u8]| key.len() > capabilities.key_bytes_max;
         if let Some(key) = self.batch.iter().filter_map(|(key, value)| value.map(|_| key)).find(too_long) {
-            let (index, key_bytes_max) = (index_of(key), capabilities.key_bytes_max);
-            return Err(IndexError::KeyTooLong { index, key_bytes: key.len(), key_bytes_max });
+            return Err(key_too_long(key, capabilities.key_bytes_max).into());
         }
-        let partial_possible = self.batch.len() > 1 && !capabilities.atomic_batch;
+        let partial_possible = self.batch.iter().len() > 1 && !capabilities.atomic_batch;
         kv.write(&self.batch).map_err(|error| match error {
             // The store refused one write of several, and those before it stand.
             KvError::Rejected(error) if partial_possible => KvError::Unknown(error),
@@ -200,4 +199,15 @@ impl Indexes {
         })?;
         Ok(())
     }
+}
+
+fn key_too_long(key: &[u8], key_bytes_max: usize) -> KvError {
+    let (whose, shorten) = match index_of(key) {
+        Some(index) => (format!("an entry of index {index}"), "the record's key or the indexed values"),
+        None => ("a record".to_owned(), "the record's key"),
+    };
+    KvError::Rejected(StoreError::usage(format!(
+        "{whose} would have a key of {} bytes, and this store keeps keys of up to {key_bytes_max}: shorten {shorten}",
+        key.len()
+    )))
 }

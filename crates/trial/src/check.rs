@@ -72,7 +72,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         Err(error)
             if matches!(error.kind, StoreErrorKind::Corrupt | StoreErrorKind::Broken) || error.is_nobody_there() =>
         {
-            return Err(error.into());
+            return Err(error);
         }
         Err(error) => format!("not possible: {error}"),
     };
@@ -129,7 +129,7 @@ fn read_copies(
     };
     let copies = match trial.store.copies() {
         Ok(copies) => copies,
-        Err(error) => return not_known(&mut check, "each node", error.into()).map(|()| Some(check)),
+        Err(error) => return not_known(&mut check, "each node", error).map(|()| Some(check)),
     };
     let mut whole = Vec::new();
     for node in copies {
@@ -194,7 +194,7 @@ fn key_by_key(
     let durability = last_durability(trial);
     let durability = match trial.store.sessions(1, durability) {
         Ok(_) => durability,
-        Err(error) if error.is_nobody_there() => return Err(error.into()),
+        Err(error) if error.is_nobody_there() => return Err(error),
         Err(_) => Durability::AtEnd,
     };
     let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);

@@ -319,7 +319,7 @@ impl TrialRun<'_, '_> {
     /// A load that lost an operation is no load.
     pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), TrialError> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
-            return Err(error.clone().into());
+            return Err(error.clone());
         }
         if !result.hung.is_empty() {
             return Err(TrialError::new(
@@ -409,7 +409,7 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
 /// Converts the error of a drive to an error for the user.
 pub fn drive_error(error: DriveError) -> TrialError {
     match error {
-        DriveError::Store(error) => error.into(),
+        DriveError::Store(error) => error,
         DriveError::System { what, error } => io_error(what, &error),
         DriveError::Threads { .. } => {
             TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())

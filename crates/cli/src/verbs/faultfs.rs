@@ -115,6 +115,6 @@ fn failed(error: FaultError) -> TrialError {
     match error {
         // The user gave the path, and can correct it.
         FaultError::Io { what, source } => io_error(what, &source),
-        error => StoreError::from(error).into(),
+        error => StoreError::from(error),
     }
 }

@@ -177,7 +177,7 @@ fn drive_through_a_stall(
         over.store(true, Ordering::Relaxed);
         // A panic of the thread is one of this program.
         let stalled = stalled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        driven.and(stalled.map_err(TrialError::from))
+        driven.and(stalled)
     })?;
     let [response, service] = both;
     let row = |percentile| Row {

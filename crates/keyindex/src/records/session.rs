@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
-    Values,
+    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, Value, Values,
 };
 
 use super::{Records, pairs};
@@ -35,25 +34,6 @@ pub struct RecordsSession<K> {
     high: Vec<u8>,
     record: Vec<u8>,
     rows: Rows,
-}
-
-/// Failure of an operation, other than `NotFound`.
-pub(super) enum Failure {
-    Index(IndexError),
-    /// The operation itself is wrong; the words say how.
-    Refused(&'static str),
-}
-
-impl From<IndexError> for Failure {
-    fn from(error: IndexError) -> Self {
-        Failure::Index(error)
-    }
-}
-
-impl From<KvError> for Failure {
-    fn from(error: KvError) -> Self {
-        Failure::Index(error.into())
-    }
 }
 
 impl<K: Kv> RecordsSession<K> {
@@ -108,7 +88,12 @@ impl<K: Kv> RecordsSession<K> {
         Ok(prepared)
     }
 
-    fn carry_out(&mut self, prepared: &Prepared, params: Values<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+    fn carry_out(
+        &mut self,
+        prepared: &Prepared,
+        params: Values<'_>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, IndexError> {
         let Prepared { call, collection, index, keep } = prepared;
         let (collection, keep) = (*collection, *keep);
         let call = match call {
@@ -128,10 +113,10 @@ impl<K: Kv> RecordsSession<K> {
         }
     }
 
-    fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, Failure> {
+    fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         if params.is_empty() || !params.len().is_multiple_of(layout.width()) {
-            return Err(Failure::Refused("the number of values is not a multiple of the number of fields"));
+            return Err(IndexError::Refused("the number of values is not a multiple of the number of fields"));
         }
         self.rows.clear();
         for row in params.rows(layout.width()) {
@@ -144,16 +129,22 @@ impl<K: Kv> RecordsSession<K> {
                 |bytes| layout.push_record(bytes, row),
             );
             if !named {
-                return Err(Failure::Refused("a key is null"));
+                return Err(IndexError::Refused("a key is null"));
             }
         }
         if !self.indexes[collection].insert(&mut self.kv, &self.rows)? {
-            return Err(Failure::Refused("a record with this key is there already"));
+            return Err(IndexError::Refused("a record with this key is there already"));
         }
         Ok(Outcome::Ok)
     }
 
-    fn get(&mut self, collection: usize, keep: bool, key: Value<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+    fn get(
+        &mut self,
+        collection: usize,
+        keep: bool,
+        key: Value<'_>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         answer.columns = layout.width();
         self.key.clear();
@@ -170,11 +161,11 @@ impl<K: Kv> RecordsSession<K> {
         Ok(Outcome::Ok)
     }
 
-    fn update(&mut self, collection: usize, fields: &[u16], params: Values<'_>) -> Result<Outcome, Failure> {
+    fn update(&mut self, collection: usize, fields: &[u16], params: Values<'_>) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         let values = params.slice(1..params.len());
         if values.len() != fields.len() {
-            return Err(Failure::Refused("the number of values is not the number of fields that are set"));
+            return Err(IndexError::Refused("the number of values is not the number of fields that are set"));
         }
         if !values.iter().zip(fields).all(|(value, field)| layout.accepts(usize::from(*field), value)) {
             return Err(WRONG_TYPE);
@@ -188,7 +179,7 @@ impl<K: Kv> RecordsSession<K> {
         Ok(if there { Outcome::Ok } else { Outcome::NotFound })
     }
 
-    fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, Failure> {
+    fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, IndexError> {
         self.key.clear();
         if !self.records.collections[collection].layout.push_key(&mut self.key, key) {
             return Err(WRONG_TYPE);
@@ -202,7 +193,7 @@ impl<K: Kv> RecordsSession<K> {
         (collection, field, index, keep): (usize, usize, Option<usize>, bool),
         params: Values<'_>,
         answer: &mut Answer,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         let (low, high) = (params.get(0), params.get(1));
         if !layout.accepts(field, low) || !layout.accepts(field, high) {
@@ -230,7 +221,7 @@ impl<K: Kv> RecordsSession<K> {
         keep: bool,
         range: Option<(usize, Value<'_>, Value<'_>)>,
         answer: &mut Answer,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         answer.columns = layout.width();
         let prefix = record_prefix(collection as u8);
@@ -272,7 +263,7 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
         let kinds = std::mem::take(&mut self.kinds);
         let done = match kinds.get(usize::from(op.kind)) {
             Some(prepared) => self.carry_out(prepared, op.params, answer),
-            None => Err(Failure::Refused("this operation type has not been prepared")),
+            None => Err(IndexError::Refused("this operation type has not been prepared")),
         };
         self.kinds = kinds;
         match done {
@@ -285,20 +276,17 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
     }
 }
 
-pub(super) const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
+pub(super) const WRONG_TYPE: IndexError = IndexError::Refused("a value is not of its field's type");
 
-fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
+fn fail(answer: &mut Answer, failure: &IndexError) -> Outcome {
     match failure {
-        Failure::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
+        IndexError::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
         // Nothing was written: a writer reads first.
-        Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
-        Failure::Index(error @ IndexError::KeyTooLong { .. }) => {
-            answer.fail(Outcome::Rejected, StoreErrorKind::Usage.name(), &error.to_string())
-        }
-        Failure::Index(IndexError::Store(KvError::Rejected(error))) => {
+        IndexError::Corrupt(what) => answer.fail(Outcome::Rejected, "CORRUPT", what),
+        IndexError::Store(KvError::Rejected(error)) => {
             answer.fail(Outcome::Rejected, error.kind.name(), &error.to_string())
         }
-        Failure::Index(IndexError::Store(KvError::Unknown(error))) => {
+        IndexError::Store(KvError::Unknown(error)) => {
             answer.fail(Outcome::Unknown, error.kind.name(), &error.to_string())
         }
     }

@@ -72,7 +72,10 @@ fn index_keys_of_an_index_that_is_no_more_dangle() {
     Write::Insert(vec![coupon(None, "c", 1)]).to_store(&mut session);
     fewer.collections[1].indexes.pop();
     let said = detail(&Records::new(&fewer).unwrap(), &mut kv);
-    assert!(said.starts_with("coupons: 1 index keys without") && said.contains("Some(Dangling { index: 1,"), "{said}");
+    assert!(
+        said.starts_with("coupons: 1 index keys without") && said.contains("for example the index key x\\x01\\x01"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -83,5 +86,5 @@ fn a_record_that_cannot_be_read_is_said() {
     kv.put(b"r\x01c", b"?").unwrap();
     let said = detail(&records, &mut kv);
     assert!(said.starts_with("coupons: 0 index keys without their record, 0 records without"), "{said}");
-    assert!(said.contains("1 unreadable, for example Some(Unreadable"), "{said}");
+    assert!(said.contains("1 unreadable, for example the record c: it is too short"), "{said}");
 }
