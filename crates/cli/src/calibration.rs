@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{Catalogue, OpenOptions, Params, SessionShape, StreamSpec, Target};
 use plimsoll_drive::{Clock, DriveSpec, Limit, Seen, Watch, Witness};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error, write_error};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Bench;
@@ -99,7 +99,7 @@ impl Calibration {
     /// Keeps it for later runs.
     pub fn keep(&self, runs_dir: &Path) -> Result<PathBuf, TrialError> {
         let path = Self::path(runs_dir);
-        let failed = |error: std::io::Error| TrialError::writing(path.display(), &error);
+        let failed = |error: std::io::Error| write_error(path.display(), &error);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
@@ -167,7 +167,7 @@ pub fn measure(catalogue: &Catalogue, say: &mut dyn FnMut(&str)) -> Result<Calib
     say(&format!("equal runs, repeated ({:.0} s)", seconds(NOISE_RUNS, NOISE_RUN)));
     let mut runs = Vec::new();
     for _ in 0..NOISE_RUNS {
-        runs.push(echo().map_err(|error| TrialError::io("a pair of sockets", &error))?);
+        runs.push(echo().map_err(|error| io_error("a pair of sockets", &error))?);
         watch.iter_mut().for_each(Watch::look);
     }
     say(&format!("a thread that wants to run ({:.0} s)", IDLE_RUN.as_secs_f64()));

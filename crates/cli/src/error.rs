@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use plimsoll_core::{StoreErrorKind, shown};
-use plimsoll_trial::{ErrorKind, TrialError};
+use plimsoll_trial::TrialError;
 
 /// Exit codes, as documented in `--help` and the book.
 pub mod exit {
@@ -38,25 +38,25 @@ pub mod exit {
 }
 
 /// The exit code of an error of this kind.
-pub fn code(kind: ErrorKind) -> u8 {
+pub fn code(kind: StoreErrorKind) -> u8 {
     match kind {
-        ErrorKind::Recording => exit::RECORDING,
-        ErrorKind::Plan | ErrorKind::Store(StoreErrorKind::Usage) => exit::USAGE,
-        ErrorKind::Store(StoreErrorKind::Unreachable) => exit::UNREACHABLE,
-        ErrorKind::Store(StoreErrorKind::Authentication) => exit::AUTHENTICATION,
-        ErrorKind::Store(StoreErrorKind::Missing) => exit::MISSING,
-        ErrorKind::Store(StoreErrorKind::AddressTaken) => exit::ADDRESS_TAKEN,
-        ErrorKind::Store(StoreErrorKind::DiskFull) => exit::DISK_FULL,
-        ErrorKind::Store(StoreErrorKind::Permission) => exit::PERMISSION,
-        ErrorKind::Store(StoreErrorKind::Interrupted) => exit::INTERRUPTED,
-        ErrorKind::Store(StoreErrorKind::Exhausted) => exit::EXHAUSTED,
-        ErrorKind::Store(StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store) => exit::STORE,
+        StoreErrorKind::Recording => exit::RECORDING,
+        StoreErrorKind::Plan | StoreErrorKind::Usage => exit::USAGE,
+        StoreErrorKind::Unreachable => exit::UNREACHABLE,
+        StoreErrorKind::Authentication => exit::AUTHENTICATION,
+        StoreErrorKind::Missing => exit::MISSING,
+        StoreErrorKind::AddressTaken => exit::ADDRESS_TAKEN,
+        StoreErrorKind::DiskFull => exit::DISK_FULL,
+        StoreErrorKind::Permission => exit::PERMISSION,
+        StoreErrorKind::Interrupted => exit::INTERRUPTED,
+        StoreErrorKind::Exhausted => exit::EXHAUSTED,
+        StoreErrorKind::Corrupt | StoreErrorKind::Broken | StoreErrorKind::Store => exit::STORE,
     }
 }
 
 /// Returns the error as the user reads it: what happened, words of another program about it, what to do next.
 pub fn text(error: &TrialError) -> String {
-    if error.kind == ErrorKind::Plan {
+    if error.kind == StoreErrorKind::Plan {
         return error.what.trim_end().to_owned();
     }
     let mut text = format!("error: {}", shown::lines(&error.what));

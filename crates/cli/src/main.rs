@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_core::catalogue::{LAB, LabEntry};
 use plimsoll_core::{Catalogue, shown};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::{Cli, Verb};
 use crate::error::exit;
@@ -175,7 +175,7 @@ pub fn say(text: &str) {
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
 pub fn print(text: &str) -> Result<u8, TrialError> {
     match anstream::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(TrialError::io("standard output", &error)),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(io_error("standard output", &error)),
         _ => Ok(exit::OK),
     }
 }

@@ -5,11 +5,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
+use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
-use plimsoll_trial::{ErrorKind, TrialError};
+use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::PlanArgs;
 use crate::{secrets, studies};
@@ -165,7 +165,7 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
         }
         std::io::ErrorKind::Other => TrialError::usage(format!("{plan} cannot be read as a plan: {error}"))
             .next("give the path of a plan file, TOML in UTF-8, at most 1 MiB"),
-        _ => TrialError::io(plan, &error),
+        _ => io_error(plan, &error),
     })?;
     let beside = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new() })
@@ -177,7 +177,7 @@ fn plan_error(from: &PlanText, error: &PlanError) -> TrialError {
     match error.problems().iter().map(told).collect::<Option<Vec<_>>>() {
         Some(told) => {
             let texts: Vec<String> = told.iter().map(crate::error::text).collect();
-            TrialError { kind: ErrorKind::Plan, ..TrialError::usage(texts.join("\n")) }
+            TrialError { kind: StoreErrorKind::Plan, ..TrialError::usage(texts.join("\n")) }
         }
         None => drawn(error),
     }
@@ -212,7 +212,7 @@ fn drawn(error: &PlanError) -> TrialError {
     if rendered.is_err() {
         drawn = error.to_string();
     }
-    TrialError { kind: ErrorKind::Plan, ..TrialError::usage(drawn) }
+    TrialError { kind: StoreErrorKind::Plan, ..TrialError::usage(drawn) }
 }
 
 #[cfg(test)]

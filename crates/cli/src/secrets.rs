@@ -81,7 +81,9 @@ fn overwrite_argv_secrets() {
 
 #[cfg(test)]
 mod tests {
-    use super::{better_places, masked};
+    use plimsoll_plan::without_secrets;
+
+    use super::better_places;
 
     #[test]
     fn each_url_is_told_where_its_password_belongs() {

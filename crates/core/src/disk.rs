@@ -79,28 +79,41 @@ pub(crate) const PARAMS: [ParamSpec; 4] = [
         DISK,
         &["plain", "ext4", "xfs", "btrfs", "files"],
         "plain: the data directory itself; otherwise, for each node, a simulated disk that can lose power, with this file system, or with `files` a directory",
-    )
-    .of_private(),
-    ParamSpec::bytes(SIZE, "1GiB", "size of each simulated disk; it only takes the space that is written").of_private(),
-    ParamSpec::one_of(FLUSHES, &["honoured", IGNORED], "ignored: the simulated disk acknowledges flushes and does not perform them")
-        .of_private(),
+    ),
+    ParamSpec::bytes(SIZE, "1GiB", "size of each simulated disk; it only takes the space that is written"),
+    ParamSpec::one_of(
+        FLUSHES,
+        &["honoured", IGNORED],
+        "ignored: the simulated disk acknowledges flushes and does not perform them",
+    ),
     ParamSpec::duration(
         FLUSH_TIME,
         "0s",
         "shortest time of a flush of the simulated disk; an ignored flush takes none",
-    )
-    .of_private(),
+    ),
 ];
 
 /// Appends the parameters of the disk to those of an embedded store, `own`: `ALL` is 4 more than `OWN`.
 pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
-    assert!(ALL == OWN + PARAMS.len(), "four parameters are added");
+    joined(&[&own, &PARAMS])
+}
+
+/// Returns the parameters of all `parts`. Those after a store's own, the first part, are of private servers.
+///
+/// # Panics
+/// If there are not `ALL`.
+pub(crate) const fn joined<const ALL: usize>(parts: &[&[ParamSpec]]) -> [ParamSpec; ALL] {
     let mut all = [PARAMS[0]; ALL];
-    let mut at = 0;
-    while at < ALL {
-        all[at] = if at < OWN { own[at] } else { PARAMS[at - OWN] };
-        at += 1;
+    let (mut part, mut first, mut at) = (0, 0, 0);
+    while part < parts.len() {
+        while at - first < parts[part].len() {
+            let param = parts[part][at - first];
+            all[at] = if part == 0 { param } else { param.of_private() };
+            at += 1;
+        }
+        (part, first) = (part + 1, at);
     }
+    assert!(at == ALL, "as many parameters as are added");
     all
 }
 

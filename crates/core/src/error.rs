@@ -1,12 +1,13 @@
-//! Errors of a store, in a form that a person can act on.
+//! Errors of a store or of a run, in a form that a person can act on.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Removal;
+use crate::shown::lines;
 
-/// An error of a store: what happened, where, and what to do about it.
+/// An error of a store or of a run: what happened, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct StoreError {
     /// Class of the error; decides the program's exit code.
@@ -46,6 +47,10 @@ crate::words! {
         Interrupted = "stopped",
         /// Any other error that the store reported.
         Store = "STORE",
+        /// The recording cannot be written or read.
+        Recording = "RECORDING",
+        /// A mistake in the text of a plan: the description is a drawing of the positions.
+        Plan = "PLAN",
     }
 }
 
@@ -92,6 +97,20 @@ impl StoreError {
     /// wait.
     pub fn is_nobody_there(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Interrupted)
+    }
+
+    /// True if the answer is not needed any more: the user stopped the wait.
+    pub fn is_interrupt(&self) -> bool {
+        self.kind == StoreErrorKind::Interrupted
+    }
+
+    /// The description and the first line of the detail, on one line.
+    pub fn line(&self) -> String {
+        let what = lines(&self.what);
+        match self.detail.as_deref().and_then(|detail| detail.lines().next()) {
+            Some(detail) => format!("{what} ({})", lines(detail)),
+            None => what,
+        }
     }
 
     /// The server's own words, without its place.

@@ -45,16 +45,6 @@ impl WriteBatch {
         self.writes.clear();
     }
 
-    /// Number of writes.
-    pub fn len(&self) -> usize {
-        self.writes.len()
-    }
-
-    /// True when there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
-    }
-
     /// Adds a put.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         let start = self.add(key);

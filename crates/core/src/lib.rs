@@ -20,6 +20,7 @@
 //! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
 //! | [`study`] | kinds of phase, goals, figures: contents that a plan and a recording share |
+//! | [`mounts`] | [`mounts::Mount`]: a line of the kernel's table of mounts |
 //! | [`pace`] | start times of operations |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`tables`] | collections as SQL tables |
@@ -52,6 +53,7 @@ pub mod kv;
 pub mod layout;
 pub mod ldap;
 pub mod limits;
+pub mod mounts;
 pub mod nearest;
 pub mod observer;
 pub mod op;

@@ -43,20 +43,7 @@ pub fn is_one(name: &str) -> bool {
 
 /// Appends the parameters of limits and of the disk to a store's `own`: `ALL` is 11 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
-    assert!(ALL == OWN + PARAMS.len() + disk::PARAMS.len(), "eleven parameters are added");
-    let mut all = [PARAMS[0]; ALL];
-    let mut at = 0;
-    while at < ALL {
-        all[at] = if at < OWN {
-            own[at]
-        } else if at < OWN + PARAMS.len() {
-            PARAMS[at - OWN].of_private()
-        } else {
-            disk::PARAMS[at - OWN - PARAMS.len()]
-        };
-        at += 1;
-    }
-    all
+    disk::joined(&[&own, &PARAMS, &disk::PARAMS])
 }
 
 /// Limits of a server; without a limit, it may use all there is.

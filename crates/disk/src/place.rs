@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::StoreError;
+use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts, unescaped};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
@@ -81,24 +82,27 @@ impl StorageLocation {
             let source = path.display().to_string();
             return Ok(Self { file_system: None, source, mount_point: path, options: vec![], disks, upper: None });
         }
-        Self::mounted(&path, DEPTH).ok_or_else(|| {
-            StoreError::broken(format!("{}: /proc/self/mountinfo does not say where it is", path.display()))
-        })
+        Self::mounted(&path, DEPTH)
+            .ok_or_else(|| StoreError::broken(format!("{}: {MOUNTS_FILE} does not say where it is", path.display())))
     }
 
     fn mounted(path: &Path, depth: u32) -> Option<Self> {
         let depth = depth.checked_sub(1)?;
-        let mount = mount_of(&fs::read_to_string("/proc/self/mountinfo").ok()?, path)?;
+        let table = fs::read_to_string(MOUNTS_FILE).ok()?;
+        let mount = mount_of(&table, path)?;
+        let mut options: Vec<_> =
+            mount.options.split(',').chain(mount.of_file_system.split(',')).map(unescaped).collect();
+        options.dedup();
         let is_overlay = mount.file_system == "overlay";
-        let upper_directory = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
+        let upper_directory = options.iter().find_map(|option| option.strip_prefix("upperdir="));
         let upper = upper_directory.filter(|_| is_overlay).and_then(|upper| {
             let upper = fs::canonicalize(upper).ok()?;
             Self::mounted(&upper, depth).map(Box::new)
         });
         let disks = if mount.file_system == "btrfs" { of_btrfs(&mount.source, depth) } else { Vec::new() };
         let disks = if disks.is_empty() { disks_of(&mount, depth) } else { disks };
-        let Mount { file_system, source, mount_point, options, .. } = mount;
-        Some(Self { file_system: Some(file_system), source, mount_point, options, disks, upper })
+        let (file_system, source) = (Some(mount.file_system.to_owned()), mount.source);
+        Some(Self { file_system, source, mount_point: mount.mount_point, options, disks, upper })
     }
 
     /// `ext4 on /dev/sda1`.
@@ -121,49 +125,15 @@ impl StorageLocation {
     }
 }
 
-struct Mount {
-    device: (u32, u32),
-    mount_point: PathBuf,
-    options: Vec<String>,
-    file_system: String,
-    source: String,
-}
-
 /// The mount of `table` (proc_pid_mountinfo(5)) that `path` is in: the longest that it begins with, and of those on the same
 /// place the last.
-fn mount_of(table: &str, path: &Path) -> Option<Mount> {
-    let mounts = table.lines().filter_map(parsed).filter(|mount| path.starts_with(&mount.mount_point));
-    mounts.max_by_key(|mount| mount.mount_point.components().count())
-}
-
-/// `36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-fn parsed(line: &str) -> Option<Mount> {
-    let (before, after) = line.split_once(" - ")?;
-    let before: Vec<&str> = before.split(' ').collect();
-    let (numbers, mount_point, options) = (before.get(2)?, before.get(4)?, before.get(5)?);
-    let (major, minor) = numbers.split_once(':')?;
-    let mut after = after.split(' ');
-    let (file_system, source, of_file_system) = (after.next()?, after.next()?, after.next().unwrap_or_default());
-    let mut options: Vec<String> = options.split(',').chain(of_file_system.split(',')).map(unescaped).collect();
-    options.dedup();
-    Some(Mount {
-        device: (major.parse().ok()?, minor.parse().ok()?),
-        mount_point: unescaped(mount_point).into(),
-        options,
-        file_system: file_system.to_owned(),
-        source: unescaped(source),
-    })
-}
-
-/// Space, tab, newline and backslash stand as `\040` and so on.
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
+fn mount_of<'t>(table: &'t str, path: &Path) -> Option<Mount<'t>> {
+    let holds = |mount: &Mount<'_>| path.starts_with(&mount.mount_point);
+    mounts(table).filter(holds).max_by_key(|mount| mount.mount_point.components().count())
 }
 
 /// A file system that has a device number of its own (btrfs, zfs, network) may name its device.
-fn disks_of(mount: &Mount, depth: u32) -> Vec<Disk> {
+fn disks_of(mount: &Mount<'_>, depth: u32) -> Vec<Disk> {
     let (mut major, mut minor) = mount.device;
     if major == 0 {
         let named = fs::metadata(&mount.source).ok().filter(|about| about.file_type().is_block_device());
@@ -278,11 +248,11 @@ mod tests {
     #[test]
     fn the_innermost_and_last_mount_is_the_one() {
         let of = |path: &str| mount_of(TABLE, Path::new(path)).map(|mount| (mount.file_system, mount.device)).unwrap();
-        assert_eq!(of("/var/lib"), ("ext4".to_owned(), (254, 0)));
-        assert_eq!(of("/mnt/my disk/x"), ("xfs".to_owned(), (7, 3)));
-        assert_eq!(of("/mnt/other"), ("overlay".to_owned(), (0, 51)));
-        assert_eq!(of("/mntx"), ("ext4".to_owned(), (254, 0)));
-        assert!(mount_of(TABLE, Path::new("/")).unwrap().options.contains(&"nobarrier".to_owned()));
+        assert_eq!(of("/var/lib"), ("ext4", (254, 0)));
+        assert_eq!(of("/mnt/my disk/x"), ("xfs", (7, 3)));
+        assert_eq!(of("/mnt/other"), ("overlay", (0, 51)));
+        assert_eq!(of("/mntx"), ("ext4", (254, 0)));
+        assert!(mount_of(TABLE, Path::new("/")).unwrap().of_file_system.ends_with("nobarrier"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_core::mounts::{MOUNTS_FILE, mounts};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
@@ -57,12 +58,9 @@ pub fn sweep_orphans() -> Vec<PathBuf> {
 
 /// Returns the mount points, in order, that `is_meant` selects by source and place (proc_pid_mountinfo(5)).
 pub(crate) fn mount_points(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let parsed = table.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        Some((after.split(' ').nth(1)?, unescaped(before.split(' ').nth(4)?)))
-    });
-    parsed.filter(|(source, at)| is_meant(source, at)).map(|(_, at)| at).collect()
+    let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
+    let meant = mounts(&table).filter(|mount| is_meant(&mount.source, &mount.mount_point));
+    meant.map(|mount| mount.mount_point).collect()
 }
 
 /// Removes the device in `directory` if it was left.
@@ -74,12 +72,4 @@ pub(crate) fn sweep(directory: &Path) -> bool {
         let _ = rustix::mount::unmount(at, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
     }
     remove(directory).is_ok()
-}
-
-/// A path of mountinfo, where spaces and the like are octal (proc_pid_mountinfo(5)).
-fn unescaped(path: &str) -> PathBuf {
-    let path = [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", r"\")]
-        .iter()
-        .fold(path.to_owned(), |path, (code, meant)| path.replace(code, meant));
-    path.into()
 }

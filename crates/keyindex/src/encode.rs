@@ -15,7 +15,7 @@
 //! Values of different types order as in the table. Numbers order as numbers, −0 is 0, and a NaN (all of
 //! them are one) is above every other float; texts and bytes order as their bytes.
 
-use plimsoll_core::{Value, ValueBuf};
+use plimsoll_core::Value;
 
 const NULL: u8 = 0x05;
 const FALSE: u8 = 0x08;
@@ -44,24 +44,8 @@ pub fn push(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Int(v) => push_int(out, v),
         Value::Float(v) => push_fixed(out, FLOAT, float_bits(v)),
         Value::Timestamp(v) => push_fixed(out, TIMESTAMP, signed_bits(v)),
-        Value::Text(v) => {
-            push_escaped(out, TEXT, v.as_bytes());
-            out.extend_from_slice(&[ESCAPE, END]);
-        }
-        Value::Bytes(v) => {
-            push_escaped(out, BYTES, v);
-            out.extend_from_slice(&[ESCAPE, END]);
-        }
-    }
-}
-
-/// Appends the bytes with which the encodings of all texts (or bytes) begin that begin with `value`.
-/// Of a value of another type this is its encoding: it is the beginning of itself only.
-pub fn push_beginning(out: &mut Vec<u8>, value: Value<'_>) {
-    match value {
         Value::Text(v) => push_escaped(out, TEXT, v.as_bytes()),
         Value::Bytes(v) => push_escaped(out, BYTES, v),
-        other => push(out, other),
     }
 }
 
@@ -76,28 +60,6 @@ pub fn len(bytes: &[u8]) -> Option<usize> {
         _ => return None,
     };
     (bytes.len() >= len).then_some(len)
-}
-
-/// Appends the value that `bytes` begins with to `out`; returns its encoding's length, or `None` when
-/// `bytes` begins with none.
-pub fn read(bytes: &[u8], out: &mut ValueBuf) -> Option<usize> {
-    let len = len(bytes)?;
-    let body = bytes.get(1..len)?;
-    match bytes[0] {
-        NULL => out.push(Value::Null),
-        FALSE => out.push(Value::Bool(false)),
-        TRUE => out.push(Value::Bool(true)),
-        FLOAT => out.push(Value::Float(float_of_bits(be_u64(body)))),
-        TIMESTAMP => out.push(Value::Timestamp(signed_of_bits(be_u64(body)))),
-        TEXT => {
-            let mut plain = Vec::new();
-            unescape(body, &mut plain);
-            out.push(Value::Text(std::str::from_utf8(&plain).ok()?));
-        }
-        BYTES => out.push_bytes_with(|plain| unescape(body, plain)),
-        tag => out.push(Value::Int(read_int(tag, body)?)),
-    }
-    Some(len)
 }
 
 /// Makes `bytes` the lowest byte string above all that begin with it. False, and `bytes` empty, when
@@ -149,14 +111,6 @@ fn push_int(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&bits.to_be_bytes()[8 - significant..]);
 }
 
-fn read_int(tag: u8, body: &[u8]) -> Option<i64> {
-    let negative = tag < INT_ZERO;
-    let mut bits = [if negative { 0xFF } else { 0 }; 8];
-    bits[8 - body.len()..].copy_from_slice(body);
-    let bits = u64::from_be_bytes(bits);
-    if negative { 0i64.checked_sub_unsigned(!bits) } else { i64::try_from(bits).ok() }
-}
-
 fn push_escaped(out: &mut Vec<u8>, tag: u8, plain: &[u8]) {
     out.push(tag);
     let mut pieces = plain.split(|byte| *byte == ESCAPE);
@@ -165,6 +119,7 @@ fn push_escaped(out: &mut Vec<u8>, tag: u8, plain: &[u8]) {
         out.extend_from_slice(&[ESCAPE, ESCAPED_ZERO]);
         out.extend_from_slice(piece);
     }
+    out.extend_from_slice(&[ESCAPE, END]);
 }
 
 /// Length of an escaped text with its end.
@@ -180,22 +135,6 @@ fn escaped_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Appends what `escaped`, which [`escaped_len`] has measured, stands for.
-fn unescape(escaped: &[u8], out: &mut Vec<u8>) {
-    let mut escaped = &escaped[..escaped.len() - 2];
-    while let Some(zero) = escaped.iter().position(|byte| *byte == ESCAPE) {
-        out.extend_from_slice(&escaped[..=zero]);
-        escaped = &escaped[zero + 2..];
-    }
-    out.extend_from_slice(escaped);
-}
-
-fn be_u64(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all.copy_from_slice(&bytes[..8]);
-    u64::from_be_bytes(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_boundary_stands_in_order_and_comes_back() {
+    fn every_boundary_stands_in_order_and_says_where_it_ends() {
         let mut ints: Vec<i64> = vec![i64::MIN, i64::MAX, 0];
         for bits in 0..63 {
             for near in -1..=1 {
@@ -233,9 +172,7 @@ mod tests {
             let mut bytes = encoded(value);
             let len_alone = bytes.len();
             bytes.extend_from_slice(&[0xFF, 0x00, 0x01]);
-            let mut out = ValueBuf::new();
-            assert_eq!(read(&bytes, &mut out), Some(len_alone), "{value:?}");
-            assert_eq!(out.values().get(0), value);
+            assert_eq!(len(&bytes), Some(len_alone), "{value:?}");
             for short in 0..len_alone {
                 assert_eq!(len(&bytes[..short]), None, "{value:?} cut to {short}");
             }
@@ -254,10 +191,6 @@ mod tests {
         for bytes in [&[][..], &[0], &[0xFF], &[INT_MOST], &[TEXT, b'a'], &[TEXT, 0, 2], &[BYTES, 0, 0xFF]] {
             assert_eq!(len(bytes), None, "{bytes:?}");
         }
-        // 2^63 does not fit; neither does a text that is no UTF-8.
-        let mut out = ValueBuf::new();
-        assert_eq!(read(&[INT_MOST, 0x80, 0, 0, 0, 0, 0, 0, 0], &mut out), None);
-        assert_eq!(read(&[TEXT, 0xFF, 0, 1], &mut out), None);
     }
 
     #[test]

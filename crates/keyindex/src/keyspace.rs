@@ -9,7 +9,7 @@
 //! from records, by the first byte alone, and tell their sizes.
 
 /// First byte of every record's key.
-pub const RECORD_ROLE: u8 = b'r';
+const RECORD_ROLE: u8 = b'r';
 /// First byte of every index key.
 pub const INDEX_ROLE: u8 = b'x';
 

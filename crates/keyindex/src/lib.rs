@@ -4,54 +4,32 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`encode`] | values as bytes that order as the values do |
-//! | [`Indexes`] | the indexes of a collection: insert (of [`Rows`]), put, update, delete, get |
-//! | [`Query`], [`Cursor`] | what is asked; answered by [`Indexes::find`], [`Indexes::find_keys`], [`Indexes::count`] |
-//! | [`check`] | build, verify and repair |
-//! | [`keyspace`] | where records and index keys stand |
 //! | [`records`] | typed records over any store: a session of the `records` interface |
+//! | [`encode`] | values as bytes that order as the values do |
+//! | [`keyspace`] | where records and index keys stand |
 //!
 //! It is no database: it has no schema of its own, plans no queries, and joins nothing.
 
-pub mod check;
+mod check;
 pub mod encode;
-mod entries;
 mod find;
 mod indexes;
 pub mod keyspace;
 mod locks;
-mod query;
 pub mod records;
 mod rows;
-
-pub use check::{Check, IndexFault};
-pub use entries::{Entries, Extract, IndexSpec};
-pub use find::Page;
-pub use indexes::{Indexes, Inserted};
-pub use locks::KeyLocks;
-pub use query::{Cursor, Query};
-pub use rows::Rows;
 
 use plimsoll_core::KvError;
 
 /// Error of records and their indexes.
 #[derive(Debug, thiserror::Error)]
-pub enum IndexError {
+pub(crate) enum IndexError {
     /// The store did not do it, or may not have done it.
     #[error(transparent)]
     Store(#[from] KvError),
-    /// A key would be longer than what the store keeps; nothing was written.
-    #[error("{} would have a key of {key_bytes} bytes, and this store keeps keys of up to {key_bytes_max}: shorten the record's key{}",
-        match index { Some(index) => format!("an entry of index {index}"), None => "a record".to_owned() },
-        if index.is_some() { " or the indexed values" } else { "" })]
-    KeyTooLong {
-        /// Position of the index whose key it is; `None` for the record's own.
-        index: Option<u8>,
-        /// Length that the key would have.
-        key_bytes: usize,
-        /// The store's limit.
-        key_bytes_max: usize,
-    },
+    /// The operation itself is wrong; the words say how.
+    #[error("{0}")]
+    Refused(&'static str),
     /// The store holds bytes that are not a record.
     #[error("a stored record cannot be read: {0}")]
     Corrupt(&'static str),

@@ -37,7 +37,7 @@ fn key_hash(key: &[u8]) -> u64 {
 ///
 /// Writers in different processes are not kept apart: there, each key wants one owner.
 #[derive(Debug)]
-pub struct KeyLocks {
+pub(crate) struct KeyLocks {
     state: Mutex<State>,
     released: Condvar,
 }

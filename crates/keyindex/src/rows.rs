@@ -2,41 +2,31 @@
 
 /// Keys and records that are inserted together: a buffer, cleared and filled again.
 #[derive(Debug, Default, Clone)]
-pub struct Rows {
+pub(crate) struct Rows {
     bytes: Vec<u8>,
     /// Start of a key, end of it and start of its record, end of that.
     spans: Vec<(usize, usize, usize)>,
 }
 
 impl Rows {
-    /// No rows.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Forgets all rows and keeps the memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
     }
 
     /// Number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// True when there are none.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
     /// Adds a row.
-    pub fn push(&mut self, key: &[u8], record: &[u8]) {
+    pub(crate) fn push(&mut self, key: &[u8], record: &[u8]) {
         self.push_with(|bytes| bytes.extend_from_slice(key), |bytes| bytes.extend_from_slice(record));
     }
 
     /// Adds a row whose key and record are appended to the buffer, without a temporary.
-    pub fn push_with(&mut self, key: impl FnOnce(&mut Vec<u8>), record: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn push_with(&mut self, key: impl FnOnce(&mut Vec<u8>), record: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         key(&mut self.bytes);
         let middle = self.bytes.len();
@@ -45,13 +35,13 @@ impl Rows {
     }
 
     /// The key of the row at `position`.
-    pub fn key(&self, position: usize) -> &[u8] {
+    pub(crate) fn key(&self, position: usize) -> &[u8] {
         let (start, middle, _) = self.spans[position];
         &self.bytes[start..middle]
     }
 
     /// The record of the row at `position`.
-    pub fn record(&self, position: usize) -> &[u8] {
+    pub(crate) fn record(&self, position: usize) -> &[u8] {
         let (_, middle, end) = self.spans[position];
         &self.bytes[middle..end]
     }

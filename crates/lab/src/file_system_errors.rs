@@ -3,18 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use plimsoll_core::mounts::{MOUNTS_FILE, mounts};
+
 /// Returns the errors of the file system that is mounted at `mount_point`: for ext4, damaged metadata (`errors_count`);
 /// for Btrfs, blocks with a wrong checksum or generation (`error_stats`). XFS counts none.
 pub(crate) fn file_system_errors(mount_point: &Path) -> Option<u64> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let (kind, device) = mounts.lines().rev().find_map(|line| {
-        let (place, source) = line.split_once(" - ")?;
-        // A space in a path is written as its octal number there.
-        let is_it = place.split(' ').nth(4).is_some_and(|at| Path::new(&at.replace("\\040", " ")) == mount_point);
-        let mut source = source.split(' ').filter(|_| is_it);
-        Some((source.next()?, source.next()?.strip_prefix("/dev/")?))
-    })?;
-    match kind {
+    let table = fs::read_to_string(MOUNTS_FILE).ok()?;
+    let mount = mounts(&table).rfind(|mount| mount.mount_point == mount_point)?;
+    let device = mount.source.strip_prefix("/dev/")?;
+    match mount.file_system {
         "ext4" => fs::read_to_string(format!("/sys/fs/ext4/{device}/errors_count")).ok()?.trim().parse().ok(),
         "btrfs" => {
             let all = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());

@@ -5,6 +5,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::StoreError;
+use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
+use plimsoll_core::shown::clean;
+use rustix::fs::{major, minor};
 
 /// A process that holds something.
 struct Process {
@@ -31,7 +34,7 @@ impl Process {
     }
 
     fn says(&self, what: &str) -> String {
-        format!("process {} ({}) {what}", self.pid, plimsoll_core::shown::clean(&self.name))
+        format!("process {} ({}) {what}", self.pid, clean(&self.name))
     }
 }
 
@@ -77,17 +80,14 @@ pub fn of_path(path: &Path) -> Result<Vec<String>, StoreError> {
     let (metadata, path) = found.map_err(|error| StoreError::usage(format!("{}: {error}", path.display())))?;
     let mut held = Vec::new();
     let device = metadata.file_type().is_block_device().then(|| metadata.rdev());
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    for line in mounts.lines() {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let (Some(number), Some(at)) = (fields.get(2), fields.get(4)) else { continue };
-        let is_of_device = device.is_some_and(|device| **number == numbered(device));
-        let is_below = metadata.is_dir() && Path::new(at).starts_with(&path) && path != Path::new("/");
+    let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
+    for mount in mounts(&table) {
+        let is_of_device = device.is_some_and(|device| mount.device == (major(device), minor(device)));
+        let is_below = metadata.is_dir() && mount.mount_point.starts_with(&path) && path != Path::new("/");
         if is_of_device {
-            held.push(format!("it is mounted at {at}"));
+            held.push(format!("it is mounted at {}", shown_place(&mount)));
         } else if is_below {
-            let source = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').nth(1)).unwrap_or("?");
-            held.push(format!("{source} is mounted at {at}"));
+            held.push(format!("{} is mounted at {}", clean(&mount.source), shown_place(&mount)));
         }
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -121,30 +121,27 @@ pub fn of_path(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(held)
 }
 
-fn numbered(device: u64) -> String {
-    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
+fn shown_place(mount: &Mount<'_>) -> String {
+    clean(&mount.mount_point.display().to_string())
 }
 
 /// Returns devices that are built on this one: RAID (md), volumes (dm), and those built on its partitions.
 fn holders_of(device: u64) -> Vec<String> {
-    let block = PathBuf::from(format!("/sys/dev/block/{}", numbered(device)));
+    let block = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
     let names = |directory: &Path| -> Vec<String> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     };
     let mut held: Vec<String> =
         names(&block.join("holders")).iter().map(|name| format!("/dev/{name} is made of it")).collect();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
     for part in names(&block).iter().filter(|name| block.join(name).join("partition").exists()) {
         let holders = names(&block.join(part).join("holders"));
         held.extend(holders.iter().map(|name| format!("/dev/{name} is made of its partition {part}")));
         let number = fs::read_to_string(block.join(part).join("dev")).unwrap_or_default();
-        let mounted = mounts.lines().filter(|line| line.split(' ').nth(2) == Some(number.trim()));
-        held.extend(
-            mounted.map(|line| {
-                format!("its partition {part} is mounted at {}", line.split(' ').nth(4).unwrap_or_default())
-            }),
-        );
+        let is_it = |mount: &Mount<'_>| format!("{}:{}", mount.device.0, mount.device.1) == number.trim();
+        let mounted = mounts(&table).filter(is_it);
+        held.extend(mounted.map(|mount| format!("its partition {part} is mounted at {}", shown_place(&mount))));
     }
     held
 }

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
 use plimsoll_core::{Limits, StoreError, StoreErrorKind};
 
 /// File in a server's directory that names its groups, one a line.
@@ -37,9 +38,9 @@ struct Limit {
 /// controller; `Permission` if groups may not be made.
 pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
     check(limits)?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    wanted(limits, root)?.iter().try_for_each(|limit| set(limit, root, &mounts, &own))
+    wanted(limits, root)?.iter().try_for_each(|limit| set(limit, root, &table, &own))
 }
 
 fn check(limits: &Limits) -> Result<(), StoreError> {
@@ -114,12 +115,12 @@ fn disk_of(root: &Path) -> Result<String, StoreError> {
 }
 
 /// Makes the group of one controller, or takes the one made for another, and sets its limits.
-fn set(limit: &Limit, root: &Path, mounts: &str, own: &str) -> Result<(), StoreError> {
+fn set(limit: &Limit, root: &Path, table: &str, own: &str) -> Result<(), StoreError> {
     let controller = limit.controller;
-    let Some(parent) = parent_of(controller, mounts, own) else {
+    let Some(parent) = parent_of(controller, table, own) else {
         let what = format!("this machine has no control groups for `{controller}`");
         return Err(StoreError::new(StoreErrorKind::Missing, what)
-            .detail("looked for version 1 and 2 in /proc/self/mountinfo")
+            .detail(format!("looked for version 1 and 2 in {MOUNTS_FILE}"))
             .next(format!("omit this limit, or mount /sys/fs/cgroup/{controller}")));
     };
     let name = root.file_name().unwrap_or_default();
@@ -163,8 +164,8 @@ enum Parent {
     Second(PathBuf),
 }
 
-/// Returns this process's group for `controller`, from `mounts` (proc_pid_mountinfo(5)) and `own` (cgroups(7)).
-fn parent_of(controller: &str, mounts: &str, own: &str) -> Option<Parent> {
+/// Returns this process's group for `controller`, from `table` (proc_pid_mountinfo(5)) and `own` (cgroups(7)).
+fn parent_of(controller: &str, table: &str, own: &str) -> Option<Parent> {
     let path_of = |is_it: &dyn Fn(&str) -> bool| {
         let mut lines = own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
         lines.find(|(controllers, _)| is_it(controllers)).map(|(_, path)| path.trim_start_matches('/').to_owned())
@@ -172,30 +173,19 @@ fn parent_of(controller: &str, mounts: &str, own: &str) -> Option<Parent> {
     let has = |options: &str| options.split(',').any(|option| option == controller);
     // In a container its own group may be mounted as the root.
     let below = |mount: PathBuf, path: String| Some(mount.join(path)).filter(|path| path.is_dir());
-    let first = mounted(mounts, "cgroup").find(|(_, options)| has(options));
-    if let Some((mount, _)) = first {
+    let mounted = |kind| mounts(table).filter(move |mount| mount.file_system == kind);
+    if let Some(Mount { mount_point: mount, .. }) = mounted("cgroup").find(|mount| has(mount.of_file_system)) {
         let path = path_of(&|controllers| has(controllers)).unwrap_or_default();
         return Some(Parent::First(below(mount.clone(), path).unwrap_or(mount)));
     }
     let controller = if controller == "blkio" { "io" } else { controller };
-    mounted(mounts, "cgroup2").find_map(|(mount, _)| {
+    mounted("cgroup2").find_map(|Mount { mount_point: mount, .. }| {
         let path = path_of(&|controllers| controllers.is_empty()).unwrap_or_default();
         let own = below(mount.clone(), path).unwrap_or_else(|| mount.clone());
         let controllers = |group: &Path| fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
         // A group that contains processes gives no controllers to children; its parent does, if it is writable.
         let parent = if own == mount { own } else { own.parent().map_or(mount, Path::to_owned) };
         controllers(&parent).split_whitespace().any(|one| one == controller).then_some(Parent::Second(parent))
-    })
-}
-
-/// Returns the mount points of hierarchies of a kind, each with its options.
-fn mounted<'m>(mounts: &'m str, kind: &str) -> impl Iterator<Item = (PathBuf, &'m str)> {
-    mounts.lines().filter_map(move |line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut words = after.split(' ');
-        let is_it = words.next() == Some(kind);
-        let at = before.split(' ').nth(4).unwrap_or_default();
-        is_it.then(|| (PathBuf::from(at), words.nth(1).unwrap_or_default()))
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_core::http::{HIDDEN, is_secret};
 use plimsoll_core::{HttpRequest, RequestHeader, Script};
 
-use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
+use crate::document::{NodeKind, PlanNode, PlanReader, Section};
 use crate::keys::{KeyType, REQUEST, STEP};
 use crate::workload::LocatedScript;
 
@@ -67,19 +67,9 @@ impl PlanReader<'_> {
     /// Reads a body: as written, or from the file behind an `@`.
     fn body(&self, node: &PlanNode<'_>) -> Option<String> {
         let text = self.text(node)?;
-        let Some(path) = text.strip_prefix('@') else { return Some(text.to_owned()) };
-        match (self.files)(path) {
-            Ok(text) => Some(text),
-            Err(error) => {
-                let what = format!("the body `{}` cannot be read: {error}", short(path));
-                self.refuse(
-                    node.span.clone(),
-                    what,
-                    Some(
-                        "a relative path begins in the plan's folder, that of an option in the current one".to_owned(),
-                    ),
-                )
-            }
+        match text.strip_prefix('@') {
+            Some(path) => self.file("body", node, path),
+            None => Some(text.to_owned()),
         }
     }
 

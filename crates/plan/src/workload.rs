@@ -188,7 +188,7 @@ impl<'c> PlanReader<'c> {
     }
 
     /// Reads the text of the file `path`, which is a `what`.
-    fn file(&self, what: &str, node: &PlanNode<'_>, path: &str) -> Option<String> {
+    pub(crate) fn file(&self, what: &str, node: &PlanNode<'_>, path: &str) -> Option<String> {
         (self.files)(path).map_or_else(
             |error| {
                 let what = format!("the {what} `{}` cannot be read: {error}", short(path));

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::{StoreError, StoreErrorKind};
+
 use crate::schema::{FORMAT, beside};
 
 /// An error of a recording: its cause, its place, and a remedy.
@@ -103,6 +105,18 @@ pub enum RecordError {
         /// Evidence against it.
         why: String,
     },
+}
+
+impl From<RecordError> for StoreError {
+    fn from(error: RecordError) -> Self {
+        let kind = match error {
+            RecordError::DiskFull(_) | RecordError::FileLimit(_) => StoreErrorKind::DiskFull,
+            RecordError::Permission { .. } | RecordError::Write { .. } => StoreErrorKind::Permission,
+            RecordError::NoPlace => StoreErrorKind::Usage,
+            _ => StoreErrorKind::Recording,
+        };
+        Self::new(kind, error.to_string())
+    }
 }
 
 impl RecordError {

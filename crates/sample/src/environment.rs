@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
+
 use crate::memory;
 pub use crate::memory::Bytes as Memory;
 use crate::tasks::parse_load;
@@ -227,7 +229,7 @@ pub fn file_system(path: &Path) -> Option<FileSystem> {
     let existing = path.ancestors().find(|place| place.exists())?;
     let space = rustix::fs::statvfs(existing).ok()?;
     let device = fs::metadata(existing).ok()?.dev();
-    let text = fs::read("/proc/self/mountinfo").ok()?;
+    let text = fs::read(MOUNTS_FILE).ok()?;
     let mount = parse_mount(&String::from_utf8_lossy(&text), device, &fs::canonicalize(existing).ok()?)?;
     let (kind, device, options) = mount;
     let volatile = matches!(kind.as_str(), "tmpfs" | "ramfs");
@@ -238,30 +240,10 @@ pub fn file_system(path: &Path) -> Option<FileSystem> {
 /// Kind, device and options of the mount that `path` lies on (proc_pid_mountinfo(5)): the one with the path's
 /// device number, or where that is one of a subvolume, the deepest above it. Of several the last covers the rest.
 fn parse_mount(text: &str, device: u64, path: &Path) -> Option<(String, String, String)> {
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let mut found: Option<((bool, usize), (String, String, String))> = None;
-    for line in text.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
-        let before: Vec<&str> = before.split(' ').collect();
-        let after: Vec<&str> = after.split(' ').collect();
-        let (&[_, _, numbers, _, point, options, ..], &[kind, source, ..]) = (&before[..], &after[..]) else {
-            continue;
-        };
-        let point = PathBuf::from(unescaped(point));
-        if path.starts_with(&point) {
-            let rank = (numbers == number, point.components().count());
-            if found.as_ref().is_none_or(|(best, _)| rank >= *best) {
-                found = Some((rank, (kind.to_owned(), unescaped(source), options.to_owned())));
-            }
-        }
-    }
-    found.map(|(_, mount)| mount)
-}
-
-/// Replaces the octal escapes of blanks, tabs, newlines and backslashes.
-fn unescaped(text: &str) -> String {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    escapes.iter().fold(text.to_owned(), |text, (escape, character)| text.replace(escape, character))
+    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    let rank = |mount: &Mount<'_>| (mount.device == number, mount.mount_point.components().count());
+    let mount = mounts(text).filter(|mount| path.starts_with(&mount.mount_point)).max_by_key(rank)?;
+    Some((mount.file_system.to_owned(), mount.source, mount.options.to_owned()))
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Acting<'_> {
             Ok(number) => number,
             Err(error) => {
                 self.tell(Level::Error, from_ns, format!("adding a node failed after {seconds:.2} s: {error}"))?;
-                return Err(error.into());
+                return Err(error);
             }
         };
         acted.added.push(number);

@@ -10,13 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use plimsoll_analysis::{number, promise};
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_drive::Io;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{self, Cell, EventClass, Level, PhaseState, Run};
 use plimsoll_sample::ServerProcesses;
 
-use crate::error::{ErrorKind, TrialError};
+use crate::error::{TrialError, io_error};
 use crate::open::{Open, fitted, leave, reach};
 use crate::phase::RunContext;
 use crate::run::RunSpec;
@@ -89,7 +89,7 @@ pub(crate) fn run(context: &RunContext<'_>, spec: &Cells<'_>) -> Result<(), Tria
         for job in 1..=spec.jobs.max(1) {
             match start(job) {
                 Ok(started) => jobs.push(started),
-                Err(error) => board.fail(TrialError::io("the thread of a cell", &error)),
+                Err(error) => board.fail(io_error("the thread of a cell", &error)),
             }
         }
         for job in jobs {
@@ -261,7 +261,7 @@ impl<'b> Board<'b> {
             Err(error) => {
                 let before = state.waiting.len();
                 state.waiting.retain(|other| match error.kind {
-                    ErrorKind::Recording => false,
+                    StoreErrorKind::Recording => false,
                     _ if has_store => self.cell_of(other.ordinal) != cell,
                     _ => other.store != trial.store,
                 });
@@ -271,7 +271,7 @@ impl<'b> Board<'b> {
                     1 => "; its 1 other cut is skipped".to_owned(),
                     left => format!("; its {} other cuts are skipped", number::count(left)),
                 };
-                let text = format!("{}: {error}{goes}", self.name(trial));
+                let text = format!("{}: {}{goes}", self.name(trial), error.line());
                 // Of the only one the error itself says it.
                 if state.done > 1 || !state.waiting.is_empty() || !state.running.is_empty() {
                     self.run_sink.take(&Told::Notice(format!("failed: {text}")));

@@ -14,7 +14,7 @@ use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, Ledger
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
-use crate::error::{ErrorKind, TrialError};
+use crate::error::TrialError;
 use crate::phase::{Driven, Listener, TrialRun};
 use crate::sink::Told;
 
@@ -34,7 +34,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
             Err(error) if error.is_interrupt() => return Err(error),
             Err(error) => {
                 // Of what cannot be read nothing is known; that is said too.
-                let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.to_string());
+                let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.line());
                 check = verdict(trial, ordinal, |_| found);
                 if trial.acted.has_fault {
                     trial.answered(error, end)?;
@@ -72,7 +72,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         Err(error)
             if matches!(error.kind, StoreErrorKind::Corrupt | StoreErrorKind::Broken) || error.is_nobody_there() =>
         {
-            return Err(error.into());
+            return Err(error);
         }
         Err(error) => format!("not possible: {error}"),
     };
@@ -120,16 +120,16 @@ fn read_copies(
     }
     // What clients have seen stays said, whatever a node has to say: one that does not catch up is an answer, and no failure of the run.
     let not_known = |check: &mut LedgerCheck, who: &str, error: TrialError| {
-        if error.is_interrupt() || error.kind == ErrorKind::Recording {
+        if error.is_interrupt() || error.kind == StoreErrorKind::Recording {
             return Err(error);
         }
         check.complete = false;
-        check.sentence.push_str(&format!(" The data of {who} could not be compared: {error}."));
+        check.sentence.push_str(&format!(" The data of {who} could not be compared: {}.", error.line()));
         Ok(())
     };
     let copies = match trial.store.copies() {
         Ok(copies) => copies,
-        Err(error) => return not_known(&mut check, "each node", error.into()).map(|()| Some(check)),
+        Err(error) => return not_known(&mut check, "each node", error).map(|()| Some(check)),
     };
     let mut whole = Vec::new();
     for node in copies {
@@ -194,7 +194,7 @@ fn key_by_key(
     let durability = last_durability(trial);
     let durability = match trial.store.sessions(1, durability) {
         Ok(_) => durability,
-        Err(error) if error.is_nobody_there() => return Err(error.into()),
+        Err(error) if error.is_nobody_there() => return Err(error),
         Err(_) => Durability::AtEnd,
     };
     let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_plan::model::Plan;
 
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error, write_error};
 use crate::run::RunSpec;
 
 /// Prefix of such a directory's name, before the run's id.
@@ -32,7 +32,7 @@ pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
         fs::create_dir(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
         let_others_through(&place)
     };
-    make().map_err(|error| TrialError::writing(dir, &error).next("name a directory that can be written to"))
+    make().map_err(|error| write_error(dir, &error).next("name a directory that can be written to"))
 }
 
 /// Directory of one store. Dropping removes it with all that is in it.
@@ -57,7 +57,7 @@ impl StoreDir {
                 }
             }
         };
-        make().map_err(|error| TrialError::writing(data.display(), &error))
+        make().map_err(|error| write_error(data.display(), &error))
     }
 
     /// Returns its path.
@@ -89,7 +89,7 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
         Some(place) => gone(fs::remove_dir_all(place)).and_then(|()| fs::remove_file(&data)),
         None => gone(fs::remove_dir_all(&data)),
     };
-    removed.map_err(|error| TrialError::io(data.display(), &error))
+    removed.map_err(|error| io_error(data.display(), &error))
 }
 
 /// Gives other users, as which servers may run, access through `directory`, whatever the file mode creation mask is.

@@ -66,7 +66,7 @@ pub fn can_ask(trial: &model::PlannedTrial, workload: &dyn Workload, store: &Sto
         if let Some(kind) = unspoken(&spec, workload, store) {
             let refused = kind.refused(&format!("the store `{}`", store.name));
             let what = format!("phase {}: {}", phase.name, refused.what);
-            return Err(StoreError { what, ..refused }.into());
+            return Err(StoreError { what, ..refused });
         }
     }
     Ok(())

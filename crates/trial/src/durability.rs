@@ -42,7 +42,7 @@ pub fn found(
                 short.get_or_insert(*durability);
                 *durability = Durability::AsConfigured;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     let Some(short) = short else { return Ok(None) };

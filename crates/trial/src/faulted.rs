@@ -3,7 +3,7 @@
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_record::data::{About, Level, PhaseEnd, ResultName};
 
-use crate::error::{ErrorKind, TrialError};
+use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::trial::revived;
 
@@ -14,7 +14,7 @@ impl TrialRun<'_, '_> {
             return Err(error);
         }
         self.is_hurt = true;
-        self.said(error.to_string(), end)
+        self.said(error.line(), end)
     }
 
     /// Notes what the store said or did.
@@ -34,12 +34,12 @@ impl TrialRun<'_, '_> {
         let back = match revived(self.context.sinks, self.store, trial, label, self.is_hurt) {
             Ok(Some(ended)) => {
                 self.server_is_new()?;
-                self.said(format!("the server ended: {ended}"), end)
+                self.said(format!("the server ended: {}", ended.line()), end)
             }
             Ok(None) if self.is_hurt => {
                 // Whatever it says: it may be a connection to a server that was there before.
                 let _ = self.store.disconnect();
-                self.store.reconnect().map_err(TrialError::from)
+                self.store.reconnect()
             }
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -47,7 +47,7 @@ impl TrialRun<'_, '_> {
         self.is_hurt = false;
         match back {
             Err(error) if may_come_of_a_disk(&error) && !self.context.is_stopped() => {
-                let error = StoreError::broken(error.to_string());
+                let error = StoreError::broken(error.line());
                 self.did_not_start(ordinal, "its disk had failed", &error, end)?;
                 Ok(false)
             }
@@ -67,7 +67,7 @@ impl TrialRun<'_, '_> {
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
         self.store.spend();
-        Ok(disk.mend()?)
+        disk.mend()
     }
 }
 
@@ -76,5 +76,5 @@ fn may_come_of_a_disk(error: &TrialError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
     // A file system that has met an error may allow nothing but reading.
     let of_disk = [Broken, Corrupt, DiskFull, Permission, Store, Unreachable];
-    !error.is_interrupt() && of_disk.map(ErrorKind::Store).contains(&error.kind)
+    !error.is_interrupt() && of_disk.contains(&error.kind)
 }

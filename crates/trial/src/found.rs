@@ -144,7 +144,7 @@ impl Asking<'_, '_> {
         };
         let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
-            return Err(error.into());
+            return Err(error);
         }
         // An operation that was stopped has no answer, and its result is not used.
         if let Some(error) = result.errors.first().filter(|_| !self.context.is_stopped()) {

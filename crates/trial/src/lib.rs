@@ -50,7 +50,7 @@ mod written;
 
 pub use cells::{Cells, kept};
 pub use data::data_elsewhere;
-pub use error::{ErrorKind, TrialError};
+pub use error::{TrialError, io_error, write_error};
 pub use needs::{Needs, bound_sessions, needs};
 pub use run::{Ended, RunSpec, run};
 pub use sink::{CellsSoFar, Sink, Told};

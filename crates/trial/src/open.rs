@@ -186,7 +186,7 @@ pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), T
     }
     let Err(error) = store.close() else { return Ok(()) };
     if !failed && !context.is_stopped() {
-        return Err(error.into());
+        return Err(error);
     }
     let next = error.next.as_ref().map(|next| format!("\n  → {next}")).unwrap_or_default();
     context.sinks.show(&Told::Notice(format!("warning: {error}{next}")));

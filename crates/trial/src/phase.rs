@@ -23,7 +23,7 @@ use plimsoll_verify::Ledger;
 
 use crate::actions::{Acted, Acting};
 use crate::alive::Alive;
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error};
 use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
@@ -304,7 +304,7 @@ impl TrialRun<'_, '_> {
             }
         }
         let failed = recording_failed.map(TrialError::from).or(acted.failed.filter(|error| !error.is_interrupt()));
-        let failed = failed.or(gone.map(TrialError::from));
+        let failed = failed.or(gone);
         match failed {
             Some(error) => Err(error),
             None => result.map_err(drive_error),
@@ -332,7 +332,7 @@ impl TrialRun<'_, '_> {
     /// A load that lost an operation is no load.
     pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), TrialError> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
-            return Err(error.clone().into());
+            return Err(error.clone());
         }
         if !result.hung.is_empty() {
             return Err(TrialError::new(
@@ -422,8 +422,8 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
 /// Converts the error of a drive to an error for the user.
 pub fn drive_error(error: DriveError) -> TrialError {
     match error {
-        DriveError::Store(error) => error.into(),
-        DriveError::System { what, error } => TrialError::io(what, &error),
+        DriveError::Store(error) => error,
+        DriveError::System { what, error } => io_error(what, &error),
         DriveError::Threads { .. } => {
             TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())
         }

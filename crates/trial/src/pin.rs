@@ -3,7 +3,7 @@
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error};
 
 /// Binds all threads of the store's server, whose first processes are `roots`, to `processors`; new ones are born there.
 /// Does nothing when none are named.
@@ -28,7 +28,7 @@ pub fn server(roots: &[u32], processors: &[u32]) -> Result<(), TrialError> {
             match sched_setaffinity(Pid::from_raw(thread), &set) {
                 // It ended since it was listed.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(errno) => return Err(TrialError::io("binding the server to its processors", &errno.into())),
+                Err(errno) => return Err(io_error("binding the server to its processors", &errno.into())),
             }
         }
     }

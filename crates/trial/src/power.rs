@@ -135,7 +135,7 @@ impl TrialRun<'_, '_> {
             Err(_) if self.context.is_stopped() => Ok(()),
             Err(error) if !is_its_own(&error) => {
                 self.is_dead = true;
-                Err(error.into())
+                Err(error)
             }
             Err(error) => self.did_not_start(ordinal, "the power cut", &error, end),
         }
@@ -154,7 +154,7 @@ impl TrialRun<'_, '_> {
         self.event(Level::Error, text.clone())?;
         end.remarks.push((About::Integrity, text));
         let nothing = ReadBack::new(Arc::clone(&self.workload));
-        let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone().into()) };
+        let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone()) };
         check.sentence = format!("It did not start again after {after}: {error}.");
         check.wrong.insert(DID_NOT_START.to_owned(), 1);
         Ok(self.context.sinks.tell(Told::Ledger(check))?)

@@ -6,7 +6,7 @@ use plimsoll_plan::model::{PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error};
 
 /// Refuses what `plan` asks of the machine and cannot be had from it.
 ///
@@ -156,8 +156,8 @@ fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let ours = sched_getaffinity(None)
-        .map_err(|errno| TrialError::io("reading the processors of this process", &errno.into()))?;
+    let ours =
+        sched_getaffinity(None).map_err(|errno| io_error("reading the processors of this process", &errno.into()))?;
     let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
     match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
         None => Ok(()),

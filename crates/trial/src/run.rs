@@ -17,7 +17,7 @@ use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 use crate::ab;
 use crate::cells::{self, Cells};
 use crate::data;
-use crate::error::TrialError;
+use crate::error::{TrialError, io_error};
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
@@ -112,7 +112,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         let sampling = std::thread::Builder::new()
             .name("sampler".to_owned())
             .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
-            .map_err(|error| TrialError::io("the sampling thread", &error))?;
+            .map_err(|error| io_error("the sampling thread", &error))?;
         let result = trials(&mut context);
         drop(stop);
         // A sampler that panicked has already said so on stderr.
@@ -120,7 +120,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         result
     });
     let state = match &result {
-        Err(error) => RunState::Failed(error.to_string()),
+        Err(error) => RunState::Failed(error.line()),
         Ok(()) if context.is_stopped() => RunState::Interrupted,
         Ok(()) => RunState::Complete,
     };

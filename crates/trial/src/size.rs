@@ -28,7 +28,7 @@ impl TrialRun<'_, '_> {
         } else {
             match self.store.footprint() {
                 Ok(footprint) => end.footprint = Some(footprint),
-                Err(error) if error.is_nobody_there() => return Err(error.into()),
+                Err(error) if error.is_nobody_there() => return Err(error),
                 Err(error) => end.remarks.push((About::DataSize, format!("not known: {error}"))),
             }
         }
@@ -55,7 +55,7 @@ impl TrialRun<'_, '_> {
                 of(ResultName::MemoryLimitBytes, setting, limit_bytes.unwrap_or(0));
             }
             Ok(None) => {}
-            Err(error) if error.is_nobody_there() => return Err(error.into()),
+            Err(error) if error.is_nobody_there() => return Err(error),
             Err(error) => end.remarks.push((About::CacheSize, format!("not known: {error}"))),
         }
         let memory_bytes = match self.place.split_once("://") {

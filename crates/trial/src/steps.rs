@@ -375,7 +375,7 @@ impl TrialRun<'_, '_> {
 /// is void.
 fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), TrialError> {
     if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
-        return Err(error.clone().into());
+        return Err(error.clone());
     }
     // A store is not judged by what the generator did not do.
     let is_cut_short = matches!(result.stop, StopReason::Cancelled | StopReason::Hung);

@@ -185,7 +185,7 @@ pub fn revived(
     let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
     let text = format!("{ended}; it was started again to look for the writes that it had acknowledged");
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
-    Ok(Some(ended.into()))
+    Ok(Some(ended))
 }
 
 impl TrialRun<'_, '_> {
@@ -236,7 +236,7 @@ impl TrialRun<'_, '_> {
         match &phase.step {
             PhaseStep::Load { .. } if self.found.data => return Ok(()),
             PhaseStep::Load { .. } if nothing_to_load(&*self.workload) => {
-                return Ok(self.store.create(self.workload.layout())?);
+                return self.store.create(self.workload.layout());
             }
             PhaseStep::Settle | PhaseStep::Cold | PhaseStep::Restart | PhaseStep::Power { .. } => {
                 self.to_settle = false
@@ -270,7 +270,7 @@ impl TrialRun<'_, '_> {
         // An answer that was not waited for any more is no error of the phase: the user wanted its end.
         let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
-            end.state = PhaseState::Failed(error.to_string());
+            end.state = PhaseState::Failed(error.line());
         } else if end.state == PhaseState::Complete && self.context.is_stopped() {
             end.state = PhaseState::Interrupted;
         }

@@ -9,7 +9,7 @@ use plimsoll_capture::{Captured, StatementLog, Wanted, Written};
 use plimsoll_core::{Catalogue, OpenOptions, Params, Production, StoreKind, Target, Waits, shown, waits};
 use plimsoll_report::cells;
 use plimsoll_report::document::{Table, numbers, words};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error, write_error};
 
 use crate::args::CaptureArgs;
 use crate::error::exit;
@@ -85,7 +85,7 @@ fn opened(kind: &dyn StoreKind, args: &CaptureArgs, url: &str) -> Result<Box<dyn
 }
 
 fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: StatementLog) -> Result<StatementLog, TrialError> {
-    let failed = |error: &std::io::Error| TrialError::io(log.display(), error);
+    let failed = |error: &std::io::Error| io_error(log.display(), error);
     let mut file = BufReader::new(File::open(log).map_err(|error| failed(&error))?);
     kind.read_log(&mut file, &mut |text, values| asked.log(text, values)).map_err(|error| failed(&error))?;
     asked.counted_by = log.display().to_string();
@@ -97,7 +97,7 @@ fn keep(output: &Path, folder: &Path, written: &Written) -> Result<(), TrialErro
     let has_folder = !written.files.is_empty();
     if has_folder {
         let made = DirBuilder::new().mode(0o700).create(folder);
-        made.map_err(|error| TrialError::writing(folder.display(), &error))?;
+        made.map_err(|error| write_error(folder.display(), &error))?;
     }
     let all = || -> Result<(), TrialError> {
         let parent = folder.parent().unwrap_or(Path::new(""));

@@ -213,9 +213,9 @@ fn apt_get(packages: &[&str]) -> Result<(), TrialError> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             let what = format!("apt-get did not install {} ({status})", packages.join(" "));
-            Err(StoreError::new(StoreErrorKind::Missing, what).next(advice).into())
+            Err(StoreError::new(StoreErrorKind::Missing, what).next(advice))
         }
-        Err(error) => Err(StoreError::new(StoreErrorKind::Missing, format!("apt-get: {error}")).next(advice).into()),
+        Err(error) => Err(StoreError::new(StoreErrorKind::Missing, format!("apt-get: {error}")).next(advice)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use plimsoll_core::{FileSystem, StoreError, StoreErrorKind as Kind, Survivors};
 use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, UnsyncedFile};
 use plimsoll_plan::Dimension;
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error, write_error};
 
 use crate::args::{FaultfsAction, FaultfsMount};
 use crate::error::exit;
@@ -100,7 +100,7 @@ struct Link(PathBuf);
 
 impl Link {
     fn new(socket: &Path, link: &Path) -> Result<Self, TrialError> {
-        symlink(socket, link).map_err(|error| TrialError::writing(link.display(), &error))?;
+        symlink(socket, link).map_err(|error| write_error(link.display(), &error))?;
         Ok(Self(link.to_owned()))
     }
 }
@@ -114,7 +114,7 @@ impl Drop for Link {
 fn failed(error: FaultError) -> TrialError {
     match error {
         // The user gave the path, and can correct it.
-        FaultError::Io { what, source } => TrialError::io(what, &source),
-        error => StoreError::from(error).into(),
+        FaultError::Io { what, source } => io_error(what, &source),
+        error => StoreError::from(error),
     }
 }

@@ -17,7 +17,7 @@ use plimsoll_core::{
 use plimsoll_disk::scratch::{self, Scratch};
 use plimsoll_drive::{DriveSpec, Limit, Pace};
 use plimsoll_report::document::{ColumnOf, Table, numbers, words};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, write_error};
 
 use crate::error::exit;
 use crate::interrupt;
@@ -60,7 +60,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
     kind.installed()?;
     let stop = interrupt::of_run();
     sweep(runs_dir);
-    let made = |path: &Path| std::fs::create_dir_all(path).map_err(|error| TrialError::writing(path.display(), &error));
+    let made = |path: &Path| std::fs::create_dir_all(path).map_err(|error| write_error(path.display(), &error));
     made(runs_dir)?;
     let directory = Scratch::make(runs_dir, DIRECTORY)?;
     made(&directory.path().join(DATA))?;
@@ -177,7 +177,7 @@ fn drive_through_a_stall(
         over.store(true, Ordering::Relaxed);
         // A panic of the thread is one of this program.
         let stalled = stalled.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        driven.and(stalled.map_err(TrialError::from))
+        driven.and(stalled)
     })?;
     let [response, service] = both;
     let row = |percentile| Row {

@@ -19,7 +19,7 @@ use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::{LabAction, LabNode, LabUp};
 use crate::error::exit;
@@ -152,7 +152,7 @@ fn one(name: Option<&str>) -> Result<Lab, TrialError> {
             }
         },
     };
-    Ok(Lab::open(&labs, &name)?)
+    Lab::open(&labs, &name)
 }
 
 /// The number of a node as people write it, from 1 on.
@@ -228,7 +228,7 @@ const ENDING: Duration = Duration::from_secs(10);
 
 /// Executes this program again, to hold the lab, and waits until the lab stands, or the process ends.
 fn up_and_away() -> Result<u8, TrialError> {
-    let failed = |error: std::io::Error| TrialError::io("/proc/self/exe", &error);
+    let failed = |error: std::io::Error| io_error("/proc/self/exe", &error);
     let mut child = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg("--held")
@@ -374,7 +374,7 @@ fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialErr
     }
     let mut read = 0;
     for node in &meant {
-        let failed = |error: std::io::Error| TrialError::io(node.log.display(), &error);
+        let failed = |error: std::io::Error| io_error(node.log.display(), &error);
         if meant.len() > 1 {
             crate::print(&format!("==> node {} ({}) <==\n", node.number + 1, node.role))?;
         }
@@ -397,7 +397,7 @@ fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialErr
 /// Prints new lines of a log, until Ctrl-C or the end of its lab.
 fn follow_log(path: &Path, from: u64) -> Result<(), TrialError> {
     let stop = interrupt::of_run();
-    let failed = |error: std::io::Error| TrialError::io(path.display(), &error);
+    let failed = |error: std::io::Error| io_error(path.display(), &error);
     let mut log = File::open(path).map_err(failed)?;
     log.seek(SeekFrom::Start(from)).map_err(failed)?;
     let mut log = BufReader::new(log);
@@ -436,5 +436,5 @@ fn on_host(catalogue: &Catalogue, at: &[String], command: &[OsString]) -> Result
         lab.nodes().into_iter().find(|other| other.number == node.unwrap_or(0)).unwrap_or_else(|| lab.first());
     let environment = recipe.map(|recipe| recipe.client_environment(&reached)).unwrap_or_default();
     let error = Command::new(program).args(arguments).envs(environment).exec();
-    Err(TrialError::io(Path::new(program).display(), &error))
+    Err(io_error(Path::new(program).display(), &error))
 }

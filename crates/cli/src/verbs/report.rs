@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_analysis::RunView;
 use plimsoll_record::data::Run;
 use plimsoll_report::document::Table;
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, write_error};
 
 use crate::args::{Format, ReportArgs};
 
@@ -74,7 +74,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), TrialError> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| TrialError::writing(path.display(), &error))
+        .map_err(|error| write_error(path.display(), &error))
 }
 
 /// Returns true if standard output takes colours.

@@ -8,7 +8,7 @@ use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
 use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error};
 use serde_json::json;
 
 use crate::args::{RunsAction, RunsArgs, RunsList};
@@ -169,7 +169,7 @@ fn remove(run: &str, dry_run: bool) -> Result<(), TrialError> {
     plimsoll_record::remove(&runs_dir, run)?;
     // What a kill has left.
     if let Some(place) = elsewhere.filter(|place| place.exists()) {
-        std::fs::remove_dir_all(&place).map_err(|error| TrialError::io(place.display(), &error))?;
+        std::fs::remove_dir_all(&place).map_err(|error| io_error(place.display(), &error))?;
     }
     crate::print(&format!("removed {run}\n")).map(drop)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use plimsoll_core::Catalogue;
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, write_error};
 
 use crate::args::Cli;
 use crate::completion;
@@ -20,7 +20,7 @@ pub fn completions(shell: clap_complete::Shell) -> Result<u8, TrialError> {
 /// Writes the manual pages, one to a verb, into `directory`, which is made if it is not there.
 pub fn man(directory: &Path) -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| {
-        TrialError::writing(directory.display(), &error).next("name a directory that can be made or written to")
+        write_error(directory.display(), &error).next("name a directory that can be made or written to")
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(failed)?;

@@ -11,7 +11,7 @@ use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_report::cells;
 use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trace::{Call, Process, Slow, Times, TraceError, TraceSpec, Traced, Tracer, Way, is_there};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, io_error};
 use serde_json::{Value, json};
 
 use crate::args::TraceArgs;
@@ -108,7 +108,7 @@ fn start(command: &[OsString], json: bool) -> Result<Option<Child>, TrialError> 
     // What it prints must not come between lines of JSON.
     let output = if json { Stdio::from(std::io::stderr()) } else { Stdio::inherit() };
     let child = Command::new(program).args(arguments).stdout(output).spawn();
-    child.map(Some).map_err(|error| TrialError::io(program.display(), &error))
+    child.map(Some).map_err(|error| io_error(program.display(), &error))
 }
 
 /// Ends the command if it still runs, and reports its failure.
@@ -124,7 +124,7 @@ fn ended(mut started: Started) -> Result<u8, TrialError> {
         }
         let _ = child.kill();
     }
-    let status = child.wait().map_err(|error| TrialError::io("the command", &error))?;
+    let status = child.wait().map_err(|error| io_error("the command", &error))?;
     if !status.success() {
         crate::say(&format!("the command ended with {status}"));
     }

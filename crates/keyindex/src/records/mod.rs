@@ -16,17 +16,15 @@ mod session;
 
 use std::sync::Arc;
 
-use plimsoll_core::{
-    Access, Call, IndexMode, Kv, KvError, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind, Value,
-};
+use plimsoll_core::{Access, Call, IndexMode, Kv, KvError, Layout, OpKind, RecordsCall, StoreError, StoreErrorKind};
 
 pub use session::RecordsSession;
 
-use crate::{Check, Entries, Extract, IndexError, IndexSpec, Indexes, KeyLocks};
+use crate::check::Check;
+use crate::indexes::Indexes;
+use crate::locks::KeyLocks;
+use crate::{IndexError, encode};
 use layout::RecordLayout;
-
-/// Most fields of an index.
-const INDEX_FIELDS_MAX: usize = 8;
 
 /// The collections of a layout, as they are kept in one store.
 #[derive(Debug, Clone)]
@@ -44,23 +42,36 @@ struct Kept {
     indexes: Vec<Vec<usize>>,
 }
 
-/// The entries of typed records.
-#[derive(Clone)]
+/// The fields of one collection that its indexes hold.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Fields {
     collections: Arc<[Kept]>,
-    collection: usize,
+    pub(crate) collection: u8,
 }
 
-impl Extract for Fields {
+impl Fields {
+    fn kept(&self) -> &Kept {
+        &self.collections[usize::from(self.collection)]
+    }
+
+    /// Number of indexes.
+    pub(crate) fn indexes(&self) -> usize {
+        self.kept().indexes.len()
+    }
+
+    /// Number of values in an entry of the index at position `index`.
+    pub(crate) fn width(&self, index: usize) -> usize {
+        self.kept().indexes[index].len()
+    }
+
+    /// Replaces `entry` by the encoded values that the record has in the index at position `index`.
     #[inline]
-    fn entries(&self, index: usize, key: &[u8], record: &[u8], entries: &mut Entries) -> Result<(), IndexError> {
-        let kept = &self.collections[self.collection];
-        let fields = &kept.indexes[index];
-        let mut values = [Value::Null; INDEX_FIELDS_MAX];
-        for (value, field) in values.iter_mut().zip(fields) {
-            *value = kept.layout.field(key, record, *field)?;
+    pub(crate) fn entry(&self, index: usize, key: &[u8], record: &[u8], entry: &mut Vec<u8>) -> Result<(), IndexError> {
+        let kept = self.kept();
+        entry.clear();
+        for field in &kept.indexes[index] {
+            encode::push(entry, kept.layout.field(key, record, *field)?);
         }
-        entries.add(&values[..fields.len()]);
         Ok(())
     }
 }
@@ -90,8 +101,8 @@ impl Records {
                 if indexes.iter().flatten().any(|field| *field >= collection.fields.len()) {
                     return bad("an index has a field that is none of its fields");
                 }
-                if indexes.iter().any(|fields| fields.is_empty() || fields.len() > INDEX_FIELDS_MAX) {
-                    return bad("an index has no field or more than 8");
+                if indexes.iter().any(Vec::is_empty) {
+                    return bad("an index has no field");
                 }
                 if indexes.len() > 256 {
                     return bad("more than 256 indexes");
@@ -110,32 +121,20 @@ impl Records {
         RecordsSession::new(self.clone(), kv)
     }
 
-    /// Builds the indexes over records that are there; returns the number of index keys.
-    pub fn build(&self, kv: &mut (impl Kv + ?Sized)) -> Result<u64, IndexError> {
-        let mut written = 0;
-        for (mut indexes, _) in self.every() {
-            for index in 0..indexes.specs.len() {
-                written += indexes.build(kv, index)?;
-            }
-        }
-        Ok(written)
-    }
-
-    /// Holds all indexes against all records; one result for each collection, with its name.
-    pub fn verify(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
-        self.every().map(|(mut indexes, name)| Ok((name, indexes.verify(kv)?))).collect()
-    }
-
     /// Checks all indexes for a store's own integrity check; returns a description of the check.
     ///
     /// # Errors
     /// `Corrupt` where they disagree; as the store says.
     pub fn check(&self, kv: &mut (impl Kv + ?Sized)) -> Result<String, StoreError> {
-        let checks = self.verify(kv).map_err(|error| match error {
-            IndexError::Store(KvError::Rejected(error) | KvError::Unknown(error)) => error,
-            other => StoreError::new(StoreErrorKind::Broken, other.to_string()),
-        })?;
-        let bad: Vec<String> = checks.iter().filter(|(_, check)| !check.is_clean()).map(faults).collect();
+        let mut checks = Vec::new();
+        for (collection, kept) in self.collections.iter().enumerate() {
+            let check = self.indexes(collection).check(kv).map_err(|error| match error {
+                IndexError::Store(KvError::Rejected(error) | KvError::Unknown(error)) => error,
+                other => StoreError::new(StoreErrorKind::Broken, other.to_string()),
+            })?;
+            checks.push((kept.name.as_str(), check));
+        }
+        let bad: Vec<String> = checks.iter().filter_map(faults).collect();
         if !bad.is_empty() {
             return Err(StoreError::new(StoreErrorKind::Corrupt, "indexes and records disagree")
                 .detail(bad.join("; "))
@@ -145,11 +144,6 @@ impl Records {
             format!("`{name}`: {} index keys agree with {} records", check.index_keys, check.records)
         });
         Ok(said.collect::<Vec<_>>().join("; "))
-    }
-
-    /// Verifies as [`Records::verify`], and repairs its findings.
-    pub fn repair(&self, kv: &mut (impl Kv + ?Sized)) -> Result<Vec<(String, Check)>, IndexError> {
-        self.every().map(|(mut indexes, name)| Ok((name, indexes.repair(kv)?))).collect()
     }
 
     /// Returns the method of an operation, for those that have several.
@@ -166,17 +160,11 @@ impl Records {
         }
     }
 
-    fn every(&self) -> impl Iterator<Item = (Indexes<Fields>, String)> {
-        (0..self.collections.len())
-            .map(|collection| (self.indexes(collection), self.collections[collection].name.clone()))
-    }
-
     /// The indexes of one collection, with buffers of their own.
-    fn indexes(&self, collection: usize) -> Indexes<Fields> {
-        let specs = self.collections[collection].indexes.iter().map(|fields| IndexSpec::new(fields.len())).collect();
-        let extract = Fields { collections: Arc::clone(&self.collections), collection };
+    fn indexes(&self, collection: usize) -> Indexes {
         // `new` has checked that there are at most 256 collections.
-        Indexes::new(collection as u8, specs, extract).with_locks(Arc::clone(&self.locks))
+        let fields = Fields { collections: Arc::clone(&self.collections), collection: collection as u8 };
+        Indexes::new(fields, Arc::clone(&self.locks))
     }
 }
 
@@ -193,11 +181,11 @@ impl Kept {
     }
 }
 
-fn faults((name, check): &(String, Check)) -> String {
-    let Check { dangling, missing, unreadable, faults, .. } = check;
-    let example = faults.first();
-    format!(
+fn faults((name, check): &(&str, Check)) -> Option<String> {
+    let Check { dangling, missing, unreadable, example, .. } = check;
+    Some(format!(
         "{name}: {dangling} index keys without their record, {missing} records without an index key, {unreadable} \
-         unreadable, for example {example:?}"
-    )
+         unreadable, for example {}",
+        example.as_ref()?
+    ))
 }

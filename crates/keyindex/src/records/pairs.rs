@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use plimsoll_core::{Answer, Kv, KvCall, Outcome, Value, Values};
 
-use super::session::{Failure, WRONG_TYPE};
+use super::session::WRONG_TYPE;
+use crate::IndexError;
 
 /// Does one call. `value` is a buffer that is used again.
 pub(super) fn execute<K: Kv>(
@@ -14,7 +15,7 @@ pub(super) fn execute<K: Kv>(
     params: Values<'_>,
     value: &mut Vec<u8>,
     answer: &mut Answer,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, IndexError> {
     let Value::Bytes(key) = params.get(0) else { return Err(WRONG_TYPE) };
     match (call, params.get(1)) {
         (KvCall::Get, _) => {

@@ -1,16 +1,18 @@
 //! A session of the `records` interface.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
-    Values,
+    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, Value, Values,
 };
 
-use super::{Fields, Records, pairs};
+use super::{Records, pairs};
+use crate::IndexError;
 use crate::encode::raise_past;
+use crate::find::Query;
+use crate::indexes::Indexes;
 use crate::keyspace::{RECORD_PREFIX_LEN, record_prefix};
-use crate::{IndexError, Indexes, Inserted, Query, Rows};
+use crate::rows::Rows;
 
 /// Operation with everything looked up that does not depend on its parameters.
 struct Prepared {
@@ -25,32 +27,13 @@ struct Prepared {
 pub struct RecordsSession<K> {
     kv: K,
     records: Records,
-    indexes: Vec<Indexes<Fields>>,
+    indexes: Vec<Indexes>,
     kinds: Vec<Prepared>,
     query: Query,
     key: Vec<u8>,
     high: Vec<u8>,
     record: Vec<u8>,
     rows: Rows,
-}
-
-/// Failure of an operation, other than `NotFound`.
-pub(super) enum Failure {
-    Index(IndexError),
-    /// The operation itself is wrong; the words say how.
-    Refused(&'static str),
-}
-
-impl From<IndexError> for Failure {
-    fn from(error: IndexError) -> Self {
-        Failure::Index(error)
-    }
-}
-
-impl From<KvError> for Failure {
-    fn from(error: KvError) -> Self {
-        Failure::Index(error.into())
-    }
 }
 
 impl<K: Kv> RecordsSession<K> {
@@ -65,7 +48,7 @@ impl<K: Kv> RecordsSession<K> {
             key: Vec::new(),
             high: Vec::new(),
             record: Vec::new(),
-            rows: Rows::new(),
+            rows: Rows::default(),
         }
     }
 
@@ -105,7 +88,12 @@ impl<K: Kv> RecordsSession<K> {
         Ok(prepared)
     }
 
-    fn carry_out(&mut self, prepared: &Prepared, params: Values<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+    fn carry_out(
+        &mut self,
+        prepared: &Prepared,
+        params: Values<'_>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, IndexError> {
         let Prepared { call, collection, index, keep } = prepared;
         let (collection, keep) = (*collection, *keep);
         let call = match call {
@@ -125,10 +113,10 @@ impl<K: Kv> RecordsSession<K> {
         }
     }
 
-    fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, Failure> {
+    fn insert(&mut self, collection: usize, params: Values<'_>) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         if params.is_empty() || !params.len().is_multiple_of(layout.width()) {
-            return Err(Failure::Refused("the number of values is not a multiple of the number of fields"));
+            return Err(IndexError::Refused("the number of values is not a multiple of the number of fields"));
         }
         self.rows.clear();
         for row in params.rows(layout.width()) {
@@ -141,16 +129,22 @@ impl<K: Kv> RecordsSession<K> {
                 |bytes| layout.push_record(bytes, row),
             );
             if !named {
-                return Err(Failure::Refused("a key is null"));
+                return Err(IndexError::Refused("a key is null"));
             }
         }
-        match self.indexes[collection].insert(&mut self.kv, &self.rows)? {
-            Inserted::All => Ok(Outcome::Ok),
-            Inserted::KeyTaken(_) => Err(Failure::Refused("a record with this key is there already")),
+        if !self.indexes[collection].insert(&mut self.kv, &self.rows)? {
+            return Err(IndexError::Refused("a record with this key is there already"));
         }
+        Ok(Outcome::Ok)
     }
 
-    fn get(&mut self, collection: usize, keep: bool, key: Value<'_>, answer: &mut Answer) -> Result<Outcome, Failure> {
+    fn get(
+        &mut self,
+        collection: usize,
+        keep: bool,
+        key: Value<'_>,
+        answer: &mut Answer,
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         answer.columns = layout.width();
         self.key.clear();
@@ -167,11 +161,11 @@ impl<K: Kv> RecordsSession<K> {
         Ok(Outcome::Ok)
     }
 
-    fn update(&mut self, collection: usize, fields: &[u16], params: Values<'_>) -> Result<Outcome, Failure> {
+    fn update(&mut self, collection: usize, fields: &[u16], params: Values<'_>) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         let values = params.slice(1..params.len());
         if values.len() != fields.len() {
-            return Err(Failure::Refused("the number of values is not the number of fields that are set"));
+            return Err(IndexError::Refused("the number of values is not the number of fields that are set"));
         }
         if !values.iter().zip(fields).all(|(value, field)| layout.accepts(usize::from(*field), value)) {
             return Err(WRONG_TYPE);
@@ -185,7 +179,7 @@ impl<K: Kv> RecordsSession<K> {
         Ok(if there { Outcome::Ok } else { Outcome::NotFound })
     }
 
-    fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, Failure> {
+    fn delete(&mut self, collection: usize, key: Value<'_>) -> Result<Outcome, IndexError> {
         self.key.clear();
         if !self.records.collections[collection].layout.push_key(&mut self.key, key) {
             return Err(WRONG_TYPE);
@@ -199,7 +193,7 @@ impl<K: Kv> RecordsSession<K> {
         (collection, field, index, keep): (usize, usize, Option<usize>, bool),
         params: Values<'_>,
         answer: &mut Answer,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         let (low, high) = (params.get(0), params.get(1));
         if !layout.accepts(field, low) || !layout.accepts(field, high) {
@@ -209,18 +203,14 @@ impl<K: Kv> RecordsSession<K> {
             return self.scan(collection, keep, Some((field, low, high)), answer);
         };
         answer.columns = layout.width();
-        let bound =
-            |value, bound: fn(_) -> Bound<_>| if value == Value::Null { Bound::Unbounded } else { bound(value) };
-        self.query.reset(index);
-        self.query.and_range(bound(low, Bound::Included), bound(high, Bound::Excluded));
+        self.query.range(index, low, high);
         let mut unread = Ok(());
-        let page = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
+        answer.rows = self.indexes[collection].find(&mut self.kv, &self.query, &mut |key, record| {
             if keep && unread.is_ok() {
                 unread = layout.push_row(key, record, &mut answer.values);
             }
         })?;
         unread?;
-        answer.rows = page.matches;
         Ok(Outcome::Ok)
     }
 
@@ -231,7 +221,7 @@ impl<K: Kv> RecordsSession<K> {
         keep: bool,
         range: Option<(usize, Value<'_>, Value<'_>)>,
         answer: &mut Answer,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Outcome, IndexError> {
         let layout = &self.records.collections[collection].layout;
         answer.columns = layout.width();
         let prefix = record_prefix(collection as u8);
@@ -273,7 +263,7 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
         let kinds = std::mem::take(&mut self.kinds);
         let done = match kinds.get(usize::from(op.kind)) {
             Some(prepared) => self.carry_out(prepared, op.params, answer),
-            None => Err(Failure::Refused("this operation type has not been prepared")),
+            None => Err(IndexError::Refused("this operation type has not been prepared")),
         };
         self.kinds = kinds;
         match done {
@@ -286,20 +276,17 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
     }
 }
 
-pub(super) const WRONG_TYPE: Failure = Failure::Refused("a value is not of its field's type");
+pub(super) const WRONG_TYPE: IndexError = IndexError::Refused("a value is not of its field's type");
 
-fn fail(answer: &mut Answer, failure: &Failure) -> Outcome {
+fn fail(answer: &mut Answer, failure: &IndexError) -> Outcome {
     match failure {
-        Failure::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
+        IndexError::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
         // Nothing was written: a writer reads first.
-        Failure::Index(IndexError::Corrupt(what)) => answer.fail(Outcome::Rejected, "CORRUPT", what),
-        Failure::Index(error @ IndexError::KeyTooLong { .. }) => {
-            answer.fail(Outcome::Rejected, StoreErrorKind::Usage.name(), &error.to_string())
-        }
-        Failure::Index(IndexError::Store(KvError::Rejected(error))) => {
+        IndexError::Corrupt(what) => answer.fail(Outcome::Rejected, "CORRUPT", what),
+        IndexError::Store(KvError::Rejected(error)) => {
             answer.fail(Outcome::Rejected, error.kind.name(), &error.to_string())
         }
-        Failure::Index(IndexError::Store(KvError::Unknown(error))) => {
+        IndexError::Store(KvError::Unknown(error)) => {
             answer.fail(Outcome::Unknown, error.kind.name(), &error.to_string())
         }
     }

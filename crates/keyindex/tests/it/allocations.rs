@@ -4,7 +4,7 @@ use plimsoll_core::{Answer, BlockingSession, IndexMode, Kv, KvCapabilities, KvEr
 use plimsoll_keyindex::records::Records;
 
 use crate::counting::{Counting, count};
-use crate::records::{GET, INDEXED, INSERT, SCAN, SET_USED, kinds, layout};
+use crate::coupons::{GET, INDEXED, INSERT, SCAN, SET_USED, kinds, layout};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

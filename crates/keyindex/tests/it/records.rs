@@ -1,202 +1,105 @@
 //! Typed records: the `records` interface over a key-value store.
 
-use std::collections::BTreeMap;
-
 use plimsoll_core::{
-    Access, Answer, BlockingSession, Call, Collection, Field, Index, IndexMode, Kv, Layout, Op, OpKind, Outcome,
-    RecordsCall, StoreErrorKind, Value, ValueBuf, ValueType,
+    Access, BlockingSession, Call, IndexMode, Kv, OpKind, Outcome, RecordsCall, StoreErrorKind, Value,
 };
-use plimsoll_keyindex::records::{Records, RecordsSession};
+use plimsoll_keyindex::records::Records;
 use proptest::prelude::*;
 
-use crate::mem_kv::MemKv;
-
-pub const INSERT: u16 = 0;
-pub const GET: u16 = 1;
-pub const SET_USED: u16 = 2;
-const SET_NOTE_AND_USED: u16 = 3;
-const DELETE: u16 = 4;
-pub const SCAN: u16 = 5;
-pub const INDEXED: u16 = 6;
-const ALL: u16 = 7;
-const COUNT: u16 = 8;
-const NOTHING: u16 = 9;
-const BY_NOTE: u16 = 10;
-
-/// Coupons: code (key), times used, note, since. Indexes by use, and by note and use.
-pub fn layout(index: IndexMode) -> Layout {
-    let field = |name: &str, value_type| Field { name: name.into(), value_type };
-    let fields = vec![
-        field("note", ValueType::Text),
-        field("code", ValueType::Text),
-        field("used", ValueType::Int),
-        field("since", ValueType::Timestamp),
-    ];
-    let coupons = Collection {
-        name: "coupons".into(),
-        fields,
-        key: 1,
-        indexes: vec![Index { fields: vec![2] }, Index { fields: vec![0, 2] }],
-    };
-    let other = Collection { name: "other".into(), ..coupons.clone() };
-    Layout { collections: vec![other, coupons], index, ..Layout::default() }
-}
-
-pub fn kinds() -> Vec<OpKind> {
-    let kind = |name: &str, call, keep_answer| OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 1, call },
-        params: Vec::new(),
-        keep_answer,
-        step_of: None,
-    };
-    vec![
-        kind("insert", RecordsCall::Insert, false),
-        kind("get", RecordsCall::Get, true),
-        kind("use", RecordsCall::Update { fields: vec![2] }, false),
-        kind("note and use", RecordsCall::Update { fields: vec![0, 2] }, false),
-        kind("delete", RecordsCall::Delete, false),
-        kind("scan", RecordsCall::Find { field: 2, access: Access::Scan }, true),
-        kind("indexed", RecordsCall::Find { field: 2, access: Access::Indexed }, true),
-        kind("all", RecordsCall::All, true),
-        kind("count", RecordsCall::Find { field: 2, access: Access::Indexed }, false),
-        OpKind { name: "nothing".into(), call: Call::Nothing, params: Vec::new(), keep_answer: false, step_of: None },
-        kind("by note", RecordsCall::Find { field: 0, access: Access::Indexed }, true),
-    ]
-}
-
-fn session(mode: IndexMode) -> RecordsSession<MemKv> {
-    let mut session = Records::new(&layout(mode)).unwrap().session(MemKv::atomic());
-    session.prepare(&kinds()).unwrap();
-    session
-}
-
-type Row = (Option<String>, String, Option<i64>, Option<i64>);
-
-fn run(session: &mut dyn BlockingSession, kind: u16, params: &[Value<'_>]) -> (Outcome, Answer) {
-    let (mut buf, mut answer) = (ValueBuf::new(), Answer::default());
-    params.iter().for_each(|value| buf.push(*value));
-    let outcome = session.execute(&Op::new(kind, buf.values()), &mut answer);
-    (outcome, answer)
-}
-
-fn values(row: &Row) -> [Value<'_>; 4] {
-    [
-        row.0.as_deref().map_or(Value::Null, Value::Text),
-        Value::Text(&row.1),
-        row.2.map_or(Value::Null, Value::Int),
-        row.3.map_or(Value::Null, Value::Timestamp),
-    ]
-}
-
-fn rows(answer: &Answer) -> Vec<Row> {
-    let text = |value| if let Value::Text(text) = value { Some(text.to_owned()) } else { None };
-    let number = |value| match value {
-        Value::Int(number) | Value::Timestamp(number) => Some(number),
-        _ => None,
-    };
-    let mut rows: Vec<Row> = answer
-        .row_iter()
-        .map(|row| (text(row.get(0)), text(row.get(1)).unwrap(), number(row.get(2)), number(row.get(3))))
-        .collect();
-    rows.sort();
-    assert_eq!(answer.rows, rows.len() as u64);
-    rows
-}
-
-fn some_row() -> impl Strategy<Value = Row> {
-    let note = prop::option::of(prop::sample::select(vec!["", "a", "a\0b", "b"]).prop_map(str::to_owned));
-    let code = prop::sample::select(vec!["", "\0", "c1", "c2", "c3", "\u{ff}"]).prop_map(str::to_owned);
-    (note, code, prop::option::weighted(0.8, -3..4i64), prop::option::of(any::<i64>()))
-}
+use crate::coupons::*;
+use crate::mem_kv::{KEY_BYTES_MAX, MemKv};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Insert(Vec<Row>),
+    Write(Write),
     Get(String),
-    Use(Row),
-    NoteAndUse(Row),
-    Delete(String),
-    Find(Option<i64>, Option<i64>),
+    Find(Question),
 }
 
 fn some_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => prop::collection::vec(some_row(), 1..4).prop_map(Step::Insert),
+        8 => some_write().prop_map(Step::Write),
         1 => some_row().prop_map(|row| Step::Get(row.1)),
-        2 => some_row().prop_map(Step::Use),
-        2 => some_row().prop_map(Step::NoteAndUse),
-        1 => some_row().prop_map(|row| Step::Delete(row.1)),
-        3 => (prop::option::of(-3..4i64), prop::option::of(-3..4i64)).prop_map(|(low, high)| Step::Find(low, high)),
+        4 => some_question().prop_map(Step::Find),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(700) })]
 
     #[test]
-    fn sessions_answer_as_a_map_would_with_and_without_indexes(steps in prop::collection::vec(some_step(), 1..30), mode in prop::sample::select(vec![IndexMode::None, IndexMode::Keyindex])) {
-        let mut session = session(mode);
-        let mut model: BTreeMap<String, Row> = BTreeMap::new();
+    fn sessions_answer_as_a_map_would_with_and_without_indexes_and_atomic_batches(
+        steps in prop::collection::vec(some_step(), 1..40),
+        mode in prop::sample::select(vec![IndexMode::None, IndexMode::Keyindex]),
+        atomic: bool,
+    ) {
+        let mut kv = if atomic { MemKv::atomic() } else { MemKv::not_atomic() };
+        let records = Records::new(&layout(mode)).unwrap();
+        let (mut session, mut model) = (session_on(&kv, &records), Model::new());
         for step in &steps {
             match step {
-                Step::Insert(all) => {
-                    let params: Vec<_> = all.iter().flat_map(values).collect();
-                    let mut expected = model.clone();
-                    let taken = all.iter().filter(|row| expected.insert(row.1.clone(), (*row).clone()).is_some()).count();
-                    let (outcome, answer) = run(&mut session, INSERT, &params);
-                    if taken == 0 {
-                        prop_assert_eq!(outcome, Outcome::Ok);
-                        model = expected;
-                    } else {
-                        prop_assert_eq!(outcome, Outcome::Rejected);
-                        prop_assert!(answer.message.contains("there already"));
-                    }
+                Step::Write(write) => {
+                    let (outcome, answer) = write.to_store(&mut session);
+                    prop_assert_eq!(outcome, write.to_model(&mut model));
+                    prop_assert!(outcome != Outcome::Rejected || answer.message.contains("there already"));
                 }
                 Step::Get(code) => {
                     let (outcome, answer) = run(&mut session, GET, &[Value::Text(code)]);
                     prop_assert_eq!(outcome, if model.contains_key(code) { Outcome::Ok } else { Outcome::NotFound });
                     prop_assert_eq!(rows(&answer), Vec::from_iter(model.get(code).cloned()));
                 }
-                Step::Use(row) => {
-                    let (outcome, _) = run(&mut session, SET_USED, &[values(row)[1], values(row)[2]]);
-                    prop_assert_eq!(outcome, if model.contains_key(&row.1) { Outcome::Ok } else { Outcome::NotFound });
-                    model.get_mut(&row.1).into_iter().for_each(|kept| kept.2 = row.2);
-                }
-                Step::NoteAndUse(row) => {
-                    let (outcome, _) = run(&mut session, SET_NOTE_AND_USED, &[values(row)[1], values(row)[0], values(row)[2]]);
-                    prop_assert_eq!(outcome, if model.contains_key(&row.1) { Outcome::Ok } else { Outcome::NotFound });
-                    model.get_mut(&row.1).into_iter().for_each(|kept| (kept.0, kept.2) = (row.0.clone(), row.2));
-                }
-                Step::Delete(code) => {
-                    let (outcome, _) = run(&mut session, DELETE, &[Value::Text(code)]);
-                    prop_assert_eq!(outcome, if model.remove(code).is_some() { Outcome::Ok } else { Outcome::NotFound });
-                }
-                Step::Find(low, high) => {
-                    let within = |used: i64| low.is_none_or(|low| low <= used) && high.is_none_or(|high| used < high);
-                    let mut right: Vec<_> = model.values().filter(|row| row.2.is_some_and(within)).cloned().collect();
-                    right.sort();
-                    let bounds = [low.map_or(Value::Null, Value::Int), high.map_or(Value::Null, Value::Int)];
-                    prop_assert_eq!(&rows(&run(&mut session, SCAN, &bounds).1), &right);
-                    prop_assert_eq!(&rows(&run(&mut session, INDEXED, &bounds).1), &right);
-                    let (outcome, counted) = run(&mut session, COUNT, &bounds);
-                    prop_assert_eq!((outcome, counted.rows, counted.values.len()), (Outcome::Ok, right.len() as u64, 0));
+                Step::Find(question) => {
+                    let right = question.answer(&model);
+                    prop_assert_eq!(&rows(&run(&mut session, question.kind(), &question.bounds()).1), &right);
+                    if question.kind() == INDEXED {
+                        prop_assert_eq!(&rows(&run(&mut session, SCAN, &question.bounds()).1), &right);
+                        let (outcome, counted) = run(&mut session, COUNT, &question.bounds());
+                        let wanted = (Outcome::Ok, right.len() as u64, 0);
+                        prop_assert_eq!((outcome, counted.rows, counted.values.len()), wanted);
+                    }
                 }
             }
         }
-        let mut right: Vec<_> = model.values().cloned().collect();
-        right.sort();
-        prop_assert_eq!(rows(&run(&mut session, ALL, &[]).1), right);
-        let checks = Records::new(&layout(mode)).unwrap().verify(session.kv()).unwrap();
-        prop_assert!(checks.iter().all(|(_, check)| check.is_clean()), "{:?}", checks);
-        prop_assert_eq!(checks[1].1.records, model.len() as u64);
+        prop_assert_eq!(rows(&run(&mut session, ALL, &[]).1), everything(&model));
+        let index_keys = if mode == IndexMode::None { 0 } else { 2 * model.len() };
+        let wanted = format!("`coupons`: {index_keys} index keys agree with {} records", model.len());
+        prop_assert!(records.check(&mut kv).unwrap().contains(&wanted));
     }
+}
+
+#[test]
+fn what_the_store_cannot_hold_is_refused_before_anything_is_written() {
+    // Without atomic batches what was written before the one that fails would stand.
+    let kv = MemKv::not_atomic();
+    let mut session = session_on(&kv, &Records::new(&layout(IndexMode::Keyindex)).unwrap());
+    let long = |less: usize| "n".repeat(KEY_BYTES_MAX - less);
+    assert_eq!(run(&mut session, INSERT, &values(&coupon(Some("short"), "k", 1))).0, Outcome::Ok);
+    let before = kv.pairs();
+    let mut refused = |kind, params: &[Value<'_>]| {
+        let (outcome, answer) = run(&mut session, kind, params);
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, StoreErrorKind::Usage.name()));
+        answer.message
+    };
+    let said = refused(INSERT, &values(&coupon(Some(&long(0)), "l", 1)));
+    let wanted = "an entry of index 1 would have a key of 309 bytes, and this store keeps keys of up to 300: shorten \
+                  the record's key or the indexed values";
+    assert_eq!(said, wanted);
+    let two = [coupon(Some("fits"), "a", 1), coupon(Some(&long(8)), "b", 1)];
+    refused(INSERT, &two.each_ref().map(values).concat());
+    let said = refused(INSERT, &values(&coupon(None, &long(1), 1)));
+    assert!(said.starts_with("a") && said.contains("bytes, and this store keeps keys of up to 300"), "{said}");
+    refused(SET_NOTE_AND_USED, &[Value::Text("k"), Value::Text(&long(0)), Value::Int(1)]);
+    assert_eq!(kv.pairs(), before);
+    // The longest that fits: index, note with its end, uses, key.
+    let longest = coupon(Some(&long(3 + 3 + 2 + 1)), "l", 1);
+    assert_eq!(run(&mut session, INSERT, &values(&longest)).0, Outcome::Ok);
+    assert!(kv.pairs().keys().any(|key| key.len() == KEY_BYTES_MAX));
 }
 
 #[test]
 fn what_cannot_be_is_refused_and_says_why() {
     let mut session = session(IndexMode::Keyindex);
-    let row: Row = (None, "c".into(), Some(1), None);
+    let row = coupon(None, "c", 1);
     for (kind, params, why) in [
         (INSERT, vec![], "multiple"),
         (INSERT, values(&row)[..3].to_vec(), "multiple"),
@@ -248,7 +151,7 @@ fn collections_of_one_store_do_not_meet() {
     first.prepare(&kinds).unwrap();
     let mut second = records.session(kv);
     second.prepare(&self::kinds()).unwrap();
-    let row: Row = (None, "c".into(), Some(1), None);
+    let row = coupon(None, "c", 1);
     assert_eq!(run(&mut first, INSERT, &values(&row)).0, Outcome::Ok);
     assert_eq!(run(&mut second, GET, &[Value::Text("c")]).0, Outcome::NotFound);
     assert_eq!(run(&mut second, INDEXED, &[Value::Null, Value::Null]).1.rows, 0);
@@ -258,20 +161,19 @@ fn collections_of_one_store_do_not_meet() {
 #[test]
 fn a_composite_index_answers_for_its_first_field() {
     let mut session = session(IndexMode::Keyindex);
-    let coupon = |note: Option<&str>, code: &str| -> Row { (note.map(str::to_owned), code.into(), Some(1), None) };
-    for row in [coupon(Some("a"), "1"), coupon(Some("b"), "2"), coupon(None, "3")] {
+    for row in [coupon(Some("a"), "1", 1), coupon(Some("b"), "2", 1), coupon(None, "3", 1)] {
         run(&mut session, INSERT, &values(&row));
     }
     session.kv().take_calls();
     let (_, answer) = run(&mut session, BY_NOTE, &[Value::Text("a"), Value::Text("b")]);
-    assert_eq!(rows(&answer), [coupon(Some("a"), "1")]);
+    assert_eq!(rows(&answer), [coupon(Some("a"), "1", 1)]);
     assert_eq!(session.kv().take_calls().gets, 1);
 }
 
 #[test]
 fn a_corrupt_record_is_an_error_and_no_answer() {
     let mut session = session(IndexMode::Keyindex);
-    run(&mut session, INSERT, &values(&(None, "c".into(), Some(1), None)));
+    run(&mut session, INSERT, &values(&coupon(None, "c", 1)));
     session.kv().put(b"r\x01c", b"?").unwrap();
     for (kind, params) in [
         (GET, vec![Value::Text("c")]),

@@ -8,7 +8,7 @@ use plimsoll_analysis::line::{asked_words, lines};
 use plimsoll_analysis::number;
 use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_record::data::{PhaseState, Run, RunState};
-use plimsoll_trial::{Ended, ErrorKind, RunSpec, Sink, Told, TrialError};
+use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
 
 /// Loads, drives and reads back a few records.
 const PLAN: &str = r#"
@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_before_anything_is_recorded() {
     let place = tempfile::tempdir().unwrap();
     let seen = Seen::default();
     let error = run(&PLAN.replace("slice", "server_pin = [1000]\nslice"), place.path(), &seen).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Store(StoreErrorKind::Usage));
+    assert_eq!(error.kind, StoreErrorKind::Usage);
     assert!(error.to_string().contains("there is no processor 1000") && error.next.is_some(), "{error:?}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     assert!(seen.told.lock().unwrap().is_empty());

@@ -12,7 +12,7 @@ use plimsoll_faultfs::{
 };
 use plimsoll_plan::Dimension;
 use plimsoll_report::document::Table;
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, write_error};
 
 use super::failed;
 use crate::args::FaultfsImages;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         return Err(TrialError::usage(format!("{}: nothing was written since {} ns", log.display(), args.from)));
     }
     if let Some(into) = &args.into {
-        fs::create_dir_all(into).map_err(|error| TrialError::writing(into.display(), &error))?;
+        fs::create_dir_all(into).map_err(|error| write_error(into.display(), &error))?;
         let made = crash_images(&log, &base, &points, into).map_err(failed)?;
         return crate::print(&made.iter().fold(String::new(), |text, path| text + &format!("{}\n", path.display())));
     }
