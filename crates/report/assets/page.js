@@ -404,7 +404,7 @@
       ctx.setLineDash([5 * ratio, 4 * ratio]);
       ctx.font = font(11.5 * ratio);
       ctx.textBaseline = "top";
-      for (const mark of chart.marks) {
+      chart.marks.forEach((mark, row) => {
         const x = u.valToPos(mark.x, "x", true);
         ctx.beginPath();
         ctx.moveTo(x, bbox.top);
@@ -412,8 +412,8 @@
         ctx.stroke();
         const left = x > bbox.left + bbox.width * .7;
         ctx.textAlign = left ? "right" : "left";
-        ctx.fillText(`${mark.name} ${number(mark.x)}`, x + (left ? -5 : 5) * ratio, bbox.top + 4 * ratio);
-      }
+        ctx.fillText(`${mark.name} ${number(mark.x)}`, x + (left ? -5 : 5) * ratio, bbox.top + (4 + 15 * row) * ratio);
+      });
       ctx.restore();
     };
     plot.u = new uPlot({
