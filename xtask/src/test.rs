@@ -26,7 +26,8 @@ const SEED: &str = "PLIMSOLL_TEST_SEED";
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
-                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last, or HEAD
+                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last,
+                    or else where the branch left its upstream, or else HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)', -p plimsoll-lab";
@@ -48,10 +49,10 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
             return done(&unproved);
         }
         println!("tests of: {}", reached.packages().collect::<Vec<_>>().join(", "));
-        wanted.arguments.extend(reached.packages().flat_map(|package| ["--package", package].map(str::to_owned)));
-        wanted.arguments.extend(reached.without_long(&Times::read(&target.join("test-times.tsv"))?));
+        // They stand before a `--` of the arguments.
+        wanted.arguments.splice(0..0, reached.selection(&Times::read(&target.join("test-times.tsv"))?));
     } else {
-        wanted.arguments.push("--workspace".to_owned());
+        wanted.arguments.insert(0, "--workspace".to_owned());
     }
     run(tests(&nextest, root)?.arg("--no-run").args(&wanted.arguments))?;
     unproved.extend(wanted.goes_on(setup::install_stores_needs(&target.join("debug/plimsoll")).err())?);
