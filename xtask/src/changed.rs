@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{cargo, line_of};
+use crate::process::{line_of, metadata};
 use crate::times::Times;
 use crate::{Result, gate};
 
@@ -19,11 +19,14 @@ pub struct Reached {
 }
 
 /// Returns the crates with files changed since `base`, and those that use them directly. `base` is the commit that was
-/// proved last, or HEAD without one.
+/// proved last, or where the branch left its upstream, or HEAD.
 pub fn reached(root: &Path, base: Option<&str>) -> Result<Reached> {
-    let proved = gate::proved(root);
-    let base = base.map(str::to_owned).or(proved).unwrap_or_else(|| "HEAD".to_owned());
     let git = |arguments: &[&str]| line_of(Command::new("git").args(arguments).current_dir(root));
+    let branched = || git(&["merge-base", "HEAD", "@{upstream}"]).ok();
+    let base = base.map(str::to_owned).or_else(|| gate::proved(root)).or_else(branched);
+    let base = base.unwrap_or_else(|| "HEAD".to_owned());
+    git(&["rev-parse", "--verify", &format!("{base}^{{commit}}")])
+        .map_err(|_| format!("`{base}` is no commit of this repository: --changed [REV], names of tests after `--`"))?;
     let differs = git(&["diff", "--name-only", &base])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
     println!("changed since {base}: {} files", differs.lines().chain(new.lines()).count());
@@ -58,18 +61,21 @@ impl Reached {
         self.changed.iter().chain(&self.users).map(String::as_str)
     }
 
-    /// Returns the arguments that leave out tests of users that took longer than the limit in the last run.
-    pub fn without_long(&self, times: &Times) -> Vec<String> {
+    /// Returns the arguments that select its tests, without those of users that took longer than the limit in each of the last runs.
+    /// The whole workspace is built, since a part of it would be built with other features, together with all that it uses.
+    pub fn selection(&self, times: &Times) -> Vec<String> {
+        let packages: Vec<String> = self.packages().map(|name| format!("package(={name})")).collect();
         let is_of_user = |test: &&str| test.split([' ', ':']).next().is_some_and(|name| self.users.contains(name));
-        let long: Vec<&str> = times.longer_than(SECONDS_MAX).filter(is_of_user).collect();
-        if long.is_empty() {
-            return Vec::new();
-        }
-        let n = long.len();
-        println!("{n} tests of other crates that take longer than {SECONDS_MAX} s are left to `cargo xtask test`");
         let one = |(binary, name): (&str, &str)| format!("(binary_id(={binary}) & test(={name}))");
-        let names: Vec<String> = long.iter().filter_map(|test| test.split_once(' ')).map(one).collect();
-        vec!["-E".to_owned(), format!("not ({})", names.join(" + "))]
+        let long = times.longer_than(SECONDS_MAX).filter(is_of_user).filter_map(|test| test.split_once(' '));
+        let long: Vec<String> = long.map(one).collect();
+        let mut filter = packages.join(" + ");
+        if !long.is_empty() {
+            let n = long.len();
+            println!("{n} tests of other crates that take longer than {SECONDS_MAX} s are left to `cargo xtask test`");
+            filter = format!("({filter}) - ({})", long.join(" + "));
+        }
+        ["--workspace", "-E", &filter].map(str::to_owned).to_vec()
     }
 }
 
@@ -80,9 +86,7 @@ struct Package {
 }
 
 fn crates(root: &Path) -> Result<BTreeMap<String, Package>> {
-    let text = line_of(cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
-    let metadata: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    let metadata = metadata(root)?;
     let list = |value: &serde_json::Value, key: &str| {
         value.get(key).and_then(|all| all.as_array().cloned()).unwrap_or_default()
     };
@@ -98,4 +102,18 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Package>> {
         crates.insert(name, Package { folder, uses });
     }
     Ok(crates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_tests_are_those_of_users_only() {
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(kept.path(), "a::it x\t9.0/1.0\nb::it y\t9.0/1.0\nb::it z\t1.0/1.0\n").unwrap();
+        let [changed, users] = ["a", "b"].map(|name| BTreeSet::from([name.to_owned()]));
+        let selection = Reached { changed, users }.selection(&Times::read(kept.path()).unwrap());
+        assert_eq!(selection[2], "(package(=a) + package(=b)) - ((binary_id(=b::it) & test(=y)))");
+    }
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::process::{is_interrupted, pass_on_interrupts};
 use crate::test::TIMES;
 use crate::times::Took;
 
@@ -18,13 +19,15 @@ const MARK: &str = "PLIMSOLL_TEST";
 const SCRATCH: &str = "pt-";
 /// Longest time that the processes of a test may take to end after it: supervisors clean up behind killed programs.
 const GRACE: Duration = Duration::from_secs(10);
+/// Longest time for them to end after SIGTERM. The scheduler kills an interrupted test after 10 s.
+const ENDING: Duration = Duration::from_secs(6);
 /// Directories that tests make files in.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Exit code of a test that left something behind.
 const LEFT: u8 = 99;
 
 /// Runs the test process that `arguments` are the command line of: in a temporary directory of its own, with its time
-/// recorded. Fails by the test's name if a process, a mount or a file of it is left.
+/// recorded. Fails by the test's name if a process, a mount or a file of it is left. Cleans up behind an interrupted test.
 pub fn test_program(arguments: &[String]) -> Result<u8> {
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     let (program, arguments) = arguments.split_first().ok_or("no test program was given")?;
@@ -38,18 +41,19 @@ pub fn test_program(arguments: &[String]) -> Result<u8> {
     let mark = format!("{}-{test}", std::process::id());
     let scratch = Path::new("/tmp").join(format!("{SCRATCH}{}", std::process::id()));
     fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    pass_on_interrupts()?;
     let started = Instant::now();
     let mut child =
         command.env(MARK, &mark).env("TMPDIR", &scratch).spawn().map_err(|error| format!("{program}: {error}"))?;
     let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
     let took = Took { seconds: started.elapsed().as_secs_f64(), processor: processor_seconds() };
-    record(&format!("{binary} {test}\t{took}\n"))?;
-
-    let left = settled(|| left_by(&mark, child.id(), &scratch));
-    for process in marked(&mark) {
-        let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+    if !is_interrupted() {
+        record(&format!("{binary} {test}\t{took}\n"))?;
     }
-    let _ = fs::remove_dir_all(&scratch);
+
+    let left = if is_interrupted() { Vec::new() } else { settled(GRACE, || left_by(&mark, child.id(), &scratch)) };
+    end(|| marked(|of| of == mark));
+    let _ = remove(&scratch);
     left.iter().for_each(|left| eprintln!("left behind by {test}: {left}"));
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1) as u8;
     Ok(if code == 0 && !left.is_empty() { LEFT } else { code })
@@ -72,9 +76,9 @@ fn record(line: &str) -> Result {
     file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Asks `left` until nothing is left or the time for that is over.
-fn settled(left: impl Fn() -> Vec<String>) -> Vec<String> {
-    let until = Instant::now() + GRACE;
+/// Asks `left` until nothing is left or `bound` is over.
+fn settled<T>(bound: Duration, left: impl Fn() -> Vec<T>) -> Vec<T> {
+    let until = Instant::now() + bound;
     loop {
         let left = left();
         if left.is_empty() || Instant::now() > until {
@@ -86,7 +90,8 @@ fn settled(left: impl Fn() -> Vec<String>) -> Vec<String> {
 
 /// Processes with the mark, mounts and files in `scratch`, and directories named after the process `pid`.
 fn left_by(mark: &str, pid: u32, scratch: &Path) -> Vec<String> {
-    let processes = marked(mark).into_iter().map(|process| format!("process {process}: {}", command_line(process)));
+    let processes =
+        marked(|of| of == mark).into_iter().map(|process| format!("process {process}: {}", command_line(process)));
     let mounts = mounts().into_iter().filter(|mount| Path::new(mount).starts_with(scratch));
     let files = fs::read_dir(scratch).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_of_it = |path: &PathBuf| path.file_name().and_then(|name| owner(name.to_str()?)) == Some(pid);
@@ -97,14 +102,42 @@ fn left_by(mark: &str, pid: u32, scratch: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Processes whose environment has the mark.
-fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("{MARK}={mark}");
+/// Processes whose environment has a mark that `is_meant`.
+fn marked(is_meant: impl Fn(&str) -> bool) -> Vec<u32> {
     let has_it = |process: &u32| {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        let mut entries = environment.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+        entries.any(|entry| entry.strip_prefix(MARK).and_then(|rest| rest.strip_prefix('=')).is_some_and(&is_meant))
     };
     processes().into_iter().filter(has_it).collect()
+}
+
+/// Processes of tests whose `test_program` was killed. Those of other containers have other numbers, and do not count.
+fn of_dead_tests() -> Vec<u32> {
+    let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    let is_dead = |mark: &str| {
+        let by = mark.split_once('-').and_then(|(pid, _)| pid.parse().ok());
+        by.is_some_and(|pid| !command_line(pid).contains("test-program"))
+    };
+    marked(is_dead).into_iter().filter(|process| space(&process.to_string()) == space("self")).collect()
+}
+
+/// Ends the processes that `which` returns. SIGTERM makes a lab end its servers and remove their files; SIGKILL follows.
+fn end(which: impl Fn() -> Vec<u32>) {
+    for (signal, bound) in [("-TERM", ENDING), ("-KILL", GRACE)] {
+        for process in which() {
+            let _ = Command::new("kill").args([signal, &process.to_string()]).output();
+        }
+        settled(bound, &which);
+    }
+}
+
+/// Removes `directory` with what is mounted in it.
+fn remove(directory: &Path) -> std::io::Result<()> {
+    for mount in mounts().iter().rev().filter(|mount| Path::new(mount).starts_with(directory)) {
+        let _ = Command::new("umount").args(["--lazy", mount]).output();
+    }
+    fs::remove_dir_all(directory)
 }
 
 /// Numbers of all processes.
@@ -148,7 +181,7 @@ impl Snapshot {
     pub fn left_since(&self) -> Vec<String> {
         let new =
             || Self::take().0.difference(&self.0).map(|left| format!("left behind by the tests: {left}")).collect();
-        settled(new)
+        settled(GRACE, new)
     }
 }
 
@@ -162,8 +195,13 @@ fn is_tests(path: &Path) -> bool {
 /// Tests that make directories named after their process: `redis-test-4711-x1Y2z3`.
 const WHOSE: [&str; 7] = ["cli", "faultfs", "lab", "private", "redis", "server", "tls"];
 
-/// Removes what dead tests have left where tests make their directories; what cannot be removed stays.
+/// Ends what dead tests started, and removes what they left where tests make their directories; what cannot be removed
+/// stays.
 pub fn sweep() {
+    for process in of_dead_tests() {
+        println!("ending process {process}, which a test that was killed has left: {}", command_line(process));
+    }
+    end(of_dead_tests);
     for base in [PathBuf::from("/var/tmp"), PathBuf::from("/dev/shm"), std::env::temp_dir()] {
         for removed in sweep_in(&base) {
             println!("removed {}, which a test that was killed has left", removed.display());
@@ -179,10 +217,7 @@ fn sweep_in(base: &Path) -> Vec<PathBuf> {
         let owner = entry.file_name().to_str().and_then(owner);
         is_directory && owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
     });
-    left.map(|entry| entry.path())
-        .filter(|path| !is_worked_in(path))
-        .filter(|path| fs::remove_dir_all(path).is_ok())
-        .collect()
+    left.map(|entry| entry.path()).filter(|path| !is_worked_in(path)).filter(|path| remove(path).is_ok()).collect()
 }
 
 /// Returns the process that made the directory `name`, or `None` if no test did.
@@ -226,12 +261,36 @@ mod tests {
     }
 
     /// Waits for the moment between fork and exec to pass, when a process has its parent's environment.
-    fn settled_to(n: usize, left: impl Fn() -> Vec<String>) -> Vec<String> {
+    fn settled_to<T>(n: usize, left: impl Fn() -> Vec<T>) -> Vec<T> {
         let until = Instant::now() + GRACE;
         while left().len() != n && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         left()
+    }
+
+    #[test]
+    fn only_what_dead_tests_started_is_ended() {
+        let start = |by: u32| {
+            let mut command = Command::new("sh");
+            command.args(["-c", "read nothing", "test-program"]).env(MARK, format!("{by}-another test"));
+            command.stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let mut of_dead = start(ended.id());
+        let mut of_alive = start(of_dead.id());
+        // Other tests of this machine may be on their way.
+        let found = || {
+            let ours = |pid: &u32| [of_dead.id(), of_alive.id()].contains(pid);
+            of_dead_tests().into_iter().filter(ours).collect::<Vec<_>>()
+        };
+        assert_eq!(settled_to(1, found), [of_dead.id()]);
+        end(|| found().into_iter().filter(|pid| *pid == of_dead.id()).collect());
+        assert!(!of_dead.wait().unwrap().success());
+        assert!(of_alive.try_wait().unwrap().is_none());
+        drop(of_alive.stdin.take());
+        of_alive.wait().unwrap();
     }
 
     #[test]

@@ -1,15 +1,42 @@
 //! Running other programs, said on the terminal before it is done.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::Result;
+
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Process that `run` waits for; 0 if there is none.
+static CHILD: AtomicU32 = AtomicU32::new(0);
+
+/// Makes Ctrl-C, SIGTERM and SIGHUP no longer end this program: what `run` waits for gets each of them as a Ctrl-C.
+pub fn pass_on_interrupts() -> Result {
+    let caught = ctrlc::set_handler(|| {
+        IS_INTERRUPTED.store(true, Ordering::SeqCst);
+        let child = CHILD.load(Ordering::SeqCst);
+        if child != 0 {
+            let _ = Command::new("kill").args(["-INT", &child.to_string()]).status();
+        }
+    });
+    caught.map_err(|error| format!("signals: {error}"))
+}
+
+pub fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Ordering::SeqCst)
+}
 
 /// Runs `command` on this terminal; an error when it does not end well.
 pub fn run(command: &mut Command) -> Result {
     let line = line(command);
     eprintln!("+ {line}");
-    let status = command.status().map_err(|error| format!("{line}: {error}"))?;
+    let failed = |error: std::io::Error| format!("{line}: {error}");
+    let mut child = command.spawn().map_err(failed)?;
+    CHILD.store(child.id(), Ordering::SeqCst);
+    let status = child.wait();
+    CHILD.store(0, Ordering::SeqCst);
+    let status = status.map_err(failed)?;
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
 }
 
@@ -38,7 +65,18 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Returns cargo's description of the workspace at `root`.
+pub fn metadata(root: &Path) -> Result<serde_json::Value> {
+    let text = line_of(cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
+    serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The command line, with the first characters of a word that is very long.
 fn line(command: &Command) -> String {
-    let words = [command.get_program()].into_iter().chain(command.get_args());
-    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+    let words = [command.get_program()].into_iter().chain(command.get_args()).map(OsStr::to_string_lossy);
+    let shown = words.map(|word| match word.char_indices().nth(160) {
+        Some((end, _)) => format!("{} …", &word[..end]),
+        None => word.into_owned(),
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,6 @@
 //! Set-up of a machine for the tests: what it cannot prove is named, and packages that are missing are installed.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,11 +56,15 @@ struct Missing {
 /// has nothing to start with.
 const ANSWERS: [(&str, &str); 1] = [("slapd", "slapd slapd/no_configuration boolean true\n")];
 
-/// Gigabytes that a build of all tests and their servers take.
-const DISK_GB: u64 = 10;
+/// Gigabytes that servers' data and crash images take, at most.
+const DATA_GB: u64 = 10;
+/// Gigabytes that a build of all tests takes on top of an earlier one.
+const BUILD_GB: u64 = 5;
+/// Gigabytes that temporary files of tests take, at most.
+const TEMPORARY_GB: u64 = 2;
 
-/// Returns what this machine cannot prove: what, why, and what to do.
-pub fn unproved() -> Vec<(&'static str, String, String)> {
+/// Returns what this machine cannot prove: what, why, and what to do. Tests are built in `target`.
+pub fn unproved(target: &Path) -> Vec<(&'static str, String, String)> {
     let mut all = Vec::new();
     let works = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -79,14 +84,21 @@ pub fn unproved() -> Vec<(&'static str, String, String)> {
         let next = "give the container --privileged, or CAP_SYS_ADMIN".to_owned();
         all.push(("clusters on hosts", "network namespaces are not allowed".to_owned(), next));
     }
-    if let Ok(free) = crate::process::line_of(Command::new("df").args(["--output=avail", "-k", "/var/tmp"])) {
-        let free_gb = free.lines().last().and_then(|kb| kb.trim().parse::<u64>().ok()).unwrap_or(0) >> 20;
-        if free_gb < DISK_GB {
-            let why = format!("{free_gb} GB are free in /var/tmp, and {DISK_GB} GB are needed");
-            all.push(("stores' data and crash images", why, "free space there".to_owned()));
-        }
-    }
+    let temporary = std::env::temp_dir();
+    let places = [("/var/tmp".as_ref(), DATA_GB), (&*temporary, TEMPORARY_GB), (target, BUILD_GB)];
+    all.extend(places.into_iter().filter_map(|(place, needed_gb)| {
+        let free_gb = free_gb(place).filter(|free_gb| *free_gb < needed_gb)?;
+        let why = format!("{free_gb} GB are free in {}, and {needed_gb} GB are needed", place.display());
+        Some(("what fills a disk: builds, stores' data, crash images", why, "free space there".to_owned()))
+    }));
     all
+}
+
+/// Gigabytes that are free in `place`, or where it will be made; `None` if that cannot be asked.
+fn free_gb(place: &Path) -> Option<u64> {
+    let there = place.ancestors().find(|place| place.exists())?;
+    let said = crate::process::line_of(Command::new("df").args(["--output=avail", "-k"]).arg(there)).ok()?;
+    Some(said.lines().last()?.trim().parse::<u64>().ok()? >> 20)
 }
 
 /// Installs the packages of `NEEDS` that this machine lacks.
@@ -121,11 +133,14 @@ fn have(missing: impl Fn() -> Result<Vec<Missing>>) -> Result {
     if first.is_empty() {
         return Ok(());
     }
-    install(&first)?;
-    match missing()?.first() {
-        Some(Missing { package, why }) => Err(format!("{package} was installed, and is missing still: {why}")),
-        None => Ok(()),
-    }
+    install(&first).map_err(|what| format!("{what}\n{}", unproved_without(&first)))?;
+    let still = missing()?;
+    if still.is_empty() { Ok(()) } else { Err(format!("installed, and missing still\n{}", unproved_without(&still))) }
+}
+
+fn unproved_without(missing: &[Missing]) -> String {
+    let all: BTreeSet<_> = missing.iter().map(|Missing { why, .. }| format!("cannot be proved: {why}")).collect();
+    all.into_iter().collect::<Vec<_>>().join("\n")
 }
 
 /// Packages that stores and clusters lack here, as `plimsoll doctor` says.
@@ -153,17 +168,15 @@ fn of_tests(needs: &[Need]) -> Vec<Missing> {
     let missing = needs.iter().filter(|need| !need.any_of.iter().any(|path| Path::new(path).exists()));
     let named = missing.map(|Need { any_of, package, why }| Missing {
         package: (*package).to_owned(),
-        why: format!("{why} ({})", any_of.join(" or ")),
+        why: format!("{why} ({} is missing)", any_of.join(" or ")),
     });
     named.collect()
 }
 
 /// Installs the packages of `missing` as root or by a sudo that asks nothing; otherwise names them.
 fn install(missing: &[Missing]) -> Result {
-    for need in missing {
-        eprintln!("{} is missing: {}", need.package, need.why);
-    }
-    let packages: Vec<&str> = missing.iter().map(|need| need.package.as_str()).collect();
+    let packages: BTreeSet<&str> = missing.iter().map(|need| need.package.as_str()).collect();
+    let packages: Vec<&str> = packages.into_iter().collect();
     let by_hand = format!("then run this again:\n    apt-get install {}", packages.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() {
         return Err(format!("install these, by the names your system has for them, {by_hand}"));

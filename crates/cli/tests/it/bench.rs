@@ -174,9 +174,11 @@ impl Ran {
         self
     }
 
-    /// Returns the first piece of `words` that was not said.
+    /// Returns the first piece of `words` that was not said, wherever its lines are broken.
     fn lacks<'a>(&self, words: &'a str) -> Option<&'a str> {
-        words.split(" … ").find(|piece| !self.out.contains(piece) && !self.err.contains(piece))
+        let in_one_line = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = [&self.out, &self.err].map(|text| (text, in_one_line(text)));
+        words.split(" … ").find(|piece| !said.iter().any(|(text, line)| text.contains(piece) || line.contains(piece)))
     }
 
     /// Returns the last line of the output, an object.

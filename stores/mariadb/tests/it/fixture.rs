@@ -110,6 +110,15 @@ impl SqlServer for Server {
     }
 }
 
+impl Drop for Server {
+    /// Closes a server of its own. One that is only dropped keeps its log, for a test that fails.
+    fn drop(&mut self) {
+        if let Some(own) = self.own.take().filter(|_| !std::thread::panicking()) {
+            own.close().expect("the server ends");
+        }
+    }
+}
+
 impl Server {
     fn login(&self) -> Login {
         Login { database: Some(self.database.clone()), ..login("root", None) }

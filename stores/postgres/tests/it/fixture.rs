@@ -78,9 +78,10 @@ impl SqlServer for Server {
     fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let database = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let server = Server { own: None, port: shared().1, database: "postgres".to_owned() };
+        let mut server = Server { own: None, port: shared().1, database: "postgres".to_owned() };
         server.control().simple(&format!("CREATE DATABASE {database}")).expect("a database");
-        Server { database, ..server }
+        server.database = database;
+        server
     }
 
     fn alone() -> Server {
@@ -121,6 +122,15 @@ impl SqlServer for Server {
 const INVENTORY: &str = "SELECT string_agg(nspname || '.' || coalesce(relname, ''), ' ' ORDER BY nspname, relname) \
      FROM pg_namespace LEFT JOIN pg_class ON relnamespace = pg_namespace.oid \
      WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
+
+impl Drop for Server {
+    /// Closes a server of its own. One that is only dropped keeps its log, for a test that fails.
+    fn drop(&mut self) {
+        if let Some(own) = self.own.take().filter(|_| !std::thread::panicking()) {
+            own.close().expect("the server ends");
+        }
+    }
+}
 
 impl Server {
     fn login(&self) -> Login {
