@@ -26,7 +26,7 @@ const SEED: &str = "PLIMSOLL_TEST_SEED";
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
-                    without the long tests of others; REV is the commit that `cargo xtask gate` proved last,
+                    without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left its upstream, or else HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
   --anyway          run although this machine cannot prove everything; the exit code is never 0
