@@ -416,8 +416,8 @@ think = «"exp:0s"»
 [goals]\np99 = "20ms"\n[line]\n«form» = "1/s"
 ! unknown key `form` in [line]
 ? did you mean `from`? keys here: from, least, most, precision, budget, thorough, warmup
-[goals]\np99 = "20ms"\n[line]\nprecision = «"50%"»
-! `precision` must be 0.1% to 25%
+[goals]\np99 = "20ms"\n[line]\nprecision = «"60%"»
+! `precision` must be 1% to 50%
 [goals]\np99 = "20ms"\n[line]\nbudget = «"1s"»
 ! `budget` must be 30s to 168h, not 1s
 [goals]\np99 = "20ms"\n«[line]»\nleast = "2/s"\nmost = "1/s"
