@@ -261,14 +261,15 @@ fn joined(parts: &[SummaryPart]) -> String {
     parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ")
 }
 
-/// A load line, with the times of the last load step at its rate.
+/// A load line, with the medians of the times of the load steps at its rate.
 fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     let rate = line.result.rate_per_s?;
-    let at_line = |rung: &&RungView| rung.state == RungState::Held && rung.rung.rate_per_s == Some(rate);
-    let held = line.rungs.iter().rfind(at_line);
+    let judged = |rung: &&RungView| matches!(rung.state, RungState::Held | RungState::Failed);
+    let at_line = || line.rungs.iter().filter(judged).filter(|rung| rung.rung.rate_per_s == Some(rate));
     let percentile = |name: &str| {
         let at = SHOWN.iter().position(|shown| *shown == name);
-        let ns = held.and_then(|held| *held.percentiles_ns.get(at?)?);
+        let each = at_line().filter_map(|rung| Some((*rung.percentiles_ns.get(at?)?)? as f64));
+        let ns = stat::median(&each.collect::<Vec<_>>()).map(|ns| ns as u64);
         PercentileView { name: name.to_string(), ns, missing: None }
     };
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);

@@ -76,7 +76,8 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
 The search climbs from rate to rate, bisects, and repeats the rate that holds and the one that does not until both are
 decided, at most 10 % apart (--precision). Without a goal: p99=20ms and errors=0.1%.
 
-Exit codes: 0 a rate that is carried and one that is not were found; 1 the goals hold at no rate; 11 undecided.")]
+Exit codes: 0 both rates were found, or every goal held at the highest rate; 1 no rate keeps the goals, or the search
+failed; 11 undecided.")]
     Line(Box<LineArgs>),
     /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]

@@ -231,13 +231,13 @@ keys! {
 
     /// Keys of a `[line]`.
     LINE {
-        from: Rate, Else("the rate of a closed loop"), "First rate", option;
+        from: Rate, Else("0.7 of what a closed loop reaches"), "Rate of the first open-loop load step", option;
         least: Rate, Else("`\"1/s\"`"), "Lowest rate of a load step";
         most: Rate, Else("`\"100000000/s\"`"), "Highest rate of a load step";
         precision: Share(1.0, 50.0), Is("\"10%\""), "Largest distance between the rate that is carried and the one that is not", option;
         budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for the whole search", option;
         thorough: Flag, Is("false"),
-            "Extend deciding load steps over a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;
+            "One load step at the rate that is carried lasts through a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;
         warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Warm-up of each load step, which counts for nothing";
     }
 

@@ -9,6 +9,9 @@ const BUDGET_NS: u64 = 300 * 1_000_000_000;
 /// Default time for a thorough search: half an hour.
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 
+/// Default for the lowest rate.
+const LEAST_PER_S: f64 = 1.0;
+
 impl PlanReader<'_> {
     /// Reads the `[line]`, if there is one.
     pub(crate) fn line(&self, root: &Section<'_>) -> Option<LineSearch> {
@@ -29,10 +32,10 @@ impl PlanReader<'_> {
             warmup_ns: warmup?,
             thorough,
         };
-        if let (Some(least), Some(most)) = (line.least_per_s, line.most_per_s)
-            && least >= most
-        {
-            return self.refuse(section.span, "`least` must be below `most`", None);
+        let (least, most) = (line.least_per_s.unwrap_or(LEAST_PER_S), line.most_per_s.unwrap_or(f64::INFINITY));
+        if least >= most {
+            let help = line.least_per_s.is_none().then(|| "set `least`, which is 1/s by default".to_owned());
+            return self.refuse(section.span, "`least` must be below `most`", help);
         }
         Some(line)
     }

@@ -101,7 +101,7 @@ plimsoll_core::words! {
         Climb = "climb",
         /// Past the first failure.
         Beyond = "beyond",
-        /// Tests the rate at which the outcome is most uncertain.
+        /// In the middle of a rate that held and one that failed.
         Bisect = "bisect",
         /// Near the line, below or above it.
         Decide = "decide",

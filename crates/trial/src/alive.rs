@@ -1,22 +1,24 @@
-//! Servers that end while a phase is driven though nothing was to end them.
+//! Watch on servers during a drive, which ends when all of them have ended though nothing was to end them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::StoreError;
 use plimsoll_core::server::{Nodes, Servers};
+use plimsoll_core::{StoreError, StoreErrorKind};
 
-/// Time between two looks at the servers and at the user's wish for an end.
+/// Interval between two checks of the user's wish for an end, and of private servers.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time that servers of a lab may be away: its user may start them again.
+/// Interval between two questions to a lab.
+const LAB_LOOK: Duration = Duration::from_millis(500);
+/// Time that all servers of a lab may be away: its user may start them again.
 const LAB_AWAY: Duration = Duration::from_secs(5);
 
-/// Servers whose end ends a drive: all of them, so that a cluster may lose nodes.
+/// Servers that a phase needs. A cluster may lose nodes: the phase ends when none runs.
 pub(crate) struct Alive<'a> {
     servers: Arc<dyn Servers>,
-    away_max: Duration,
+    is_lab: bool,
     /// Ends the phase.
     stop: Arc<AtomicBool>,
     /// Set when the user wants an end.
@@ -26,8 +28,7 @@ pub(crate) struct Alive<'a> {
 impl<'a> Alive<'a> {
     /// Watches `servers`, which belong to a lab if `is_lab`.
     pub fn of(servers: Arc<dyn Servers>, is_lab: bool, user_stop: &'a AtomicBool) -> Self {
-        let away_max = if is_lab { LAB_AWAY } else { Duration::ZERO };
-        Self { servers, away_max, stop: Arc::default(), user_stop }
+        Self { servers, is_lab, stop: Arc::default(), user_stop }
     }
 
     /// Returns the flag that ends the phase.
@@ -35,34 +36,43 @@ impl<'a> Alive<'a> {
         &self.stop
     }
 
-    /// Ends the phase if all servers have ended or the user wants an end. Returns how a server ended, after the phase
-    /// has `ended`.
+    /// Ends the phase if no server runs or the user wants an end. Returns how a server ended, after the phase has
+    /// `ended`.
     pub fn follow(&self, ended: &Receiver<()>) -> Option<StoreError> {
-        let mut away_since = None;
+        let (mut asked, mut seen) = (Instant::now(), Instant::now());
         while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK) {
-            let gone = self.gone();
-            let since = match &gone {
-                Some(_) => *away_since.get_or_insert_with(Instant::now),
-                None => {
-                    away_since = None;
-                    Instant::now()
-                }
-            };
-            let gone = gone.filter(|_| since.elapsed() >= self.away_max);
-            if gone.is_some() || self.user_stop.load(Ordering::SeqCst) {
+            if self.user_stop.load(Ordering::SeqCst) {
                 self.stop.store(true, Ordering::SeqCst);
-                return gone;
+                return None;
+            }
+            if self.is_lab && asked.elapsed() < LAB_LOOK {
+                continue;
+            }
+            asked = Instant::now();
+            match self.gone() {
+                Some(_) if self.is_lab && seen.elapsed() < LAB_AWAY => {}
+                Some(gone) => {
+                    self.stop.store(true, Ordering::SeqCst);
+                    return Some(gone);
+                }
+                None => seen = Instant::now(),
             }
         }
-        None
+        // Sessions may see the end of their server first.
+        if self.is_lab || self.user_stop.load(Ordering::SeqCst) { None } else { self.gone() }
     }
 
-    /// Returns how the last server ended, if none runs.
+    /// Returns how a server ended, if none runs. The question to a lab does not wait for what its user does to nodes.
     fn gone(&self) -> Option<StoreError> {
-        let mut gone = None;
-        for node in self.servers.nodes() {
-            gone = Some(self.servers.check(Nodes::One(node.number)).err()?);
+        if self.is_lab {
+            let gone = || StoreError::new(StoreErrorKind::Unreachable, "no server of the lab runs");
+            return self.servers.pids().is_empty().then(|| gone().next("plimsoll lab status"));
         }
-        gone
+        let mut first = None;
+        for node in self.servers.nodes() {
+            let ended = self.servers.check(Nodes::One(node.number)).err()?;
+            first.get_or_insert(ended);
+        }
+        first
     }
 }

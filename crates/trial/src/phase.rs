@@ -197,7 +197,8 @@ impl TrialRun<'_, '_> {
         if let Some(listen) = driven.listen {
             observers = vec![Box::new(listen)];
         }
-        let Self { context, probe, ledger, workload, trial, store, is_hurt, .. } = self;
+        let has_fault = self.acted.has_fault;
+        let Self { context, probe, ledger, workload, trial, store, .. } = self;
         let (store, label, loads) = (&*store, &trial.store.label, spec.limit == Limit::Exhausted);
         let (sinks, slice) = (context.sinks, context.slice());
         let watches_store = context.plan.samplers.iter().any(|name| name == plimsoll_sample::STORE.name);
@@ -228,7 +229,7 @@ impl TrialRun<'_, '_> {
             None => None,
         };
         // What a phase does to its servers or their disks may end them.
-        let watched = store.servers().filter(|_| power.is_none() && driven.actions.is_empty() && !*is_hurt);
+        let watched = store.servers().filter(|_| power.is_none() && driven.actions.is_empty() && !has_fault);
         let alive = watched.map(|servers| Alive::of(servers, store.is_in_lab(), context.spec.stop));
         let stop = power.as_ref().map(Power::stop).or(alive.as_ref().map(Alive::stop)).unwrap_or(context.spec.stop);
         let drive = Drive {

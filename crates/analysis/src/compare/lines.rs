@@ -89,7 +89,7 @@ fn metric(a: &LineView, b: &LineView, floor: NoiseFloor) -> Metric {
         b: cell(b),
         change_percent: change.map(|(change, _)| change),
         interval_percent: change.map(|(_, interval)| interval),
-        method: "intervals of both lines",
+        method: "rates that are carried and rates that are not",
         significant: is_told.then_some(true),
         lower_is_better: false,
     }

@@ -20,7 +20,12 @@ pub(super) fn whole_s(spec: &LineSpec, rungs: &[(Rung, RungSummary)], rate: f64)
     let by_settings = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_s);
     let by_work = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_ops).map(|operations| operations / rate);
     let known = [spec.cycle_s, by_settings, by_work, seen_s(rungs, rate, by_work.is_some())];
-    known.into_iter().flatten().min_by(f64::total_cmp).map(|length_s| length_s * MARGIN + MARGIN_S)
+    known
+        .into_iter()
+        .flatten()
+        .filter(|length_s| length_s.is_finite())
+        .min_by(f64::total_cmp)
+        .map(|length_s| length_s * MARGIN + MARGIN_S)
 }
 
 /// Time between two cycles as rungs saw them, of the counter that counts the most. Where they come `by_work`, what rungs

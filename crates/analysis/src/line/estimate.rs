@@ -13,7 +13,11 @@ use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, Purpose, Ru
 const COLLAPSED: f64 = 0.9;
 
 /// Factor on the rate at which goals break, from which a load step shows the behaviour beyond.
-const FAR_BEYOND: f64 = 1.2;
+pub(super) const FAR_BEYOND: f64 = 1.2;
+
+/// Reason that a search is undecided if load steps at one rate held and failed.
+const DIFFER: &str = "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by itself, or a longer \
+                      --budget";
 
 /// Returns true if `gives_way` is at most `precision` above `carries`.
 pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
@@ -94,21 +98,30 @@ fn state(
 /// Reason that a search whose time is up is undecided, with its remedy.
 fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
     let differs = |one: &AtRate| one.held > 0 && one.failed > 0;
+    let more = |left| {
+        let steps = number::plural(left, "load step", "load steps");
+        format!("time was up; {steps} more would decide it, so use a longer --budget")
+    };
     match (held, failed) {
-        (None, None) => "time was up before a load step could be judged; use a longer --budget".to_owned(),
+        (Some(one), None) | (None, Some(one)) if differs(one) => DIFFER.to_owned(),
+        (Some(held), None) if held.rate_per_s >= spec.rate_max_per_s => more(held.left(true)),
+        (None, Some(failed)) if failed.rate_per_s <= spec.rate_min_per_s => more(failed.left(false)),
+        (None, None) => {
+            "time was up before a load step could be judged; use a quieter machine or a longer --budget".to_owned()
+        }
         (Some(_), None) => "time was up before a goal broke; use a longer --budget or a higher --from".to_owned(),
-        (None, Some(_)) => "time was up before every goal held at a rate; use a longer --budget or a lower --from".to_owned(),
+        (None, Some(_)) => {
+            "time was up before every goal held at a rate; use a longer --budget or a lower --from".to_owned()
+        }
         (Some(held), Some(failed)) if table.between(held.rate_per_s, failed.rate_per_s).any(differs) => {
-            "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by itself, or a longer \
-             --budget"
-                .to_owned()
+            DIFFER.to_owned()
         }
         (Some(held), Some(failed)) if !is_within(spec.precision, held.rate_per_s, failed.rate_per_s) => {
             "time was up before rates between them were tried often enough; use a longer --budget".to_owned()
         }
         (Some(held), Some(failed)) => {
-            let left = if held.decided { 0 } else { held.left(true) } + if failed.decided { 0 } else { failed.left(false) };
-            format!("time was up; {} more would decide it, so use a longer --budget", number::plural(left, "load step", "load steps"))
+            let held_left = if held.decided { 0 } else { held.left(true) };
+            more(held_left + if failed.decided { 0 } else { failed.left(false) })
         }
     }
 }

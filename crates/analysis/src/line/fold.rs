@@ -1,5 +1,4 @@
-//! A search as it goes on: it takes one rung after the other, while they are driven or from a recording, and has the view of
-//! it.
+//! A search in progress or from a recording, which takes one rung after the other, and its view.
 
 use plimsoll_record::data::{Phase, PhaseState, Purpose, Run, RunState, Sample, Series, Trial};
 
@@ -16,7 +15,7 @@ use super::{Ending, LineSearch, LineSpec, Next, Rung, RungSummary};
 const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
                            and the notes have all of them, as seen.";
 
-/// The search on one store, as far as it was told of.
+/// The search on one store, up to the last rung.
 #[derive(Debug)]
 pub struct LineFold {
     store: String,
@@ -181,7 +180,8 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
 
 /// Describes the time that other programs had the processors, if rungs are not judged on that time.
 fn taken(search: &LineSearch) -> Option<String> {
-    let sum = |of: fn(&RungSummary) -> f64| search.rungs().iter().map(|(_, seen)| of(seen)).sum::<f64>();
+    let left_out = || search.rungs().iter().filter(|(_, seen)| !seen.is_taken());
+    let sum = |of: fn(&RungSummary) -> f64| left_out().map(|(_, seen)| of(seen)).sum::<f64>();
     let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
     (taken_s > 0.0).then(|| {
         format!(

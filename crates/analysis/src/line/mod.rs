@@ -1,9 +1,8 @@
 //! The load line: the highest rate at which every goal held, found by asking for one rung after the other.
 //!
-//! [`LineSearch`] is a pure state machine. It is given what the last rung came to ([`RungSummary`], which [`LineFold`] makes
-//! of what is recorded) and says which rung is next, or what the line is. It decides from the
-//! rungs so far and nothing else: the same summaries give the same line on any machine, which is how a report finds
-//! it again from a recording.
+//! [`LineSearch`] is a pure state machine. It takes the result of the last rung ([`RungSummary`], which [`LineFold`] makes
+//! from the recording) and returns the next rung, or the line. It depends on the rungs alone, so that a report finds the
+//! same line.
 //!
 //! 1. *Start*: a closed loop as fast as it goes, unless a rate to start from is given.
 //! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).

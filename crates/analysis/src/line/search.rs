@@ -4,7 +4,7 @@ use plimsoll_record::data::GoalKind;
 
 use crate::number;
 
-use super::estimate::{self, farthest, is_within};
+use super::estimate::{self, FAR_BEYOND, farthest, is_within};
 use super::steps::StepTable;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
 
@@ -129,16 +129,22 @@ impl LineSearch {
             });
         };
         if let Some(why) = &summary.failed {
-            return Err(Ending::Failed(why.clone()));
+            // What a store does with far too much is worth a look, and no reason to end.
+            return if last.purpose == Purpose::Beyond {
+                self.on_the_ladder()
+            } else {
+                Err(Ending::Failed(why.clone()))
+            };
         }
         if self.rungs.len() >= RUNGS_MAX {
             return Err(Ending::TimeUp);
         }
-        let is_void = |(rung, seen): &(Rung, RungSummary)| seen.void.is_some() && seen.worst_ratio(rung).is_none();
+        let is_void = |(rung, seen): &(Rung, RungSummary)| {
+            rung.rate_per_s.is_some() && seen.void.is_some() && seen.worst_ratio(rung).is_none()
+        };
         if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s)
             && summary.worst_ratio(last).is_none()
         {
-            // What a store does with far too much is worth a look, and no reason to end.
             if last.purpose == Purpose::Beyond {
                 return self.on_the_ladder();
             }
@@ -155,10 +161,15 @@ impl LineSearch {
                 _ => Err(Ending::Generator(why.clone())),
             };
         }
-        if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s) {
+        let is_unmeasured =
+            |(rung, seen): &(Rung, RungSummary)| seen.unmeasured().is_some() && seen.worst_ratio(rung).is_none();
+        if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s)
+            && summary.worst_ratio(last).is_none()
+            && last.purpose != Purpose::Beyond
+        {
             let (what, missing) = (goal.name(), goal.missing.as_deref());
             let why = format!("{what} {}", missing.unwrap_or("was not measured"));
-            let times = self.rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count();
+            let times = self.rungs.iter().filter(|one| one.0.rate_per_s == Some(rate) && is_unmeasured(one)).count();
             // Asked again, it lasts longer: see `rung`.
             return if times < 3 { Ok((last.rate_per_s, last.purpose)) } else { Err(Ending::NotMeasured(why)) };
         }
@@ -172,6 +183,9 @@ impl LineSearch {
             (None, None) => {
                 // After a closed loop.
                 let reached = self.rungs.first().map_or(0.0, |(_, summary)| summary.rate_per_s);
+                if reached <= 0.0 {
+                    return Err(Ending::Failed("no operation of the closed loop succeeded".to_owned()));
+                }
                 (reached * FIRST_STEP, Purpose::Climb)
             }
             (Some(held), None) if held.rate_per_s < self.spec.rate_max_per_s => {
@@ -216,7 +230,9 @@ impl LineSearch {
             return Ok((carries, Purpose::Cycle));
         }
         match farthest(&self.rungs, Some(gives_way)) {
-            None if !is_tried && fits(beyond, Purpose::Beyond) => Ok((beyond, Purpose::Beyond)),
+            None if !is_tried && beyond >= FAR_BEYOND * gives_way && fits(beyond, Purpose::Beyond) => {
+                Ok((beyond, Purpose::Beyond))
+            }
             _ => Err(Ending::Found),
         }
     }
@@ -237,7 +253,8 @@ impl LineSearch {
         let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(_, _, left)| left.is_finite());
         let (held, failed, _) = best.unwrap_or((held, failed, 0.0));
         let [held, failed] = [held, failed].map(|rate| table.at(rate));
-        let is_held_next = failed.decided || !held.decided && held.steps() < failed.steps();
+        let is_shown = failed.decided && failed.evidence() < 0.0;
+        let is_held_next = is_shown || held.steps() < failed.steps() && !(held.decided && held.evidence() > 0.0);
         if is_held_next { held.rate_per_s } else { failed.rate_per_s }
     }
 
@@ -264,14 +281,15 @@ impl LineSearch {
     /// it turns out that only such rungs count.
     fn left_s(&self) -> f64 {
         let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
-        let whole_s = self.whole_s(reached).filter(|_| self.spec.thorough);
+        let held = StepTable::of(&self.rungs).around().0.map_or(reached, |held| held.rate_per_s);
+        let whole_s = self.whole_s(held).filter(|_| self.spec.thorough);
         let rungs = if cycle::matters(&self.rungs) { WHOLE_RUNGS } else { 2.0 };
         let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
         self.spec.budget_s.max(least_s) - self.spent_s()
     }
 
     fn bounded(&self, rate: f64) -> f64 {
-        rounded(rate).clamp(self.spec.rate_min_per_s, self.spec.rate_max_per_s)
+        rounded(rate).min(self.spec.rate_max_per_s).max(self.spec.rate_min_per_s)
     }
 
     fn spent_s(&self) -> f64 {

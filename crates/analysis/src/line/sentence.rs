@@ -18,6 +18,9 @@ pub(super) fn sentence(result: &LineResult) -> String {
     let rate = |one: &AtRate| number::significant(one.rate_per_s);
     let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
     match (&result.ending, held, failed) {
+        (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
+            format!("{ENDED}: {why}; until then it {}; it {}.", small(&carries(held)), small(&gives_way(failed)))
+        }
         (Ending::Failed(why), Some(held), _) => {
             format!("{ENDED} after goals held at {} op/s in {}: {why}.", rate(held), in_steps(held.held, held))
         }
@@ -43,7 +46,12 @@ pub(super) fn sentence(result: &LineResult) -> String {
 
 /// `5 of 5 load steps of 6.00 s`.
 fn in_steps(n: u64, of: &AtRate) -> String {
-    format!("{n} of {} load steps of {}", of.held + of.failed, number::seconds(of.seconds))
+    let longer = if of.seconds_max > of.seconds * 1.05 { " or longer" } else { "" };
+    format!(
+        "{n} of {} of {}{longer}",
+        number::plural(of.steps(), "load step", "load steps"),
+        number::seconds(of.seconds)
+    )
 }
 
 fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
@@ -55,11 +63,11 @@ fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
     );
     match result.causes.first() {
         Some(cause) => text.push_str(&format!("; what changed with it: {}", cause.text)),
-        None => text.push_str("; no sampled series changed with it"),
+        None => text.push_str("; no sampled series explains it"),
     }
     match (result.beyond, result.beyond_share) {
         (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses operations and continues"),
-        (Beyond::Queues, _) => text.push_str("; asked for more, it keeps its rate and clients wait"),
+        (Beyond::Queues, _) => text.push_str("; asked for more, its rate does not fall and clients wait"),
         (Beyond::Collapses, Some(share)) => {
             text.push_str(&format!(
                 "; asked for more, it falls to {} % of its rate",
@@ -102,7 +110,7 @@ fn undecided(result: &LineResult) -> String {
         (None, None) => vec![OPEN.to_owned()],
     };
     parts.extend(held.filter(|one| !one.decided).map(|held| seen("goals held", held.held, held)));
-    parts.extend(failed.filter(|one| !one.decided).map(|failed| seen("a goal broke", failed.failed, failed)));
+    parts.extend(failed.filter(|one| !one.decided).map(|failed| seen("load steps failed", failed.failed, failed)));
     if let Some(between) = &result.between {
         parts.push(format!("between them goals held in {}", in_steps(between.held, between)));
     }

@@ -1,10 +1,11 @@
 //! Load steps by rate, and what they decide: a sequential probability ratio test at each rate.
 //!
-//! At a rate that a store carries, a load step holds in at least 9 of 10 cases; at one that it does not carry, at most
-//! every other one holds. After each step the likelihood ratio of the two is known (Wald, Ann. Math. Stat. 16, 1945).
-//! The rate is decided if the ratio is 18 to 1 and there were three steps: 5 of 5 that held, or 3 of 3 that failed,
-//! or more if they differ. Such a decision is wrong in at most 1 of 18 cases. Bursts and stalls need no model of their
-//! own: a step counts once, however many operations were slow in it.
+//! At a rate that a store carries, at least 9 of 10 load steps hold; at one that it does not carry, at most half do.
+//! After each step the likelihood ratio of the two is known (Wald, Ann. Math. Stat. 16, 1945). The rate is decided if
+//! the ratio is 18 to 1 and there were three steps: 5 of 5 that held, or 3 of 3 that failed, or more if they differ.
+//! If steps are independent, a rate of one kind is taken for the other in at most 1 of 18 cases. That bound covers one
+//! rate, not all that a search tests. Slow operations within a step need no model, since a step counts once. A
+//! disturbance that outlasts several steps is not covered.
 
 use crate::view::AtRate;
 
@@ -18,7 +19,7 @@ const NOT_CARRIED: f64 = 0.5;
 const DECIDES: f64 = 18.0;
 const STEPS_MIN: u64 = 3;
 
-/// Share of load steps that are expected to come out as wanted at a rate of which nothing is known; it weighs like one step.
+/// Prior share of load steps with the wanted result; its weight is one step.
 const EXPECTED: f64 = 0.9;
 
 /// Decision about a rate, or about several.
@@ -62,8 +63,13 @@ impl AtRate {
 
     /// Returns both together, at the rate of the first.
     pub(super) fn with(self, other: &AtRate) -> AtRate {
-        let seconds = self.seconds.min(other.seconds);
-        AtRate { held: self.held + other.held, failed: self.failed + other.failed, seconds, ..self }
+        AtRate {
+            held: self.held + other.held,
+            failed: self.failed + other.failed,
+            seconds: self.seconds.min(other.seconds),
+            seconds_max: self.seconds_max.max(other.seconds_max),
+            ..self
+        }
     }
 }
 
@@ -91,7 +97,8 @@ impl StepTable {
                 continue;
             }
             let (held, failed) = (u64::from(holds), u64::from(!holds));
-            let one = AtRate { rate_per_s, held, failed, seconds: seen.seconds, decided: false };
+            let (seconds, seconds_max) = (seen.seconds, seen.seconds);
+            let one = AtRate { rate_per_s, held, failed, seconds, seconds_max, decided: false };
             match rates.iter_mut().find(|known| known.rate_per_s == rate_per_s) {
                 Some(known) => *known = known.clone().with(&one),
                 None => rates.push(one),
@@ -120,9 +127,9 @@ impl StepTable {
     /// below one that holds are decided to fail, each alone or neighbours together, and none above one that fails to hold.
     fn is_shown(&self, at: usize) -> bool {
         let Some(decision) = self.rates.get(at).map(AtRate::decision) else { return false };
-        let (part, contrary) = match decision {
-            Decision::Holds => (self.rates.get(..at), Decision::Fails),
-            Decision::Fails => (self.rates.get(at + 1..), Decision::Holds),
+        let (part, sign) = match decision {
+            Decision::Holds => (self.rates.get(..at), -1.0),
+            Decision::Fails => (self.rates.get(at + 1..), 1.0),
             Decision::Open => return false,
         };
         let part = part.unwrap_or_default();
@@ -130,7 +137,7 @@ impl StepTable {
             let mut together: Option<AtRate> = None;
             part.iter().skip(first).any(|one| {
                 let sum = together.take().map_or_else(|| one.clone(), |sum| sum.with(one));
-                together.insert(sum).decision() == contrary
+                sign * together.insert(sum).evidence() >= DECIDES.ln()
             })
         })
     }
@@ -152,7 +159,7 @@ impl StepTable {
 
     /// Returns the load steps at this rate.
     pub fn at(&self, rate_per_s: f64) -> AtRate {
-        let none = || AtRate { rate_per_s, held: 0, failed: 0, seconds: 0.0, decided: false };
+        let none = || AtRate { rate_per_s, held: 0, failed: 0, seconds: 0.0, seconds_max: 0.0, decided: false };
         self.rates.iter().find(|one| one.rate_per_s == rate_per_s).cloned().unwrap_or_else(none)
     }
 
@@ -187,7 +194,7 @@ mod tests {
     use super::*;
 
     fn at(held: u64, failed: u64) -> AtRate {
-        AtRate { rate_per_s: 1.0, held, failed, seconds: 1.0, decided: false }
+        AtRate { rate_per_s: 1.0, held, failed, seconds: 1.0, seconds_max: 1.0, decided: false }
     }
 
     #[test]

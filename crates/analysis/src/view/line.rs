@@ -160,6 +160,8 @@ pub struct AtRate {
     pub failed: u64,
     /// Time that counts of the shortest of them, in seconds.
     pub seconds: f64,
+    /// Time that counts of the longest.
+    pub seconds_max: f64,
     /// True if the load steps decide whether the rate is carried, and no others contradict them.
     pub decided: bool,
 }

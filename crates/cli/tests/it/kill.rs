@@ -95,7 +95,9 @@ do = "check"
     let file = std::fs::read_to_string(directories[0].join("data/postmaster.pid")).unwrap();
     let postmaster = Pid::from_raw(file.lines().next().unwrap().parse().unwrap()).unwrap();
     kill_process(postmaster, Signal::KILL).unwrap();
+    let killed = std::time::Instant::now();
     run.ended().expect(9).says("postgres was ended by signal 9");
+    assert!(killed.elapsed() < Duration::from_secs(30), "the drive went on for {:?}", killed.elapsed());
     let run = place.only_run();
     let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();
     assert!(files.iter().any(|name| name.to_string_lossy().starts_with("postgresql-")), "its log is not in {files:?}");

@@ -418,6 +418,9 @@ think = «"exp:0s"»
 ? did you mean `from`? keys here: from, least, most, precision, budget, thorough, warmup
 [goals]\np99 = "20ms"\n[line]\nprecision = «"60%"»
 ! `precision` must be 1% to 50%
+[goals]\np99 = "20ms"\n«[line]»\nmost = "0.5/s"
+! `least` must be below `most`
+? set `least`, which is 1/s by default
 [goals]\np99 = "20ms"\n[line]\nbudget = «"1s"»
 ! `budget` must be 30s to 168h, not 1s
 [goals]\np99 = "20ms"\n«[line]»\nleast = "2/s"\nmost = "1/s"
