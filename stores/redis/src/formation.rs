@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Node, StoreError, Waits};
+use plimsoll_core::{Node, StoreError, StoreErrorKind, Waits};
 
 use crate::control::Control;
 use crate::server::{RedisRecipe, WATCHED};
@@ -93,7 +93,11 @@ pub(crate) fn until_watched(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &W
     // Which of them is the master, Sentinels may have changed.
     waits.until(LOOK_INTERVAL, ADVICE, || {
         let each = servers.iter().map(|node| follows(&mut Control::open(&recipe.endpoint(node), &looks)?));
-        let following = each.collect::<Result<Vec<bool>, StoreError>>()?.into_iter().filter(|follows| *follows).count();
+        let following = match each.collect::<Result<Vec<bool>, StoreError>>() {
+            // Sentinels close the connections to a server that they give another role.
+            Err(error) if error.kind == StoreErrorKind::Unreachable => return Ok(Err(error.what)),
+            each => each?.into_iter().filter(|follows| *follows).count(),
+        };
         let wanted = servers.len() - 1;
         let what = || format!("{following} of {wanted} replicas have what their master has");
         Ok(if following == wanted { Ok(()) } else { Err(what()) })
