@@ -15,8 +15,7 @@ pub(crate) const FETCH: usize = 64;
 
 /// The records of one collection and the indexes kept beside them, in one key-value store.
 ///
-/// It holds no connection: each call is given one. It does hold buffers, so each session has its own, with the
-/// same locks.
+/// Each call is given a connection. The buffers belong to one session; the locks are those of all sessions.
 ///
 /// **Order of writes.** New index keys, then the record, then the index keys that are no longer right; a
 /// deleted record goes before its index keys. One atomic batch where the store has them. Where it has not, a

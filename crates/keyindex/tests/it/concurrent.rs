@@ -13,7 +13,7 @@ const KEYS_EACH: u64 = 8;
 const ROUNDS: u64 = 400;
 
 /// Every writer moves its own coupons through uses 0 to 9; only those of 5 and more are asked for, by use and by note.
-/// What each coupon certainly was and may have been is kept as (rounds begun, rounds done).
+/// Rounds begun and rounds done give the values that a coupon may have had and certainly had.
 #[test]
 fn a_query_has_all_that_matched_throughout_and_none_that_matched_at_no_moment() {
     for mut kv in [MemKv::atomic(), MemKv::not_atomic()] {
