@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::process::{line_of, run};
+use crate::process::{building, line_of, run};
 
 /// Commit and tree of HEAD, and the changes of the work tree.
 struct Head {
@@ -33,7 +33,7 @@ pub fn gate(root: &Path) -> Result {
     if !changes.is_empty() {
         println!("the work tree differs from HEAD, so this proves files that are not committed\n{changes}");
     }
-    run(Command::new(root.join(".ci/run")).current_dir(root))
+    run(building(Command::new(root.join(".ci/run"))).current_dir(root))
 }
 
 /// Records that HEAD is proved, if the work tree is HEAD's. The last line of `.ci/run` calls it.

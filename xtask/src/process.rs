@@ -62,7 +62,19 @@ pub fn line_of(command: &mut Command) -> Result<String> {
 
 /// The cargo that runs this.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    building(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())))
+}
+
+/// Returns `command` without the variables that `cargo run` sets for xtask: build scripts that read them, as ring's does,
+/// would run anew after each cargo that was not started by xtask.
+pub fn building(mut command: Command) -> Command {
+    let is_own = |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.starts_with(start));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_own) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Returns cargo's description of the workspace at `root`.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
-use crate::process::{line_of, metadata, pass_on_interrupts, run};
+use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
 use crate::times::{self, Times};
 use crate::{Result, changed, setup};
 
@@ -137,7 +137,7 @@ impl Wanted {
 fn tests(nextest: &Path, root: &Path) -> Result<Command> {
     let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
     let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
-    let mut command = Command::new(nextest);
+    let mut command = building(Command::new(nextest));
     command.args(["nextest", "run", "--config", &runner]).current_dir(root);
     Ok(command)
 }
