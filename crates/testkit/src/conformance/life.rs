@@ -158,7 +158,7 @@ pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     let trial = Trial {
         workload: workload("coupons", 16, &[("records", 2_000), ("below", 300)], &[("index", mode.name())]),
         clients: CLIENTS,
-        ops_per_client: 150,
+        ops_per_client: 60,
         mix: mix.into(),
         durability: subject.durability(),
         batch: 500,
