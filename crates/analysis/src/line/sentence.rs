@@ -110,7 +110,7 @@ fn undecided(result: &LineResult) -> String {
         (None, None) => vec![OPEN.to_owned()],
     };
     parts.extend(held.filter(|one| !one.decided).map(|held| seen("goals held", held.held, held)));
-    parts.extend(failed.filter(|one| !one.decided).map(|failed| seen("load steps failed", failed.failed, failed)));
+    parts.extend(failed.filter(|one| !one.decided).map(|failed| seen("goals broke", failed.failed, failed)));
     if let Some(between) = &result.between {
         parts.push(format!("between them goals held in {}", in_steps(between.held, between)));
     }

@@ -11,7 +11,8 @@ fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     place.line(&format!("{drive} 1s")).expect(0).says("through HAProxy to 3 nodes");
     place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
-    let drive = format!("{drive} 4s");
+    // How many fail while the cluster is without a leader depends on the machine's pace.
+    let drive = format!("{drive} 4s --goal errors=20%");
     let driven = place.started(&drive.split(' ').collect::<Vec<_>>(), 5);
     place.run(&["lab", "kill", store, killed]).expect(0);
     // Sessions go to another node.
