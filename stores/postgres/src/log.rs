@@ -181,7 +181,7 @@ fn must_not_be_of_syslog(line: &str) -> std::io::Result<()> {
 fn message(message: &str, detail: &str, is_whole: bool, tell: &mut LogReceiver<'_>) {
     let timed = message.strip_prefix("duration: ").and_then(|rest| rest.split_once(" ms  "));
     let message = timed.map_or(message, |(_, message)| message);
-    // What was parsed and bound is executed too. A fetch goes on with what was executed before.
+    // What was parsed and bound is executed too. A fetch continues what was executed before.
     let executed = || {
         let (name, text) = message.strip_prefix("execute ")?.split_once(": ")?;
         (!name.starts_with("fetch from ")).then_some(text)
