@@ -162,6 +162,13 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
         assert_eq!(contents(), before);
         driven_with(&place, 7, &["--allow-writes"]);
     }
+    // What a ROLLBACK would not undo is planned.
+    mariadb.sql("ALTER TABLE visits ENGINE = MyISAM");
+    let before = contents();
+    let ran = capture(&place, &url, &["--allow-writes", "--log", logs[0].to_str().unwrap()]).expect(0);
+    assert!(!ran.out.contains("Duplicate entry"), "{ran:?}");
+    assert!(removed(&place).contains("INSERT INTO visits"));
+    assert_eq!(contents(), before);
     let off = Mariadb::start(place.path());
     capture(&place, &off.url(), &[]).expect(2).says("performance_schema is off").says("--log FILE");
 }
