@@ -459,6 +459,9 @@ impl Store for RedisStore {
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         if !layout.names_keys {
+            if !self.is_private && self.cluster.is_none() {
+                self.first().must_be_one()?;
+            }
             self.note(true)?;
         }
         self.clear()?;
