@@ -115,10 +115,10 @@ impl Draw {
         Ok(Err(refusal))
     }
 
-    /// Makes the server plan the statement.
+    /// Makes the server plan the statement, or execute it for nothing if it changes rows.
     fn checked(&self, drawn: Drawn, production: &mut dyn Production) -> Result<Result<Drawn, String>, StoreError> {
         let first = drawn.rows.first().map_or(&[][..], Vec::as_slice);
-        let refusal = production.refusal(&drawn.statement.text, first)?;
+        let refusal = production.refusal(&drawn.statement.text, first, drawn.statement.changes_rows())?;
         Ok(match refusal {
             None => Ok(drawn),
             Some(refusal) => Err(format!("is refused: {refusal}")),

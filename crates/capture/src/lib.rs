@@ -15,6 +15,7 @@ mod written;
 
 use std::collections::HashMap;
 
+use plimsoll_core::production::LogEntry;
 use plimsoll_core::{Dialect, Production, StoreError, random, sql};
 
 use crate::draw::{Draw, Drawn};
@@ -38,6 +39,8 @@ pub struct StatementLog {
     rows_max: usize,
     entries: Vec<Entry>,
     places: HashMap<String, usize>,
+    /// Calls whose text is not certain.
+    cut: u64,
     /// Name of the source of the counts, as in "counted by …".
     pub counted_by: String,
     /// Duration of the counts, seconds.
@@ -90,7 +93,7 @@ impl StatementLog {
     /// Makes an empty log with at most so many rows of values each.
     pub fn new(dialect: Dialect, rows_max: usize) -> Self {
         let (entries, places) = (Vec::new(), HashMap::new());
-        Self { dialect, rows_max, entries, places, counted_by: String::new(), seconds: None }
+        Self { dialect, rows_max, entries, places, cut: 0, counted_by: String::new(), seconds: None }
     }
 
     /// Reads all statements that `production` has counted.
@@ -107,8 +110,16 @@ impl StatementLog {
         Ok(asked)
     }
 
-    /// Adds a statement of a log: its literals and `values`, which its placeholders stand for, become values of parameters.
-    pub fn log(&mut self, text: &str, values: &[Option<String>]) {
+    /// Adds a statement of a log.
+    pub fn log(&mut self, entry: LogEntry<'_>) {
+        match entry {
+            LogEntry::Statement(text, values) => self.statement(text, values),
+            LogEntry::Cut => self.cut += 1,
+        }
+    }
+
+    /// Adds a statement: its literals and `values`, which its placeholders stand for, become values of parameters.
+    fn statement(&mut self, text: &str, values: &[Option<String>]) {
         let given = Statement::new(text, self.dialect);
         let (statement, row, is_text) = match given.params() {
             0 => {
@@ -158,9 +169,12 @@ impl StatementLog {
     ) -> Result<Captured, StoreError> {
         self.entries
             .sort_by(|one, other| other.calls.cmp(&one.calls).then(one.statement.text.cmp(&other.statement.text)));
-        let calls = self.entries.iter().map(|entry| entry.calls).sum();
+        let calls = self.entries.iter().map(|entry| entry.calls).sum::<u64>() + self.cut;
         let mut kept: Vec<Kept> = Vec::new();
         let mut left_out: HashMap<String, (usize, u64)> = HashMap::new();
+        if self.cut > 0 {
+            left_out.insert("may be cut off: the log does not show its end".to_owned(), (self.cut as usize, self.cut));
+        }
         let mut draw = Draw::new(self.dialect, wanted.values);
         for entry in self.entries {
             let why = if kept.len() == wanted.statements {

@@ -215,6 +215,11 @@ impl Statement {
         })
     }
 
+    /// Returns true if it can change rows and nothing else, so that a transaction undoes it.
+    pub fn changes_rows(&self) -> bool {
+        self.is(0, "insert update delete replace merge")
+    }
+
     /// A name for it: what it does, and to which table.
     pub fn name(&self) -> String {
         let verb = self.pieces.first().map_or("", |first| &self.text[first.range.clone()]).to_ascii_lowercase();

@@ -541,7 +541,7 @@ pub struct CaptureArgs {
     /// Rows of values for each statement.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub values: u32,
-    /// Include statements that may change data. Drive them against a copy.
+    /// Include statements that may change data: each is executed once and rolled back. Drive them against a copy.
     #[arg(long)]
     pub allow_writes: bool,
     /// No progress on stderr.

@@ -20,12 +20,19 @@ pub struct Layout {
     pub statements: Vec<LayoutStatement>,
     /// Statements for the `sql` interface that run once, in order, at the end of the load: indexes, statistics.
     pub after_load: Vec<LayoutStatement>,
+    /// True if operations name all keys themselves, so that the store makes none of its own.
+    pub names_keys: bool,
 }
 
 impl Layout {
     /// The empty layout.
-    pub const NOTHING: Layout =
-        Layout { collections: Vec::new(), index: IndexMode::None, statements: Vec::new(), after_load: Vec::new() };
+    pub const NOTHING: Layout = Layout {
+        collections: Vec::new(),
+        index: IndexMode::None,
+        statements: Vec::new(),
+        after_load: Vec::new(),
+        names_keys: false,
+    };
 
     /// The texts of `statements` that are for `dialect`.
     pub fn texts_for(statements: &[LayoutStatement], dialect: Dialect) -> impl Iterator<Item = &str> {

@@ -61,12 +61,12 @@ pub trait Production {
     /// Errors of the server.
     fn rows(&mut self, table: &str, columns: &[String], count: usize) -> Result<Vec<Vec<String>>, StoreError>;
 
-    /// The reason why the server would refuse a statement with these values for its placeholders. The server plans
-    /// the statement, but does not execute it.
+    /// The reason why the server refuses a statement with these values for its placeholders. The server plans the
+    /// statement. If it `changes` rows, the server executes it, in a transaction that is rolled back.
     ///
     /// # Errors
     /// The connection failed.
-    fn refusal(&mut self, text: &str, values: &[String]) -> Result<Option<String>, StoreError>;
+    fn refusal(&mut self, text: &str, values: &[String], changes: bool) -> Result<Option<String>, StoreError>;
 }
 
 /// Longest line of a log, in bytes: more than a server writes for one statement.
@@ -84,5 +84,14 @@ pub fn log_line(log: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// Receiver of the statements in a log: text, and the values of its placeholders, if any.
-pub type LogReceiver<'a> = dyn FnMut(&str, &[Option<String>]) + 'a;
+/// Statement in a log, which was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogEntry<'a> {
+    /// Text, and the values of its placeholders, if any.
+    Statement(&'a str, &'a [Option<String>]),
+    /// A part may be missing, because the end of the entry is not certain.
+    Cut,
+}
+
+/// Receiver of the statements in a log.
+pub type LogReceiver<'a> = dyn FnMut(LogEntry<'_>) + 'a;

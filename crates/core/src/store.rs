@@ -387,7 +387,7 @@ pub trait StoreKind: Send + Sync {
     /// store with a [`StoreKind::production`].
     ///
     /// # Errors
-    /// The log cannot be read.
+    /// The log cannot be read; `InvalidData` if it is none of these formats.
     fn read_log(&self, _log: &mut dyn BufRead, _tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
         Ok(())
     }

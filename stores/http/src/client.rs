@@ -18,6 +18,8 @@ pub(crate) struct Greeting {
     pub server: String,
     /// Status of the answer, if it was an error: `404 Not Found`.
     pub error: Option<String>,
+    /// True if the answer was 401.
+    pub wants_user: bool,
     /// Operations that it takes at a time on one connection.
     pub depth_max: u32,
 }
@@ -63,8 +65,8 @@ impl Client {
         self.answer.clear();
         self.requests.clear();
         self.refused = self.prepare(kinds).err();
-        // The kinds are those of the first connection, which has taken them.
-        !self.is_greeted
+        // Operation types are refused with the first answer.
+        !self.is_greeted || self.refused.is_some()
     }
 
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
@@ -217,6 +219,7 @@ impl Client {
         let words = format!("{} {}", arrived.status, phrase(arrived.status));
         let words = words.trim_end().to_owned();
         self.greeting.error = (arrived.status >= 400).then(|| words.clone());
+        self.greeting.wants_user = arrived.status == 401;
         let version = self.login.version.name();
         let error = |kind, what: String, next: &str| Err(StoreError::new(kind, what).detail(words.clone()).next(next));
         match arrived.status {

@@ -63,7 +63,9 @@ pub(crate) fn driven(
     address: &Address,
 ) -> Result<Box<dyn WireSession>, StoreError> {
     match login.version {
-        Version::Http11 => session(HttpSession::new(Arc::clone(login), durability), tls, address, &login.place),
+        Version::Http11 => {
+            session(HttpSession::greeted(Arc::clone(login), durability, greeting), tls, address, &login.place)
+        }
         Version::Http2 => {
             let plain = Http2Session::greeted(Arc::clone(login), durability, greeting);
             Ok(Box::new(inside(plain, tls, address, &login.place)?))

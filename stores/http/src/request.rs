@@ -117,7 +117,8 @@ impl Request {
     pub(crate) fn opening(login: &Login) -> Request {
         let target = vec![Part::Bytes(login.own_target().into_bytes())];
         let (host, fields) = fields(login, Vec::new());
-        let said = Said { method: "HEAD", target, fields, host, cookies: false, body: None };
+        let method = if login.by_get { "GET" } else { "HEAD" };
+        let said = Said { method, target, fields, host, cookies: false, body: None };
         Request { is_head: true, ..Request::written(said, login) }
     }
 

@@ -59,6 +59,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     // HTTP/1.0 closes unless it says otherwise.
     let framing = Framing::Unsaid;
     let mut head = Head { status, framing, close: minor == b'0', retry_after: false, server: b"", set_cookie: false };
+    let mut may_go_on = false;
     loop {
         let found = next_line(bytes, at);
         if found.map_or(bytes.len(), |(_, next)| next) > HEAD_BYTES_MAX {
@@ -69,17 +70,34 @@ pub fn head(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Malformed> {
         if line.is_empty() {
             return Ok(Some((head, at)));
         }
-        field(line, &mut head)?;
+        // Nothing depends on the further lines of most fields.
+        if !(may_go_on && line.first().is_some_and(is_blank)) {
+            may_go_on = !field(line, &mut head)?;
+        }
     }
 }
 
-/// The fields of a whole head, by name and value.
+/// The fields of a whole head, by name and value. A value that is continued has its line ends.
 pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let lines = head.split(|byte| *byte == b'\n').skip(1);
-    lines.filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    let mut at = next_line(head, 0).map_or(head.len(), |(_, next)| next);
+    let field = move || {
+        let begin = at;
+        loop {
+            at = next_line(head, at)?.1;
+            if !head.get(at).is_some_and(is_blank) {
+                return Some(&head[begin..at]);
+            }
+        }
+    };
+    std::iter::from_fn(field).filter_map(|field| {
+        let colon = field.iter().position(|byte| *byte == b':')?;
+        Some((&field[..colon], field[colon + 1..].trim_ascii()))
     })
+}
+
+/// True for a byte that begins a line that continues the one before (`obs-fold`: RFC 9112, 5.2).
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// The line that begins at `at`, without its end, and where the next one begins.
@@ -107,8 +125,9 @@ fn status_line(line: &[u8]) -> Result<(u8, u16), Malformed> {
     Ok((*minor, digit(a) * 100 + digit(b) * 10 + digit(c)))
 }
 
+/// Takes a field. True if it says where the answer or the connection ends.
 #[inline]
-fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
+fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<bool, Malformed> {
     let colon = line.iter().position(|byte| *byte == b':').ok_or(Malformed("a field without a colon"))?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     if name.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')) || name.last() == Some(&b' ') {
@@ -126,6 +145,7 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
                     head.close = false;
                 }
             }
+            return Ok(true);
         }
         10 if name.eq_ignore_ascii_case(b"set-cookie") => head.set_cookie = true,
         11 if name.eq_ignore_ascii_case(b"retry-after") => head.retry_after = true,
@@ -133,22 +153,22 @@ fn field<'a>(line: &'a [u8], head: &mut Head<'a>) -> Result<(), Malformed> {
             let length = number(value.trim_ascii(), 10).ok_or(Malformed("a Content-Length that is no number"))?;
             match head.framing {
                 Framing::Unsaid => head.framing = Framing::Length(length),
-                Framing::Length(before) if before == length => {}
-                _ => return Err(Malformed("two lengths for one body")),
+                Framing::Length(before) if before != length => return Err(Malformed("two lengths for one body")),
+                Framing::Length(_) | Framing::Chunked => {}
             }
+            return Ok(true);
         }
         17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
             if !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                 return Err(Malformed("a transfer encoding that was not requested"));
             }
-            match head.framing {
-                Framing::Length(_) => return Err(Malformed("two lengths for one body")),
-                _ => head.framing = Framing::Chunked,
-            }
+            // It overrides a length (RFC 9112, 6.3).
+            head.framing = Framing::Chunked;
+            return Ok(true);
         }
         _ => {}
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Reads the line that begins a chunk: the chunk's bytes and the line's, or `None` while it is not all there.
@@ -209,8 +229,24 @@ mod tests {
         let (head, _) = whole(b"HTTP/1.1 404\nTRANSFER-ENCODING: Chunked\nConnection: x, Close\n\n").unwrap();
         assert_eq!(head.status, 404);
         assert_eq!((head.framing, head.close), (Framing::Chunked, true));
+        for both in [
+            &b"Content-Length: 7\r\nTransfer-Encoding: chunked"[..],
+            b"Transfer-Encoding: chunked\r\nContent-Length: 7",
+        ] {
+            let text = [b"HTTP/1.1 200 OK\r\n", both, b"\r\n\r\n"].concat();
+            assert_eq!(whole(&text).unwrap().0.framing, Framing::Chunked);
+        }
         assert!(whole(b"HTTP/1.0 200 OK\r\n\r\n").unwrap().0.close);
         assert!(!whole(b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n").unwrap().0.close);
+    }
+
+    #[test]
+    fn a_field_goes_on_where_a_line_begins_with_a_blank() {
+        let text = b"HTTP/1.1 200 OK\r\nX: one,\r\n two: 2\r\n\tthree\r\nContent-Length: 5\r\nY: z\r\n\r\n";
+        let (head, used) = whole(text).unwrap();
+        assert_eq!((head.framing, used), (Framing::Length(5), text.len()));
+        let all: Vec<_> = fields(text).collect();
+        assert_eq!(all, [(&b"X"[..], &b"one,\r\n two: 2\r\n\tthree"[..]), (b"Content-Length", b"5"), (b"Y", b"z")]);
     }
 
     #[test]
@@ -232,7 +268,8 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 2\r\n",
+            b"HTTP/1.1 200 OK\r\nConnection: keep-alive,\r\n close\r\n",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n",
         ] {
             assert!(head(bad).is_err(), "{}", bad.escape_ascii());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Waits,
-    WireClient,
+    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
+    StoreErrorKind, Waits, WireClient,
 };
 
 use crate::client::Greeting;
@@ -17,21 +17,38 @@ pub(crate) struct HttpStore {
     own: Option<(Arc<dyn Servers>, NginxRecipe)>,
     endpoint: Endpoint,
     login: Arc<Login>,
+    /// First answer of an attached server.
+    greeting: Greeting,
     waits: Waits,
 }
 
 impl HttpStore {
     pub fn private(servers: Arc<dyn Servers>, nginx: NginxRecipe, waits: Waits) -> Self {
         let endpoint = server::endpoint(&servers.first(), nginx.version);
-        Self { own: Some((servers, nginx)), login: Arc::new(endpoint.login.clone()), endpoint, waits }
+        let (login, greeting) = (Arc::new(endpoint.login.clone()), Greeting::default());
+        Self { own: Some((servers, nginx)), login, greeting, endpoint, waits }
     }
 
-    pub fn attach(endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        if let Some(said) = greet(&endpoint, &waits)?.error {
-            let place = &endpoint.login.place;
-            progress(&format!("{place} answers {said} to HEAD; what is asked goes there all the same"));
+    pub fn attach(mut endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
+        let place = endpoint.login.place.clone();
+        let mut greeting = greet(&endpoint, &waits);
+        // A server that only answers HEAD wrongly can be measured: that was no request of the workload.
+        if let Err(error) = &greeting
+            && endpoint.login.version == Version::Http11
+            && matches!(error.kind, StoreErrorKind::Broken | StoreErrorKind::Unreachable | StoreErrorKind::Usage)
+        {
+            endpoint.login.by_get = true;
+            if let Ok(by_get) = greet(&endpoint, &waits) {
+                progress(&format!("HEAD is not answered as in HTTP/1.1, but GET is: {error}"));
+                greeting = Ok(by_get);
+            }
         }
-        Ok(Self { own: None, login: Arc::new(endpoint.login.clone()), endpoint, waits })
+        let greeting = greeting?;
+        if let Some(said) = &greeting.error {
+            let method = if endpoint.login.by_get { "GET" } else { "HEAD" };
+            progress(&format!("{place} answers {said} to {method}; what is asked goes there all the same"));
+        }
+        Ok(Self { own: None, login: Arc::new(endpoint.login.clone()), greeting, endpoint, waits })
     }
 }
 
@@ -74,7 +91,7 @@ impl Store for HttpStore {
         let tls = self.endpoint.tls_client()?;
         // How deep sessions of HTTP/2 are is the server's to say.
         let greeting = match self.login.version {
-            Version::Http11 => Greeting::default(),
+            Version::Http11 => self.greeting.clone(),
             Version::Http2 => greet(&self.endpoint, &self.waits)?,
         };
         let address = &self.endpoint.address;

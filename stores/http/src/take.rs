@@ -67,7 +67,13 @@ impl Takes {
                     let mut fields =
                         response::fields(head).filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
                     let (_, value) = fields.next().ok_or_else(|| format!("the answer has no header {name}"))?;
-                    values.push(Value::Text(text(value)?));
+                    match text(value)? {
+                        value if value.contains('\n') => {
+                            let lines: Vec<&str> = value.lines().map(str::trim).collect();
+                            values.push(Value::Text(&lines.join(" ")));
+                        }
+                        value => values.push(Value::Text(value)),
+                    }
                 }
                 Take::Regex(regex) => {
                     let found = regex.captures(body).ok_or_else(|| format!("the body does not match `{regex}`"))?;
@@ -138,6 +144,8 @@ mod tests {
         }
         let head = "HTTP/1.1 201 Created\r\nX: y\r\nlocation: /items/7\r\n\r\n";
         assert_eq!(taken(HttpTake::Header("Location".into()), head, "").as_deref(), Ok("Text(\"/items/7\")"));
+        let folded = "HTTP/1.1 200 OK\r\nX: one,\r\n two\r\n\r\n";
+        assert_eq!(taken(HttpTake::Header("X".into()), folded, "").as_deref(), Ok("Text(\"one, two\")"));
         assert_eq!(taken(HttpTake::Status, head, "").as_deref(), Ok("Int(201)"));
         let regex = |text: &str| HttpTake::Regex(text.to_owned());
         assert_eq!(taken(regex("csrf=(\\w+)"), "", "<csrf=ab1>").as_deref(), Ok("Text(\"ab1\")"));

@@ -3,8 +3,8 @@
 //! Requests are built from what was put together when the session was opened, and answers are read in place: nothing is
 //! allocated for an operation. Answers come in the order of the requests, so several may be in flight.
 //!
-//! HTTP has no greeting. A session sends one HEAD request for the URL's path before it takes operations, to find out
-//! if the server speaks HTTP and accepts the user. Connections that follow the first begin with operations.
+//! HTTP has no greeting. A session may send one HEAD request for the URL's path before it takes operations, to find out
+//! if the server speaks HTTP and accepts the user. Sessions with a server that has answered that begin with operations.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,6 +60,14 @@ impl HttpSession {
     /// A session that asks as `login`. Writes are refused unless `durability` promises nothing.
     pub fn new(login: Arc<Login>, durability: Durability) -> Self {
         Self { client: Client::new(login, durability), ..Self::default() }
+    }
+
+    /// Makes a session with a server that has greeted.
+    pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
+        let mut session = Self::new(login, durability);
+        // The operation types decide if it matters that the server wants a user.
+        session.client.is_greeted = !greeting.wants_user;
+        session
     }
 
     /// Returns the name that the server reports, once the session is ready; empty without one.
@@ -201,6 +209,8 @@ impl HttpSession {
         if !matches!(self.state, WireState::Ready) {
             self.client.opened(&arrived)?;
             self.state = WireState::Ready;
+            // The body that GET asked for is not waited for.
+            self.close |= self.client.login.by_get;
         } else if let Some((ticket, kind)) = self.queue.pop_front() {
             self.client.answered(ticket, kind, &arrived, done);
             self.body.clear();

@@ -154,7 +154,7 @@ impl StoreKind for Mariadb {
         let (connecting, settings) = (options.waits.with_answer(info.connect_timeout), [SETTINGS.to_owned()]);
         let mut connection = connect(&info.address, Arc::new(info.login), Arc::default(), &settings, &[], &connecting)?;
         connection.set_waits(options.waits);
-        Ok(Some(Box::new(MyProduction(connection))))
+        Ok(Some(Box::new(MyProduction::new(connection))))
     }
 
     fn read_log(&self, log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {

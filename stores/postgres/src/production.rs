@@ -10,6 +10,9 @@ use crate::sql::{literal, quoted};
 /// Settings of sessions: they write nothing, and wait for no lock for long.
 pub(crate) const SETTINGS: &str = "SET default_transaction_read_only = on; SET lock_timeout = '5s'";
 
+/// Begins a transaction in which a statement may change rows for a moment.
+const BEGIN: &str = "BEGIN READ WRITE; SET LOCAL statement_timeout = '5s'";
+
 /// Rows looked at for each that is wanted, at most.
 const ROWS_A_ROW: usize = 20;
 
@@ -99,16 +102,20 @@ impl Production for PgProduction {
         Ok(answer.row_iter().map(|row| (0..columns.len()).map(|at| text(row, at).to_owned()).collect()).collect())
     }
 
-    fn refusal(&mut self, statement: &str, values: &[String]) -> Result<Option<String>, StoreError> {
+    fn refusal(&mut self, statement: &str, values: &[String], changes: bool) -> Result<Option<String>, StoreError> {
         let values: Vec<String> = values.iter().map(|value| literal(value)).collect();
         let arguments = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+        let tried = match changes && self.0.value("SELECT pg_is_in_recovery()")? == "f" {
+            true => format!("{BEGIN}; EXECUTE plimsoll{arguments}"),
+            false => format!("BEGIN; EXPLAIN EXECUTE plimsoll{arguments}"),
+        };
         let prepared = self.0.simple(&format!("PREPARE plimsoll AS {statement}"));
-        let planned = prepared.and_then(|_| {
-            let planned = self.0.simple(&format!("EXPLAIN EXECUTE plimsoll{arguments}"));
-            self.0.simple("DEALLOCATE plimsoll")?;
-            planned
+        let tried = prepared.and_then(|_| {
+            let tried = self.0.simple(&tried);
+            self.0.simple("ROLLBACK; DEALLOCATE plimsoll")?;
+            tried
         });
-        match planned {
+        match tried {
             Ok(_) => Ok(None),
             Err(error) if error.is_nobody_there() || error.kind == StoreErrorKind::Broken => Err(error),
             Err(error) => Ok(Some(error.said().to_owned())),

@@ -39,7 +39,8 @@ impl Endpoint {
     }
 }
 
-/// Finds the first server that will do. What was agreed on there is what the endpoint asks for from then on.
+/// Finds the first server that will do, and runs `settings` there. What was agreed on there is what the endpoint asks
+/// for from then on.
 pub(crate) fn reach(info: &ConnInfo, settings: &str, waits: &Waits) -> Result<(Endpoint, Connection), StoreError> {
     let mut misses = Vec::new();
     // `prefer-standby` goes round twice.
@@ -107,9 +108,10 @@ fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Res
     let mut before: Option<StoreError> = None;
     for tls in &host.attempts {
         let endpoint = Endpoint { address: host.address.clone(), login: Arc::clone(&login), tls: tls.clone() };
-        let refused = match endpoint.try_open(Arc::default(), settings, &[], waits) {
+        let refused = match endpoint.try_open(Arc::default(), "", &[], waits) {
             Ok(mut connection) => {
-                check(&mut connection, wanted, &login.place).map_err(|error| Miss { error, is_final: false })?;
+                admit(&mut connection, wanted, settings, &login.place)
+                    .map_err(|error| Miss { error, is_final: false })?;
                 // What was agreed on once is what all later connections must be.
                 let agreed = endpoint.tls.filter(|_| connection.session().agreed().is_some());
                 let tls = agreed.map(|tls| TlsEnd { required: true, ..tls });
@@ -139,6 +141,31 @@ fn reach_host(host: &Host, wanted: Wanted, settings: &str, waits: &Waits) -> Res
 /// kind. A wrong password is none of that, and must not be tried in the open.
 fn may_be_encryption(refused: &Refused) -> bool {
     refused.in_tls || refused.error.detail.as_deref().is_some_and(|detail| detail.starts_with("28000"))
+}
+
+/// Runs `settings` on a connection to a server that will do. Another client of a pooler would find them.
+fn admit(connection: &mut Connection, wanted: Wanted, settings: &str, place: &str) -> Result<(), StoreError> {
+    must_not_be_pooled(connection, place)?;
+    check(connection, wanted, place)?;
+    if settings.is_empty() { Ok(()) } else { connection.simple(settings).map(drop) }
+}
+
+/// Refuses a pooler, which gives one connection of a server to several clients.
+///
+/// A server greets with the number of the process that serves the connection, and a proxy passes this number on.
+/// A pooler greets before it has a connection, with a number of its own.
+fn must_not_be_pooled(connection: &mut Connection, place: &str) -> Result<(), StoreError> {
+    let serving = connection.value("SELECT pg_backend_pid()")?;
+    let greeted = connection.session().inner().key.as_ref().map(|key| key.pid.to_string());
+    if greeted.as_ref() == Some(&serving) {
+        return Ok(());
+    }
+    let greeted = greeted.map_or("without a process".to_owned(), |process| format!("as process {process}"));
+    Err(StoreError::usage(format!(
+        "{place} is a pooler: other clients would find the settings of this run in its connections"
+    ))
+    .detail(format!("it greets {greeted}, and process {serving} answers"))
+    .next("Name the server itself, or a proxy that passes connections on, such as HAProxy."))
 }
 
 fn check(connection: &mut Connection, wanted: Wanted, place: &str) -> Result<(), StoreError> {

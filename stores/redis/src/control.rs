@@ -100,9 +100,12 @@ impl Control {
         if matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "LOADING" | "MISCONF") || words.contains("DB index") {
             return opening::refusal(words.as_bytes(), &self.login);
         }
-        let kind = if code == "NOPERM" { StoreErrorKind::Permission } else { StoreErrorKind::Store };
-        let command = String::from_utf8_lossy(command);
-        StoreError::new(kind, format!("{} refused {command}", self.login.place)).detail(words)
+        let what = format!("{} refused {}", self.login.place, String::from_utf8_lossy(command));
+        match code {
+            "NOPERM" => StoreError::new(StoreErrorKind::Permission, what).next(opening::ALLOW),
+            _ => StoreError::new(StoreErrorKind::Store, what),
+        }
+        .detail(words)
     }
 
     fn reply(&mut self) -> Result<Node, StoreError> {

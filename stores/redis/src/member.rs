@@ -16,6 +16,9 @@ use crate::slots;
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
 const SCAN_KEYS: &[u8] = b"1000";
 
+/// Further connections that are asked which server they lead to.
+const LOOKS: usize = 3;
+
 pub(crate) struct Member {
     pub endpoint: Endpoint,
     /// The private servers, and which of them it is; `None` when attached.
@@ -48,6 +51,24 @@ impl Member {
     /// Returns the directory of its data if it is a private server.
     pub fn data_dir(&self) -> Option<&Path> {
         self.own.as_ref().map(|(_, node)| node.data_dir.as_path())
+    }
+
+    /// Refuses an address that leads to several servers, as one of a proxy: keys are removed from one of them only.
+    pub fn must_be_one(&mut self) -> Result<(), StoreError> {
+        let control = self.control.get()?;
+        let (waits, server) = (control.waits().clone(), Info::read(control)?);
+        for _ in 0..LOOKS {
+            let other = Info::read(&mut Control::open(&self.endpoint, &waits)?)?;
+            let run_ids = [server.text("run_id"), other.text("run_id")];
+            if run_ids[0] != run_ids[1] {
+                let what =
+                    format!("{} leads to several servers, and keys would stay on some", self.endpoint.login.place);
+                return Err(StoreError::usage(what)
+                    .detail(format!("INFO says run_id {}, and {} on another connection", run_ids[0], run_ids[1]))
+                    .next("Name one of them in the URL, or all of a cluster."));
+            }
+        }
+        Ok(())
     }
 
     /// Returns a probe of its counters under the name `node`.

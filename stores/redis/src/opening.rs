@@ -11,6 +11,10 @@ use crate::wire::Protocol;
 /// The name by which a server's CLIENT LIST knows our connections.
 const CLIENT_NAME: &[u8] = b"plimsoll";
 
+/// Advice for a user that lacks rights.
+pub(crate) const ALLOW: &str =
+    "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, its keys, ~plimsoll:* of runs.";
+
 /// Necessity of the questions before operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
@@ -69,11 +73,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             format!("{place} does not accept user `{user}` with this password"),
             "Check the user in the URL, and REDISCLI_AUTH or the file given with --password-file.",
         ),
-        "NOPERM" => (
-            K::Permission,
-            format!("user `{user}` lacks rights at {place} that Plimsoll needs"),
-            "Allow it: ACL SETUSER with +@read +@write +@connection +info +config|get +scan, and its keys.",
-        ),
+        "NOPERM" => (K::Permission, format!("user `{user}` lacks rights at {place} that Plimsoll needs"), ALLOW),
         "DENIED" => (
             K::Permission,
             format!("{place} is in protected mode and takes no connections from other machines"),

@@ -1,7 +1,7 @@
 //! `plimsoll capture`: a workload from the statements of a running database.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
@@ -85,9 +85,13 @@ fn opened(kind: &dyn StoreKind, args: &CaptureArgs, url: &str) -> Result<Box<dyn
 }
 
 fn of_log(kind: &dyn StoreKind, log: &Path, mut asked: StatementLog) -> Result<StatementLog, TrialError> {
-    let failed = |error: &std::io::Error| io_error(log.display(), error);
+    let failed = |error: &std::io::Error| match error.kind() {
+        ErrorKind::InvalidData => TrialError::usage(format!("{}: {error}", log.display()))
+            .next("give a log in a form in which the server itself writes it into a file"),
+        _ => io_error(log.display(), error),
+    };
     let mut file = BufReader::new(File::open(log).map_err(|error| failed(&error))?);
-    kind.read_log(&mut file, &mut |text, values| asked.log(text, values)).map_err(|error| failed(&error))?;
+    kind.read_log(&mut file, &mut |entry| asked.log(entry)).map_err(|error| failed(&error))?;
     asked.counted_by = log.display().to_string();
     Ok(asked)
 }

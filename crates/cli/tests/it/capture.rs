@@ -18,6 +18,10 @@ const ASKED: [&str; 6] = [
     "UPDATE orders SET status = 'new' WHERE id = 4",
 ];
 
+const VISITS: &str = "SELECT count(*) FROM visits";
+/// Sees each change of a row.
+const CONTENTS: &str = "SELECT count(*), sum(id), count(CASE status WHEN 'new' THEN 1 END) FROM orders";
+
 fn capture(place: &Place, url: &str, more: &[&str]) -> Ran {
     let output = place.path().join("captured.toml");
     place.run(&[&["capture", "--from", url, "--output", output.to_str().unwrap()], more].concat())
@@ -25,12 +29,23 @@ fn capture(place: &Place, url: &str, more: &[&str]) -> Ran {
 
 /// The plan that was written, shorter; none of it is left.
 fn driven(place: &Place, statements: usize) -> String {
+    driven_with(place, statements, &[])
+}
+
+fn driven_with(place: &Place, statements: usize, more: &[&str]) -> String {
     let path = place.path().join("captured.toml");
     let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 400");
     fs::write(&path, &plan).unwrap();
-    let ran = place.run(&["run", path.to_str().unwrap()]).expect(0);
+    let ran = place.run(&[&["run", path.to_str().unwrap()], more].concat()).expect(0);
     ran.says("PASS").says("0 errors");
     assert_eq!(plan.matches("[[workload.script]]").count(), statements, "{plan}");
+    removed(place)
+}
+
+/// Returns the plan, and removes all of it.
+fn removed(place: &Place) -> String {
+    let path = place.path().join("captured.toml");
+    let plan = fs::read_to_string(&path).unwrap();
     fs::remove_file(path).unwrap();
     fs::remove_dir_all(place.path().join("captured.values")).unwrap();
     plan
@@ -82,12 +97,15 @@ fn what_a_postgres_counted_and_logged_is_driven() {
     assert_eq!(phones.iter().map(|text| text.lines().count()).collect::<Vec<_>>(), [51], "{phones:?}");
     let plan = driven(&place, 5);
     assert!(plan.contains("LIMIT 10") && !plan.contains("UPDATE"), "{plan}");
-    capture(&place, &url, &["--allow-writes"]).expect(0).says("statements with");
+    let before = postgres.sql(CONTENTS);
+    capture(&place, &url, &["--allow-writes"]).expect(0).says("statements with").says("duplicate key");
     let plan = fs::read_to_string(place.path().join("captured.toml")).unwrap();
     assert!(plan.contains("UPDATE orders SET status = :update_orders_p1 WHERE id = :update_orders_p2;"), "{plan}");
+    // A plan of it is no proof that it runs.
+    assert!(!plan.contains("INSERT"), "{plan}");
+    assert_eq!(postgres.sql(CONTENTS), before);
     capture(&place, &url, &[]).expect(2).says("captured.toml exists already");
-    fs::remove_file(place.path().join("captured.toml")).unwrap();
-    fs::remove_dir_all(folder).unwrap();
+    removed(&place);
     for log in logs {
         capture(&place, &url, &["--log", log.to_str().unwrap()]).expect(0).says("5 statements with 10 of");
         let plan = driven(&place, 5);
@@ -112,7 +130,8 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
     mariadb.sql("CREATE TABLE orders (id int PRIMARY KEY, customer int, status varchar(10), placed date)");
     mariadb.sql("INSERT INTO customers SELECT seq, concat(1000000 + seq) FROM seq_1_to_5000");
     mariadb.sql("INSERT INTO orders SELECT seq, seq, if(seq % 2, 'paid', 'it''s'), '2026-01-01' + INTERVAL seq % 300 DAY FROM seq_1_to_5000");
-    for statement in ASKED {
+    mariadb.sql("CREATE TABLE visits (id int AUTO_INCREMENT PRIMARY KEY, customer int, n int)");
+    for statement in ASKED.iter().chain(&["INSERT INTO visits (customer, n) VALUES (5, 2)"]) {
         mariadb.sql(statement);
         mariadb.sql(statement);
     }
@@ -122,11 +141,34 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
     let plan = driven(&place, 5);
     // As a number it would find no index.
     assert!(plan.contains("`phone` = CONCAT(:"), "{plan}");
-    for log in logs {
+    for log in &logs {
         capture(&place, &url, &["--log", log.to_str().unwrap()]).expect(0).says("5 statements with 10 of");
         let plan = driven(&place, 5);
         assert!(plan.contains("phone = CONCAT(:"), "{plan}");
     }
+    // What writes is executed once, and undone.
+    let contents = || [CONTENTS, VISITS].map(|asked| mariadb.sql(asked));
+    let before = contents();
+    capture(&place, &url, &["--allow-writes"]).expect(0).says("Duplicate entry");
+    let plan = removed(&place);
+    for written in ["INSERT INTO `visits`(", "VALUES (:insert_visits_p1, :insert_visits_p2);", "UPDATE `orders` SET"] {
+        assert!(plan.contains(written), "{written}: {plan}");
+    }
+    assert_eq!(contents(), before);
+    for log in &logs {
+        let before = contents();
+        let ran = capture(&place, &url, &["--allow-writes", "--log", log.to_str().unwrap()]).expect(0);
+        ran.says("7 statements with 14 of").says("Duplicate entry");
+        assert_eq!(contents(), before);
+        driven_with(&place, 7, &["--allow-writes"]);
+    }
+    // What a ROLLBACK would not undo is planned.
+    mariadb.sql("ALTER TABLE visits ENGINE = MyISAM");
+    let before = contents();
+    let ran = capture(&place, &url, &["--allow-writes", "--log", logs[0].to_str().unwrap()]).expect(0);
+    assert!(!ran.out.contains("Duplicate entry"), "{ran:?}");
+    assert!(removed(&place).contains("INSERT INTO visits"));
+    assert_eq!(contents(), before);
     let off = Mariadb::start(place.path());
     capture(&place, &off.url(), &[]).expect(2).says("performance_schema is off").says("--log FILE");
 }
@@ -157,7 +199,16 @@ fn what_cannot_be_captured_is_told_and_leaves_nothing() {
     let output = "/nonexistent/captured.toml";
     postgres.sql("CREATE TABLE t (a int)");
     let log = place.path().join("a.log");
-    fs::write(&log, "x LOG:  statement: SELECT a FROM t WHERE a = 1\n").unwrap();
+    // A statement that a log does not end is none; one that came by way of syslog may miss its end anywhere.
+    let begun = "x LOG:  statement: SELECT a FROM t WHERE a = 1\n";
+    for (text, words) in [
+        (begun.to_owned(), "1 may be cut off: the log does not show its end"),
+        (format!("Nov 26 11:49:14 db1 postgres[47]: [7-1] {begun}"), "a.log: written by syslog"),
+    ] {
+        fs::write(&log, text).unwrap();
+        capture(&place, &postgres.url(), &["--log", log.to_str().unwrap()]).expect(2).says(words);
+    }
+    fs::write(&log, format!("{begun}x LOG:  done\n")).unwrap();
     let args = ["capture", "--from", &postgres.url(), "--log", log.to_str().unwrap(), "--output", output];
     place.run(&args).expect(8).says("/nonexistent");
 }

@@ -49,6 +49,14 @@ fn commands_of_every_sort_do_what_they_say() {
     let read = file(&place, "read.redis", "\\set user random(7, 7)\nHGETALL cart::user\n");
     drive(&place, &[&read], &url, "--depth 8").expect(0);
     assert_eq!(ask(&["EXISTS", "plimsoll:runs"]), "0");
+    // They need no keys of Plimsoll's own; what does is refused, and says which.
+    ask(&["ACL", "SETUSER", "app", "on", "nopass", "~app:*", "+@all"]);
+    let url = url.replace("redis+unix://", "redis+unix://app@");
+    let own = file(&place, "own.redis", "INCR app:n\n");
+    drive(&place, &[&own], &url, "--allow-writes").expect(0);
+    drive(&place, &[&own], &url, "--allow-writes --no-load").expect(0);
+    assert_eq!(ask(&["GET", "app:n"]), "100");
+    place.line(&format!("drive kv --on {url} --set records=10 --ops 1")).expect(8).says("NOPERM … ~plimsoll:*");
 }
 
 #[test]

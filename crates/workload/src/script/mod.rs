@@ -134,7 +134,8 @@ impl Scripts {
         };
         let compiled = Compiled::shared(&source)?;
         let statements = setup(params.text("setup"), &source)?;
-        Ok(Self { name, layout: Layout { statements, ..Layout::default() }, compiled })
+        let layout = Layout { statements, names_keys: language == Language::Commands, ..Layout::default() };
+        Ok(Self { name, layout, compiled })
     }
 }
 

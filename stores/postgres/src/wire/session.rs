@@ -108,7 +108,7 @@ pub struct PgSession {
     pub(super) channel: Channel,
     pub(super) kinds: Vec<Prepared>,
     /// Key that cancels an operation on this connection.
-    pub(super) key: Option<BackendKey>,
+    pub(crate) key: Option<BackendKey>,
     /// List of operations in flight when a connection was given up, to be cancelled.
     pub(crate) given_up: Option<Arc<GivenUp>>,
     pub(super) queue: VecDeque<InFlight>,

@@ -1,14 +1,21 @@
 //! Tests of the store that no other SQL store shares.
 
+use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Durability, IndexMode, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind, Value};
-use plimsoll_lab::OpenStore;
+use plimsoll_core::{
+    Address, Durability, IndexMode, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind, Value,
+};
+use plimsoll_lab::{OpenStore, ServerUser};
+use plimsoll_store_postgres::wire::Login;
 use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::process::{ServerProcess, free_port};
+use plimsoll_testkit::proxy::{Fault, Proxy};
 use plimsoll_testkit::records::{ALL, FIND, GET, INSERT, batch, blocking, execute, kinds, layout, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
-use crate::fixture::{Server, SqlServer, TIMEOUT, Wire, sql, values};
+use crate::fixture::{Server, SqlServer, TIMEOUT, Wire, login, open_login, sql, values};
 
 /// Tables of a run of this store.
 const ITEMS: &str = "plimsoll_20260102_030405_ab12.items";
@@ -27,7 +34,52 @@ fn in_an_attached_server() {
         damage_is_found,
         keyindex_keeps_its_keys_in_a_table_of_bytes,
         what_a_session_gave_up_is_cancelled_and_nothing_else,
+        a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not,
     );
+}
+
+/// A PgBouncer in transaction mode in front of the database, which it calls `shop`, and its port.
+fn pooler(server: &Server) -> (ServerProcess, u16) {
+    let (dir, port) = (ServerProcess::dir("/var/tmp"), free_port());
+    // It does not run as root.
+    let user = ServerUser::caller_or("postgres", "postgresql").expect("a user");
+    let user = if user.is_switched { format!("user = {}\n", user.name) } else { String::new() };
+    let config = format!(
+        "[databases]\nshop = host=127.0.0.1 port={} dbname={} user=postgres\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n{user}\
+         auth_type = any\npool_mode = transaction\ndefault_pool_size = 1\n",
+        server.port, server.database
+    );
+    let file = dir.path().join("pgbouncer.ini");
+    std::fs::write(&file, config).expect("its configuration");
+    let is_ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    (ServerProcess::start(dir, Command::new("/usr/sbin/pgbouncer").arg(file), is_ready), port)
+}
+
+fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
+    let server = Server::start();
+    let before = server.control().value(Server::DIALECT.inventory).expect("an inventory");
+    let (_pooler, port) = pooler(&server);
+    let at = |port: u16, database: &str| {
+        let url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
+        Opening::attached(Server::DIALECT.kind, &url, None)
+    };
+    let opening = at(port, "shop");
+    let capturing = (Server::DIALECT.kind)().production(opening.options.clone());
+    for refused in [opening.open().map(drop), capturing.map(drop)] {
+        let error = refused.expect_err("others share its connection");
+        assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+        assert!(error.what.contains("is a pooler") && error.next.is_some(), "{error:?}");
+    }
+    let login = Login { database: "shop".into(), ..login("postgres", None) };
+    let mut other = open_login(&Address::Tcp("127.0.0.1".into(), port), login).expect("another client");
+    for (setting, default) in [("search_path", "\"$user\", public"), ("default_transaction_read_only", "off")] {
+        assert_eq!(other.value(&format!("SHOW {setting}")).expect("a value"), default, "{setting}");
+    }
+    assert_eq!(server.control().value(Server::DIALECT.inventory).expect("an inventory"), before);
+
+    let proxy = Proxy::tcp(server.tcp(), Fault::Close, u64::MAX);
+    at(proxy.port(), &server.database).open().expect("a proxy passes connections on").close().expect("closed");
 }
 
 /// A statement that fails inside a transaction must not leave the control plane in it.
