@@ -239,6 +239,7 @@ impl<R: Reactor> WireWorker<R> {
             lost_connections: self.lost_connections,
             ended_connections: self.ended_connections,
             failed_connects: self.failed_connects,
+            asked_again: self.links.iter().map(|link| link.session.asked_again()).sum(),
             connects: self.reconnects.map(|(_, times)| times),
             down_ns: self.down_ns,
         };

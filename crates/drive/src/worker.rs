@@ -254,7 +254,9 @@ impl WorkerCore {
             // A client that is done is not waited for.
             && lane.cycle < self.settings.end_cycle
         {
-            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, self.first_cycle, now_ns);
+            // A think time begins with the answer, whatever has become of its connection since.
+            let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
+            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
             if until_ns > now_ns {
                 return rests.push(index, until_ns);
             }
@@ -437,8 +439,8 @@ impl WorkerCore {
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
+        lane.ended_ns = now_ns;
         if self.is_open {
-            lane.ended_ns = now_ns;
             lane.free_ns = lane.free_after(now_ns, self.caught_up_ns);
         }
         let service_ns = now_ns.saturating_sub(lane.sent_ns);
