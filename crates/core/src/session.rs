@@ -90,6 +90,12 @@ pub enum WireState {
 pub trait CompletionSink {
     /// Reports that the operation of `ticket` ended with `outcome`; `answer` is read before the call returns.
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
+
+    /// Reports that the server, which ends the connection, has not begun the operation of `ticket`. Returns true if it will
+    /// be started again on the next connection; otherwise its end has to be reported.
+    fn not_begun(&mut self, _ticket: Ticket) -> bool {
+        false
+    }
 }
 
 /// Default limit of the bytes that a session keeps of one answer.

@@ -176,6 +176,10 @@ impl<R: Reactor> WireWorker<R> {
         }
         let had_work = self.lanes.of(slot).any(|lane| self.core.busy(lane) != Busy::No);
         self.core.withdraw(self.lanes.of(slot));
+        while let Some(lane) = self.core.next_not_begun(&self.lanes.of(slot)) {
+            self.lost_answer.fail(Outcome::Rejected, "closed", &error.to_string());
+            self.core.finish(lane, now_ns, Outcome::Rejected, &self.lost_answer);
+        }
         self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
         for lane in self.lanes.of(slot) {
             self.core.give_up(lane, now_ns, &self.lost_answer);
