@@ -60,6 +60,7 @@ pub mod number;
 mod pauses;
 mod phase;
 pub mod promise;
+mod shortfall;
 pub mod size;
 pub mod slices;
 mod stages;

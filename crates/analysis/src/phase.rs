@@ -211,6 +211,14 @@ impl<'a> PhaseFacts<'a> {
         self.merged(op).filter(|((_, outcome, _), _)| wanted(*outcome)).map(|(_, times)| times.len()).sum()
     }
 
+    /// Mean time between sending an operation and its end, of all outcomes, in seconds.
+    pub fn mean_of_all_s(&self) -> f64 {
+        let mut all = Times::default();
+        let served = self.histograms.iter().filter(|((_, _, measure), _)| *measure == Measure::Service);
+        served.for_each(|(_, times)| all.add(times.counts()));
+        if all.is_empty() { 0.0 } else { all.mean_ns() / 1e9 }
+    }
+
     /// Number of operations that were due and never sent.
     pub fn unfinished_count(&self) -> u64 {
         self.unfinished.as_ref().map_or(0, Times::len)

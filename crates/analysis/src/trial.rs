@@ -11,6 +11,7 @@ use crate::name;
 use crate::nodes;
 use crate::number;
 use crate::phase::{PhaseFacts, is_overload};
+use crate::shortfall::shortfall;
 use crate::size;
 use crate::stat;
 use crate::step;
@@ -248,6 +249,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         reason,
         is_overloaded: is_overload(&end.state),
         late: facts.late().map(str::to_string),
+        shortfall: shortfall(facts),
         results: end
             .results
             .iter()

@@ -260,11 +260,18 @@ fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r st
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 
-/// Goals that were missed, and rates that were not carried, where it cannot be told whether that was the store. Rates do
-/// not count in a search and in a comparison, which say themselves what such a rung or turn is worth.
+/// Phases that did far too little, goals that were missed, and rates that were not carried, where it cannot be told whether
+/// that was the store. Phases and rates do not count in a search and in a comparison, which say themselves what such a rung
+/// or turn is worth.
 fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Vec<String> {
     let trials = if counts_rates { trials } else { &[] };
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    // A drive that a power cut ends does what it can.
+    let has_cut = |trial: &TrialView| trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
+    let too_few = phases.clone().filter(|(trial, _)| !has_cut(trial)).filter_map(|(trial, phase)| {
+        let what = phase.shortfall.as_deref()?;
+        Some(format!("Phase {} of {} did not do what its load requires: {what}", phase.name, trial.name))
+    });
     let not_carried = phases.filter(|(_, phase)| phase.is_overloaded).filter_map(|(trial, phase)| {
         let (late, (asked, done)) = (phase.late.as_deref()?, overload(phase, phase.ops.as_ref()?));
         Some(format!("Whether {} carries {asked} is undecided: {done}, but {late}", trial.name))
@@ -275,7 +282,7 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
         let late = place.late.as_deref().unwrap_or("the generator was late");
         format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
     });
-    missed.chain(not_carried).collect()
+    too_few.chain(missed).chain(not_carried).collect()
 }
 
 /// Lists missing observations: the run's own end, trials that failed, goals without a measurement.

@@ -82,6 +82,11 @@ pub trait Kv {
     /// The capabilities of this store.
     fn capabilities(&self) -> KvCapabilities;
 
+    /// Requests that the server had refused to begin, and that were sent again.
+    fn asked_again(&self) -> u64 {
+        0
+    }
+
     /// Replaces `value` by the value of `key`; returns false, with `value` empty, if there is none.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError>;
 

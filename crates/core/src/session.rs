@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use crate::error::StoreError;
 use crate::op::{Answer, Op, OpKind, Outcome, Ticket};
@@ -14,6 +15,11 @@ pub trait BlockingSession: Send {
 
     /// Executes one operation. `answer` is empty on entry. Must not retry silently.
     fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome;
+
+    /// Requests since the session was made that the server had refused to begin, and that were sent again.
+    fn asked_again(&self) -> u64 {
+        0
+    }
 }
 
 /// Work of an [`AsyncSession`], polled on the worker's thread.
@@ -43,6 +49,17 @@ pub trait AsyncSession: Send {
 
     /// The reason why [`AsyncSession::open`] is needed before the next operation; `None` if it is not.
     fn lost(&self) -> Option<StoreError>;
+
+    /// Ready once the server has ended the connection. Polled between operations, so that the next operation does not
+    /// meet a connection that is gone.
+    fn poll_ended(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Requests since the session was made that the server had refused to begin, and that were sent again.
+    fn asked_again(&self) -> u64 {
+        0
+    }
 }
 
 /// The address on which a wire session's server listens.
@@ -73,6 +90,12 @@ pub enum WireState {
 pub trait CompletionSink {
     /// Reports that the operation of `ticket` ended with `outcome`; `answer` is read before the call returns.
     fn push(&mut self, ticket: Ticket, outcome: Outcome, answer: &Answer);
+
+    /// Reports that the server, which ends the connection, has not begun the operation of `ticket`. Returns true if it will
+    /// be started again on the next connection; otherwise its end has to be reported.
+    fn not_begun(&mut self, _ticket: Ticket) -> bool {
+        false
+    }
 }
 
 /// Default limit of the bytes that a session keeps of one answer.
@@ -109,6 +132,11 @@ pub trait WireSession: Send {
 
     /// Appends the bytes of an orderly disconnect.
     fn close(&mut self, out: &mut Vec<u8>);
+
+    /// Requests since the session was made that the server had refused to begin, and that were sent again.
+    fn asked_again(&self) -> u64 {
+        0
+    }
 
     /// True if its connections may change to another server: see [`WireSession::next_address`].
     fn moves(&self) -> bool {

@@ -159,7 +159,9 @@ struct Worker {
     /// The lane of a task that panicked.
     panicked: Cell<Option<usize>>,
     lost_connections: Cell<u64>,
+    ended_connections: Cell<u64>,
     failed_connects: Cell<u64>,
+    asked_again: Cell<u64>,
     down_ns: Cell<u64>,
 }
 
@@ -215,7 +217,8 @@ pub(crate) fn run(
         core: worker.core.into_inner().report(),
         io: None,
         lost_connections: worker.lost_connections.get(),
-        ended_connections: 0,
+        ended_connections: worker.ended_connections.get(),
+        asked_again: worker.asked_again.get(),
         failed_connects: worker.failed_connects.get(),
         connects: None,
         down_ns: worker.down_ns.get() + down_ns,
@@ -263,6 +266,8 @@ impl Worker {
             first_error: RefCell::new(None),
             panicked: Cell::new(None),
             lost_connections: Cell::new(0),
+            ended_connections: Cell::new(0),
+            asked_again: Cell::new(0),
             failed_connects: Cell::new(0),
             down_ns: Cell::new(0),
         })

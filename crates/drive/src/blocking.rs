@@ -43,6 +43,7 @@ pub(crate) fn run(
             lost_connections: 0,
             ended_connections: 0,
             failed_connects: 0,
+            asked_again: sessions.iter().map(|session| session.asked_again()).sum(),
             connects: None,
             down_ns: 0,
         };

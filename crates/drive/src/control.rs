@@ -60,6 +60,7 @@ pub(crate) struct WorkerReport {
     pub lost_connections: u64,
     pub ended_connections: u64,
     pub failed_connects: u64,
+    pub asked_again: u64,
     pub connects: Option<Histogram<u64>>,
     pub down_ns: u64,
 }
@@ -333,7 +334,7 @@ impl<'a> RunningPhase<'a> {
         let mut end_ns = self.grid.start_ns;
         let (mut each, mut errors) = (Vec::new(), Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
-        let (mut failed_connects, mut connects) = (0, None::<Histogram<u64>>);
+        let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -344,6 +345,7 @@ impl<'a> RunningPhase<'a> {
             lost_connections += report.lost_connections;
             ended_connections += report.ended_connections;
             failed_connects += report.failed_connects;
+            asked_again += report.asked_again;
             match (&mut connects, report.connects) {
                 (Some(all), Some(more)) => all.add(more).unwrap_or_default(),
                 (all, more) => *all = all.take().or(more),
@@ -376,6 +378,10 @@ impl<'a> RunningPhase<'a> {
         let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
         let behind = (stop == StopReason::Behind).then_some(self.spec.backlog);
         let coarse = self.spec.wake == WakeMode::Coarse;
+        let until_ns = self.grid.end_ns.unwrap_or(end_ns);
+        let due_in = |flow: &Flow| {
+            flow.arrivals.due_before(until_ns).saturating_sub(flow.arrivals.due_before(self.grid.warmup_end_ns))
+        };
         let late = self.spec.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
@@ -388,12 +394,14 @@ impl<'a> RunningPhase<'a> {
             kinds: totals.kinds,
             steps: totals.steps,
             unfinished: totals.unfinished,
+            due: self.flows.iter().map(due_in).sum(),
             stop,
             each,
             errors,
             lost_connections,
             ended_connections,
             failed_connects,
+            asked_again,
             connects,
             down_ns,
             io,

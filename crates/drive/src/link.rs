@@ -34,6 +34,8 @@ pub(crate) struct ServerConnection {
     pub begun_ns: u64,
     /// Time of its loss, until it is back.
     pub lost_ns: Option<u64>,
+    /// Time at which it ended while nothing was in flight, until it is back: lost if that fails.
+    pub idle_end_ns: Option<u64>,
     backoff_ns: u64,
     /// Tries since the last success; says which address is next.
     tries: usize,
@@ -49,6 +51,7 @@ impl ServerConnection {
             since_ns: 0,
             begun_ns: 0,
             lost_ns: None,
+            idle_end_ns: None,
             backoff_ns: BACKOFF_NS.start,
             tries: 0,
             rest: Vec::new(),
@@ -83,6 +86,7 @@ impl ServerConnection {
         self.tries = self.tries.saturating_sub(1);
         let down_ns = self.down_ns(now_ns);
         self.lost_ns = None;
+        self.idle_end_ns = None;
         down_ns
     }
 
@@ -97,6 +101,14 @@ impl ServerConnection {
         self.enter(Stage::Down { retry_ns: now_ns + self.backoff_ns }, now_ns);
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
         self.lost_ns.get_or_insert(now_ns);
+    }
+
+    /// Returns 1 for a connection that is lost after all: it ended while nothing was in flight, and its server takes no
+    /// other one.
+    pub fn lose_after_idle(&mut self) -> u64 {
+        let Some(ended_ns) = self.idle_end_ns.take() else { return 0 };
+        self.lost_ns.get_or_insert(ended_ns);
+        1
     }
 
     /// Drops data in transit; the next attempt is immediate, and nothing was lost.

@@ -298,6 +298,8 @@ pub struct DriveResult {
     pub steps: Vec<[u64; 4]>,
     /// Operations that were due and never sent. See [`plimsoll_core::Slice::unfinished`].
     pub unfinished: u64,
+    /// Operations that were due by the schedules of open loops, after the warm-up.
+    pub due: u64,
     /// Reason that the phase ended.
     pub stop: StopReason,
     /// Every operation's times, in no order, where they were asked for; as many as there was room for.
@@ -308,11 +310,13 @@ pub struct DriveResult {
     pub errors: Vec<ErrorCount>,
     /// Connections that were lost or given up after a timeout.
     pub lost_connections: u64,
-    /// Connections that servers ended gracefully (HTTP's `Connection: close`) and that were opened again immediately:
-    /// neither a loss nor an outage. See [`plimsoll_core::WireState::Ended`].
+    /// Connections that servers ended gracefully (HTTP's `Connection: close`, see [`plimsoll_core::WireState::Ended`]), or
+    /// while nothing was in flight, and that were opened again immediately: neither a loss nor an outage.
     pub ended_connections: u64,
     /// Connections that could not be opened, or not again.
     pub failed_connects: u64,
+    /// Requests that servers had refused to begin, and that were sent again as part of the same operation.
+    pub asked_again: u64,
     /// Times to open connections anew, in nanoseconds up to a session that takes operations, if this was requested
     /// ([`DriveSpec::reconnect`]). Warm-up included.
     pub connects: Option<hdrhistogram::Histogram<u64>>,

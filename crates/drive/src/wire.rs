@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pace::{Io, WakeMode};
-use plimsoll_core::{Answer, CompletionSink, OpKind, Outcome, StoreError, Ticket, WireState};
+use plimsoll_core::{Answer, CompletionSink, Op, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
@@ -164,6 +164,12 @@ impl CompletionSink for Completions<'_> {
             Busy::No => {}
         }
     }
+
+    fn not_begun(&mut self, ticket: Ticket) -> bool {
+        let lane = ticket.0 as usize;
+        // The other connections of a session with several go on.
+        self.server.is_none() && self.lanes.contains(&lane) && self.core.wait_for_connection(lane)
+    }
 }
 
 impl Wire {
@@ -233,12 +239,15 @@ impl<R: Reactor> WireWorker<R> {
             self.reactor.close(slot);
         }
         self.leave_branches(end_ns);
+        let by_sessions: u64 = self.links.iter().map(|link| link.session.asked_again()).sum();
+        let asked_again = self.core.asked_again() + by_sessions;
         let report = WorkerReport {
             core: self.core.report(),
             io: Some(self.io),
             lost_connections: self.lost_connections,
             ended_connections: self.ended_connections,
             failed_connects: self.failed_connects,
+            asked_again,
             connects: self.reconnects.map(|(_, times)| times),
             down_ns: self.down_ns,
         };
@@ -401,7 +410,30 @@ impl<R: Reactor> WireWorker<R> {
         self.down_ns += link.connection.ready(now_ns);
         self.not_ready -= 1;
         if !self.starting {
-            self.lanes.of(slot).for_each(|lane| self.core.release(lane, now_ns));
+            self.ask_again(slot);
+            for lane in self.lanes.of(slot) {
+                // One that is asked again is not free.
+                if self.core.busy(lane) == Busy::No {
+                    self.core.release(lane, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Starts what the server had not begun on the connection before.
+    #[cold]
+    fn ask_again(&mut self, slot: usize) {
+        let lanes = self.lanes.of(slot);
+        let (more, mut has_begun) = (lanes.len() > 1, false);
+        while let Some(lane) = self.core.next_not_begun(&lanes) {
+            let Some(kind) = self.core.again(lane) else { continue };
+            let link = &mut self.links[slot];
+            link.session.start(Ticket(lane as u32), &Op { more, ..self.core.op(kind) }, &mut link.out);
+            has_begun = true;
+        }
+        if has_begun && more {
+            let link = &mut self.links[slot];
+            link.session.flush(&mut link.out);
         }
     }
 

@@ -123,6 +123,9 @@ pub(crate) struct WorkerCore {
     /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
     idle: Idle,
+    /// Lanes whose operation the server has not begun: it waits for another connection. There is room for all.
+    not_begun: Vec<u32>,
+    asked_again: u64,
     /// Apart, because most phases have none.
     rests: Option<Box<Rests>>,
     first_cycle: u64,
@@ -180,6 +183,8 @@ impl WorkerCore {
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
             idle: Idle { first: None, others: VecDeque::with_capacity(lanes.len()) },
+            not_begun: Vec::with_capacity(lanes.len()),
+            asked_again: 0,
             servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,
             first_cycle: cycle,
@@ -254,7 +259,9 @@ impl WorkerCore {
             // A client that is done is not waited for.
             && lane.cycle < self.settings.end_cycle
         {
-            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, self.first_cycle, now_ns);
+            // A think time begins with the answer, whatever has become of its connection since.
+            let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
+            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
             if until_ns > now_ns {
                 return rests.push(index, until_ns);
             }
@@ -405,6 +412,37 @@ impl WorkerCore {
         Op::new(kind, self.params.values())
     }
 
+    /// The operation of `lane` waits for another connection, and its time goes on. Returns false if it cannot be sent again:
+    /// steps before it may have changed what it depends on.
+    #[cold]
+    pub fn wait_for_connection(&mut self, lane: usize) -> bool {
+        let waits = self.busy(lane) == Busy::Op;
+        if waits {
+            self.not_begun.push(lane as u32);
+        }
+        waits
+    }
+
+    /// Takes one of `lanes` whose operation waits for another connection.
+    pub fn next_not_begun(&mut self, lanes: &Range<usize>) -> Option<usize> {
+        let at = self.not_begun.iter().position(|lane| lanes.contains(&(*lane as usize)))?;
+        Some(self.not_begun.remove(at) as usize)
+    }
+
+    /// Makes the operation of `lane` once more, to be sent again: see [`WorkerCore::op`]. It is a function of its number.
+    #[cold]
+    pub fn again(&mut self, lane: usize) -> Option<KindId> {
+        let Lane { client, cycle, .. } = self.lanes[lane];
+        self.params.clear();
+        self.asked_again += 1;
+        self.stream.op(client, cycle.saturating_sub(1), &mut self.params)
+    }
+
+    /// Operations that were sent again.
+    pub fn asked_again(&self) -> u64 {
+        self.asked_again
+    }
+
     pub fn begun(&self, lane: usize) -> Begun {
         let Lane { kind, cycle, scheduled_ns, sent_ns, .. } = self.lanes[lane];
         // A lane's cycle is that of its next operation.
@@ -437,8 +475,8 @@ impl WorkerCore {
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
+        lane.ended_ns = now_ns;
         if self.is_open {
-            lane.ended_ns = now_ns;
             lane.free_ns = lane.free_after(now_ns, self.caught_up_ns);
         }
         let service_ns = now_ns.saturating_sub(lane.sent_ns);

@@ -223,6 +223,14 @@ plimsoll_core::words! {
         EndedConnections = "ended_connections",
         /// Connections that could not be opened, or not again.
         FailedConnects = "failed_connects",
+        /// Requests that the server had refused to begin, and that were sent again.
+        AskedAgain = "asked_again",
+        /// Time in which the clients of a closed loop had a connection, added up over clients.
+        ClientSeconds = "client_seconds",
+        /// Think time after each answer: the longest, or with a subject the mean of a distribution without one.
+        ThinkSeconds = "think_seconds",
+        /// Operations that were due by the schedule of an open loop.
+        Due = "due",
         /// Connections that were opened anew because that was asked for (`reconnect`).
         Connects = "connects",
         /// Time to connect, up to a session that takes operations: mean.

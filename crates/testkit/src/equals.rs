@@ -75,7 +75,7 @@ impl Suite {
     ///
     /// # Panics
     /// If it does not listen within 20 s.
-    fn start(&self) -> Server {
+    pub fn start(&self) -> Server {
         // In memory: what is proved of an attached server is not its disk.
         let dir = ServerProcess::dir("/dev/shm");
         let addresses = [0, 1].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port())));

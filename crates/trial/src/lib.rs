@@ -28,6 +28,7 @@ mod data;
 mod drive_spec;
 mod durability;
 mod error;
+mod expected;
 mod faulted;
 mod found;
 mod line;

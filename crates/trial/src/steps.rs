@@ -16,6 +16,7 @@ use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResu
 use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
+use crate::expected;
 use crate::line::RUNG;
 use crate::phase::{Driven, TrialRun};
 use crate::pin;
@@ -253,6 +254,10 @@ impl TrialRun<'_, '_> {
         end.push(ResultName::LostConnections, result.lost_connections as f64);
         end.push(ResultName::EndedConnections, result.ended_connections as f64);
         end.push(ResultName::FailedConnects, result.failed_connects as f64);
+        if result.asked_again > 0 {
+            end.push(ResultName::AskedAgain, result.asked_again as f64);
+        }
+        end.results.extend(expected::results(drive, &result));
         if let Some(connects) = &result.connects {
             end.push(ResultName::Connects, connects.len() as f64);
             let times = [

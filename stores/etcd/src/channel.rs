@@ -39,6 +39,18 @@ pub(crate) enum Failure {
     TooLarge(usize),
 }
 
+impl Failure {
+    /// True if etcd did not begin the call since the token of its login is not valid any more: it has expired, was
+    /// forgotten in a restart, or revoked by a change of users. etcd's own client logs in anew and repeats the call.
+    pub fn is_of_token(&self) -> bool {
+        match self {
+            Failure::Said(16, words) => words.contains("invalid auth token"),
+            Failure::Said(3, words) => words.contains("revision of auth store is old"),
+            _ => false,
+        }
+    }
+}
+
 impl From<h2::Error> for Failure {
     fn from(error: h2::Error) -> Self {
         Failure::Lost(error.to_string())
@@ -58,10 +70,23 @@ pub(crate) fn head(path: &'static str, authority: &str, token: Option<&HeaderVal
         .header(TE, "trailers")
         .body(())
         .ok()?;
-    if let Some(token) = token {
-        request.headers_mut().insert("token", token.clone());
-    }
+    set_token(&mut request, token);
     Some(request)
+}
+
+/// Sets the token of calls with this head.
+pub(crate) fn set_token(head: &mut Head, token: Option<&HeaderValue>) {
+    match token {
+        Some(token) => drop(head.headers_mut().insert("token", token.clone())),
+        None => drop(head.headers_mut().remove("token")),
+    }
+}
+
+/// Completes a message that has room for its head.
+pub(crate) fn finished(message: &mut BytesMut) -> Bytes {
+    let length = (message.len() - HEAD_BYTES) as u32;
+    message[1..HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+    message.split().freeze()
 }
 
 pub(crate) struct Channel<I> {
@@ -83,14 +108,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
         Pin::new(&mut self.connection).poll(context).is_pending()
     }
 
-    /// Sends `message`, which has room for its head, and returns the reply, of at most `bytes_max` bytes.
-    pub async fn call(&mut self, head: &Head, message: &mut BytesMut, bytes_max: usize) -> Result<Bytes, Failure> {
-        let length = (message.len() - HEAD_BYTES) as u32;
-        message[1..HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+    /// Sends `message`, which is [`finished`], and returns the reply, of at most `bytes_max` bytes.
+    pub async fn call(&mut self, head: &Head, message: Bytes, bytes_max: usize) -> Result<Bytes, Failure> {
         let Self { sender, connection } = self;
         together(connection, |context| sender.poll_ready(context)).await??;
         let (mut response, mut out) = sender.send_request(head.clone(), false)?;
-        out.send_data(message.split().freeze(), true)?;
+        out.send_data(message, true)?;
         let response = together(connection, |context| Pin::new(&mut response).poll(context)).await??;
         let (head, mut body) = response.into_parts();
         if !head.status.is_success() {

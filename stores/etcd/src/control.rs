@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;
 use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits, waits};
-use plimsoll_endpoint::equals::Addresses;
+use plimsoll_endpoint::equals::{Addresses, Login};
 use plimsoll_endpoint::{Connected, connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, head};
-use crate::messages::{Writer, bytes, number};
+use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, finished, head};
+use crate::messages::{Writer, bytes, login, number, token};
 
 /// Status that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -166,7 +166,10 @@ pub(crate) struct Control {
     line: Line,
     channel: Channel<Patient>,
     authority: String,
+    login: Option<Login>,
     pub token: Option<HeaderValue>,
+    /// Calls that were repeated with a new token, since this was last taken.
+    pub asked_again: u64,
     out: BytesMut,
 }
 
@@ -197,17 +200,21 @@ impl Control {
         let channel = channel.map_err(|failure| refused(&line.place, failure))?;
         let (host, port) = &addresses.hosts[0];
         let authority = format!("{}:{port}", plimsoll_endpoint::shown_host(host));
-        let mut control = Self { line, channel, authority, token: None, out: BytesMut::new() };
-        if let Some(login) = &addresses.login {
-            let answer = control.call(AUTHENTICATE, |message| {
-                let password = login.password.as_ref().map_or("", |password| password.text());
-                message.bytes(1, login.user.text().as_bytes(), &[]).bytes(2, password.as_bytes(), &[]);
-            })?;
-            let mut token = HeaderValue::from_bytes(bytes(&answer, 2)).ok();
-            token.iter_mut().for_each(|token| token.set_sensitive(true));
-            control.token = token;
-        }
+        let login = addresses.login.clone();
+        let mut control = Self { line, channel, authority, login, token: None, asked_again: 0, out: BytesMut::new() };
+        control.log_in()?;
         Ok(control)
+    }
+
+    /// Gets a token for the login, if there is one.
+    fn log_in(&mut self) -> Result<(), StoreError> {
+        self.token = None;
+        let Some(user) = self.login.clone() else { return Ok(()) };
+        login(&user, &mut Writer::begin(&mut self.out));
+        let message = finished(&mut self.out);
+        let answer = self.send(self.line.waits.answer(), AUTHENTICATE, message)?;
+        self.token = token(&answer.map_err(|failure| refused(&self.line.place, failure))?);
+        Ok(())
     }
 
     /// Calls `path` with the message that `write` writes.
@@ -231,11 +238,26 @@ impl Control {
         path: &'static str,
         write: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Bytes, StoreError> {
+        write(&mut Writer::begin(&mut self.out));
+        let message = finished(&mut self.out);
+        let mut called = self.send(bound, path, message.clone())?;
+        if self.login.is_some() && called.as_ref().is_err_and(Failure::is_of_token) {
+            self.log_in()?;
+            self.asked_again += 1;
+            called = self.send(bound, path, message)?;
+        }
+        called.map_err(|failure| refused(&self.line.place, failure))
+    }
+
+    fn send(
+        &mut self,
+        bound: Duration,
+        path: &'static str,
+        message: Bytes,
+    ) -> Result<Result<Bytes, Failure>, StoreError> {
         let unwritable = || StoreError::usage(format!("{} is no host's name", self.line.place));
         let head = head(path, &self.authority, self.token.as_ref()).ok_or_else(unwritable)?;
-        write(&mut Writer::begin(&mut self.out));
-        let called = self.channel.call(&head, &mut self.out, ANSWER_BYTES_MAX);
-        self.line.wait(bound, called)?.map_err(|failure| refused(&self.line.place, failure))
+        self.line.wait(bound, self.channel.call(&head, message, ANSWER_BYTES_MAX))
     }
 
     /// Returns the server's status.

@@ -29,6 +29,8 @@ pub(crate) struct EtcdKv {
     at: usize,
     /// Prefix of every key.
     prefix: Vec<u8>,
+    /// Calls that were repeated with a new token.
+    asked_again: u64,
     /// Buffer for an operation of a transaction.
     operation: BytesMut,
 }
@@ -36,7 +38,8 @@ pub(crate) struct EtcdKv {
 impl EtcdKv {
     /// Begins with the server at position `first` of `servers`.
     pub fn new(servers: Vec<Link<Control>>, first: usize, prefix: &str) -> Self {
-        Self { servers, at: first, prefix: prefix.as_bytes().to_vec(), operation: BytesMut::new() }
+        let (prefix, operation) = (prefix.as_bytes().to_vec(), BytesMut::new());
+        Self { servers, at: first, prefix, asked_again: 0, operation }
     }
 
     fn ask(&mut self, path: &'static str, write: impl FnOnce(&mut Writer<'_>)) -> Result<Bytes, KvError> {
@@ -45,7 +48,13 @@ impl EtcdKv {
         let Some(server) = self.servers.get_mut(self.at % count.max(1)) else {
             return Err(KvError::Rejected(StoreError::broken("a cluster without servers")));
         };
-        server.ask(|control| control.call(path, write)).map_err(|error| match error.kind {
+        let again = &mut self.asked_again;
+        let asked = server.ask(|control| {
+            let called = control.call(path, write);
+            *again += std::mem::take(&mut control.asked_again);
+            called
+        });
+        asked.map_err(|error| match error.kind {
             K::Usage | K::Permission | K::Authentication | K::DiskFull => KvError::Rejected(error),
             _ => {
                 self.at += 1;
@@ -83,6 +92,10 @@ impl Kv for EtcdKv {
     fn capabilities(&self) -> KvCapabilities {
         // A large batch is several transactions, each of them atomic.
         KvCapabilities { atomic_batch: false, snapshot_scan: false, key_bytes_max: KEY_BYTES_MAX }
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.asked_again
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, KvError> {

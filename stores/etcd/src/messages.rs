@@ -2,10 +2,25 @@
 //! Their only fields are varints and bytes.
 
 use bytes::{BufMut, BytesMut};
+use http::header::HeaderValue;
 use plimsoll_endpoint::Reader;
+use plimsoll_endpoint::equals::Login;
 
 /// Bytes before a message: the flag of compression, and the length.
 pub(crate) const HEAD_BYTES: usize = 5;
+
+/// Writes an AuthenticateRequest. Its answer has the token in field 2.
+pub(crate) fn login(login: &Login, message: &mut Writer<'_>) {
+    let password = login.password.as_ref().map_or("", |password| password.text());
+    message.bytes(1, login.user.text().as_bytes(), &[]).bytes(2, password.as_bytes(), &[]);
+}
+
+/// Returns the token in an AuthenticateResponse.
+pub(crate) fn token(response: &[u8]) -> Option<HeaderValue> {
+    let mut token = HeaderValue::from_bytes(bytes(response, 2)).ok()?;
+    token.set_sensitive(true);
+    Some(token)
+}
 
 /// Writes one message.
 pub(crate) struct Writer<'a>(&'a mut BytesMut);

@@ -1,23 +1,28 @@
 //! Operations over one connection to a member of the cluster.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;
 use plimsoll_core::{ANSWER_BYTES_MAX, Answer, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Value};
-use plimsoll_endpoint::equals::{Protocol, kv_call};
+use plimsoll_endpoint::equals::{Login, Protocol, ServerAddresses, kv_call};
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 
-use crate::channel::{Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, head};
+use crate::channel::{
+    AUTHENTICATE, Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, finished, head, set_token,
+};
 use crate::control::{Status, refused};
-use crate::messages::{Writer, number, pairs};
+use crate::messages::{self, Writer, number, pairs};
 
 /// Settings that all sessions of a phase share.
 pub(crate) struct Common {
     /// Reads ask the member alone (`serializable`), not the cluster.
     pub reads_copy: bool,
-    pub token: Option<HeaderValue>,
+    pub login: Option<Login>,
+    /// Newest token of the login. Held while one session logs in anew, for all of them: etcd takes long for it.
+    pub token: Mutex<Option<HeaderValue>>,
     /// Prefix of every key.
     pub prefix: Vec<u8>,
     pub place: String,
@@ -33,9 +38,27 @@ struct Asked {
 pub(crate) struct EtcdSession {
     common: Arc<Common>,
     channel: Option<Channel<TcpStream>>,
+    /// Host and port of the member.
+    authority: String,
+    /// Token in the heads of calls.
+    token: Option<HeaderValue>,
+    asked_again: u64,
     asked: Vec<Asked>,
     out: BytesMut,
     bytes_max: usize,
+}
+
+/// Call of a session.
+#[derive(Debug, Clone, Copy)]
+enum Called {
+    /// Call of an operation type.
+    Kind(usize),
+    Path(&'static str),
+}
+
+#[cold]
+fn not_open() -> Failure {
+    Failure::Lost("the session is not open".to_owned())
 }
 
 impl EtcdSession {
@@ -43,10 +66,56 @@ impl EtcdSession {
         Self {
             common: Arc::clone(common),
             channel: None,
+            authority: String::new(),
+            token: None,
+            asked_again: 0,
             asked: Vec::new(),
             out: BytesMut::new(),
             bytes_max: ANSWER_BYTES_MAX,
         }
+    }
+
+    /// Calls the member. If the token is not valid any more, nothing was done: logs in anew, and calls again.
+    async fn call(&mut self, path: Called, message: Bytes) -> Result<Bytes, Failure> {
+        let again = self.common.login.is_some().then(|| message.clone());
+        match (self.send(path, message).await, again) {
+            (Err(failure), Some(message)) if failure.is_of_token() => {
+                self.log_in().await?;
+                self.asked_again += 1;
+                self.send(path, message).await
+            }
+            (called, _) => called,
+        }
+    }
+
+    async fn send(&mut self, called: Called, message: Bytes) -> Result<Bytes, Failure> {
+        let Some(channel) = &mut self.channel else { return Err(not_open()) };
+        match called {
+            Called::Kind(kind) => channel.call(&self.asked[kind].head, message, self.bytes_max).await,
+            Called::Path(path) => {
+                let head = head(path, &self.authority, self.token.as_ref()).ok_or_else(not_open)?;
+                channel.call(&head, message, self.bytes_max).await
+            }
+        }
+    }
+
+    /// Gets a new token, unless another session has got one since this one got its own.
+    #[cold]
+    async fn log_in(&mut self) -> Result<(), Failure> {
+        let common = Arc::clone(&self.common);
+        let mut newest = common.token.lock().await;
+        if let Some(login) = common.login.as_ref().filter(|_| *newest == self.token) {
+            let mut out = BytesMut::new();
+            messages::login(login, &mut Writer::begin(&mut out));
+            self.token = None;
+            let answer = self.send(Called::Path(AUTHENTICATE), finished(&mut out)).await?;
+            *newest = messages::token(&answer);
+        }
+        self.token = newest.clone();
+        for asked in &mut self.asked {
+            set_token(&mut asked.head, self.token.as_ref());
+        }
+        Ok(())
     }
 
     /// Returns the outcome of an error reply, or the cause of a lost connection.
@@ -62,12 +131,17 @@ impl EtcdSession {
 }
 
 impl Protocol for EtcdSession {
-    async fn connect(&mut self, address: SocketAddr, kinds: &[OpKind]) -> Result<(), StoreError> {
+    async fn connect(
+        &mut self,
+        socket: TcpStream,
+        server: &ServerAddresses,
+        kinds: &[OpKind],
+    ) -> Result<(), StoreError> {
         self.channel = None;
-        let place = format!("etcd://{address}");
-        let authority = address.to_string();
-        let head =
-            |path| head(path, &authority, self.common.token.as_ref()).ok_or_else(|| StoreError::broken("no URI"));
+        let place = &server.place;
+        server.host_and_port().clone_into(&mut self.authority);
+        self.token = self.common.token.lock().await.clone();
+        let (authority, token) = (&self.authority, self.token.as_ref());
         let asked = kinds.iter().map(|kind| {
             let call = kv_call(kind, "etcd")?;
             let path = match call {
@@ -76,29 +150,32 @@ impl Protocol for EtcdSession {
                 Some(KvCall::Put) => PUT,
                 Some(KvCall::Delete) => DELETE_RANGE,
             };
-            Ok(Asked { call, keep: kind.keep_answer, head: head(path)? })
+            let head = head(path, authority, token).ok_or_else(|| StoreError::broken("no URI"))?;
+            Ok(Asked { call, keep: kind.keep_answer, head })
         });
-        let asked = asked.collect::<Result<Vec<_>, StoreError>>()?;
-        let unreachable = |error| StoreError {
-            kind: StoreErrorKind::Unreachable,
-            ..StoreError::io(&place, &error).next("check that etcd runs and listens there")
-        };
-        let socket = TcpStream::connect(address).await.map_err(unreachable)?;
-        socket.set_nodelay(true).map_err(unreachable)?;
-        let mut channel = Channel::open(socket).await.map_err(|failure| refused(&place, failure))?;
+        self.asked = asked.collect::<Result<Vec<_>, StoreError>>()?;
+        self.channel = Some(Channel::open(socket).await.map_err(|failure| refused(place, failure))?);
         Writer::begin(&mut self.out);
-        let status = channel.call(&head(STATUS)?, &mut self.out, self.bytes_max).await;
-        let status = Status::read(&status.map_err(|failure| refused(&place, failure))?);
+        let message = finished(&mut self.out);
+        let status = self.call(Called::Path(STATUS), message).await;
+        let status = Status::read(&status.map_err(|failure| refused(place, failure))?);
         if status.leader == 0 {
             return Err(StoreError::new(StoreErrorKind::Unreachable, format!("{place} knows of no leader")));
         }
-        self.asked = asked;
-        self.channel = Some(channel);
         Ok(())
     }
 
     fn hang_up(&mut self) {
         self.channel = None;
+    }
+
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let has_ended = self.channel.as_mut().is_some_and(|channel| !channel.is_alive(context));
+        if has_ended { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.asked_again
     }
 
     fn limit_answers(&mut self, bytes_max: usize) {
@@ -144,13 +221,12 @@ impl Protocol for EtcdSession {
     }
 
     async fn ask(&mut self, kind: usize, answer: &mut Answer) -> Result<Outcome, StoreError> {
-        let (asked, Some(channel)) = (&self.asked[kind], &mut self.channel) else {
-            return Ok(answer.fail(Outcome::Rejected, "connection", "the session is not open"));
-        };
-        let response = match channel.call(&asked.head, &mut self.out, self.bytes_max).await {
+        let message = finished(&mut self.out);
+        let response = match self.call(Called::Kind(kind), message).await {
             Ok(response) => response,
             Err(failure) => return self.fail(failure, answer),
         };
+        let asked = &self.asked[kind];
         let prefix = self.common.prefix.len();
         let read = match asked.call {
             None => Some(()),

@@ -7,9 +7,10 @@ use plimsoll_core::{
     BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, OpKind, Probe, Reading, Removal,
     Sessions, Setting, Store, StoreDescription, StoreError, Values, Waits, is_run_id,
 };
-use plimsoll_endpoint::equals::{Addresses, Equals, Scope, sessions};
+use plimsoll_endpoint::equals::{Addresses, Equals, Scope, ServerAddresses, sessions};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
+use tokio::sync::Mutex;
 
 use crate::channel::{COMPACT, DELETE_RANGE, HASH, RANGE};
 use crate::control::Control;
@@ -175,12 +176,13 @@ impl Store for EtcdStore {
         }
         let copy = self.copy.and_then(|number| self.cluster.nodes().find(|node| node.number == number));
         let servers = match copy {
-            Some(node) => vec![node.listens_at(0).into()],
+            Some(node) => vec![ServerAddresses::only("etcd", node.listens_at(0).into())],
             None => self.cluster.addresses.look_up()?,
         };
         let common = Arc::new(Common {
             reads_copy: self.copy.is_some(),
-            token: self.cluster.first(|control| Ok(control.token.clone()))?,
+            login: self.cluster.addresses.login.clone(),
+            token: Mutex::new(self.cluster.first(|control| Ok(control.token.clone()))?),
             prefix: self.prefix_in_use().as_bytes().to_vec(),
             place: self.cluster.addresses.place.clone(),
         });

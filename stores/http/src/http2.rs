@@ -218,6 +218,16 @@ impl Http2Session {
         self.leave(at);
     }
 
+    /// The server has not begun a stream, and ends the connection: the request is sent again on the next one, or was
+    /// rejected.
+    #[cold]
+    fn not_begun(&mut self, at: usize, what: &str, done: &mut dyn CompletionSink) {
+        match self.streams[at].op {
+            Some((ticket, _)) if done.not_begun(ticket) => self.leave(at),
+            _ => self.drop_stream(at, Outcome::Rejected, "closed", what, done),
+        }
+    }
+
     #[cold]
     fn no_http(&self, Malformed(what): Malformed) -> StoreError {
         self.client.broken("did not answer with HTTP/2").detail(what).next("Check scheme, host and port.")
@@ -240,13 +250,7 @@ impl Http2Session {
     #[cold]
     fn end(&mut self, done: &mut dyn CompletionSink) {
         while let Some(at) = self.waiting.pop_front() {
-            self.drop_stream(
-                at,
-                Outcome::Rejected,
-                "closed",
-                "closed the connection before the request was sent",
-                done,
-            );
+            self.not_begun(at, "closed the connection before the request was sent", done);
         }
         if !self.is_over() {
             self.state = WireState::Ended;

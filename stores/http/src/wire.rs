@@ -81,9 +81,12 @@ impl HttpSession {
     }
 
     /// Handles a connection that the server closes gracefully. By RFC 9112, 9.6 it processes no request after the
-    /// answer that announces this, but that cannot be observed.
+    /// answer that announces this, but that cannot be observed: requests that only read are sent again.
     #[cold]
     fn end(&mut self, done: &mut dyn CompletionSink) {
+        let client = &self.client;
+        let writes = |kind: u16| client.asked(Some(kind)).is_none_or(|request| request.writes);
+        self.queue.retain(|(ticket, kind)| writes(*kind) || !done.not_begun(*ticket));
         if !self.queue.is_empty() {
             let what =
                 format!("{} closed the connection behind the answer to an earlier request", self.client.login.place);

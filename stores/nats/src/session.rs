@@ -1,12 +1,12 @@
 //! Operations over one connection to a server of the cluster.
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use plimsoll_core::{ANSWER_BYTES_MAX, Answer, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Value};
-use plimsoll_endpoint::equals::{Login, Protocol, kv_call};
+use plimsoll_endpoint::equals::{Login, Protocol, ServerAddresses, kv_call};
 use tokio::net::TcpStream;
 
 use crate::answers::{Found, Refusal, Written, direct, from_leader, written};
@@ -211,13 +211,18 @@ impl NatsSession {
         }
     }
 
-    /// Waits until more bytes have arrived.
-    async fn fill(&mut self) -> Result<(), StoreError> {
+    /// Makes room for a read.
+    fn make_room(&mut self) {
         self.input.copy_within(self.used..self.filled, 0);
         (self.used, self.filled) = (0, self.filled - self.used);
         if self.input.len() - self.filled < READ_BYTES {
             self.input.resize((self.input.len() * 2).max(2 * READ_BYTES), 0);
         }
+    }
+
+    /// Waits until more bytes have arrived.
+    async fn fill(&mut self) -> Result<(), StoreError> {
+        self.make_room();
         let socket = open(self.socket.as_ref())?;
         loop {
             socket.readable().await.map_err(|error| lost(&self.common.place, &error))?;
@@ -252,8 +257,13 @@ impl NatsSession {
 }
 
 impl Protocol for NatsSession {
-    async fn connect(&mut self, address: SocketAddr, kinds: &[OpKind]) -> Result<(), StoreError> {
-        self.socket = None;
+    async fn connect(
+        &mut self,
+        socket: TcpStream,
+        server: &ServerAddresses,
+        kinds: &[OpKind],
+    ) -> Result<(), StoreError> {
+        self.socket = Some(socket);
         (self.used, self.filled, self.asked) = (0, 0, 0);
         self.out.clear();
         let kinds = kinds.iter().map(|kind| Ok((kv_call(kind, "nats")?, kind.keep_answer)));
@@ -263,18 +273,11 @@ impl Protocol for NatsSession {
             return Err(StoreError::usage("the URL names no bucket")
                 .next("write it behind the host: nats://host:4222/bucket; without --no-load one is made"));
         }
-        let place = format!("nats://{address}");
-        let unreachable = |error| StoreError {
-            kind: StoreErrorKind::Unreachable,
-            ..StoreError::io(&place, &error).next("check that nats-server runs and listens there")
-        };
-        let socket = TcpStream::connect(address).await.map_err(unreachable)?;
-        socket.set_nodelay(true).map_err(unreachable)?;
-        self.socket = Some(socket);
+        let place = &server.place;
         let Frame::Info(info) = self.next().await? else {
-            return Err(broken(&place, Broken::Malformed));
+            return Err(broken(place, Broken::Malformed));
         };
-        let info = acceptable(&place, &self.input[info])?;
+        let info = acceptable(place, &self.input[info])?;
         self.payload_max = info.max_payload;
         self.inbox = info.inbox();
         greet(self.common.login.as_ref(), &self.inbox, &mut self.out);
@@ -286,7 +289,7 @@ impl Protocol for NatsSession {
             match self.read(|_| ()).await {
                 Ok(_) => {}
                 Err(Failure::Lost(error)) => return Err(error),
-                Err(Failure::Refused(refusal)) => return Err(refused(&place, &refusal)),
+                Err(Failure::Refused(refusal)) => return Err(refused(place, &refusal)),
             }
         }
         Ok(())
@@ -294,6 +297,26 @@ impl Protocol for NatsSession {
 
     fn hang_up(&mut self) {
         self.socket = None;
+    }
+
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(socket) = &self.socket else { return Poll::Pending };
+            match socket.poll_read_ready(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(())) => {}
+            }
+            self.make_room();
+            let Some(socket) = &self.socket else { return Poll::Pending };
+            match socket.try_read(&mut self.input[self.filled..]) {
+                Ok(0) => return Poll::Ready(()),
+                // A PING is answered with the next operation.
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Poll::Ready(()),
+            }
+        }
     }
 
     fn limit_answers(&mut self, bytes_max: usize) {

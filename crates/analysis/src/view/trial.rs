@@ -182,6 +182,9 @@ pub struct PhaseView {
     /// Delay of the generator and its cause, if it may have changed response times, rates and the number of operations
     /// never sent.
     pub late: Option<String>,
+    /// Statement that the phase did far fewer operations than its load requires, although it had connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shortfall: Option<String>,
     /// Results of the phase as recorded.
     pub results: Vec<ResultView>,
     /// Records that a complete load inserted a second, its sync included.

@@ -17,6 +17,7 @@ mod noisy;
 mod pauses;
 mod promise;
 mod recorded;
+mod shortfall;
 mod simulated;
 mod stall;
 mod study;

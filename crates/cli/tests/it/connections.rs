@@ -30,6 +30,13 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
     place.run(&[&kv[..], &["--reconnect", "10"]].concat()).expect(0);
     let connects = result(&place.driven(), "connects");
     assert!((4.0..=5.0).contains(&connects), "{connects}");
+    // A session that the server ends while its client thinks costs a connection, and no operation and no time.
+    redis.ask(&["CONFIG", "SET", "timeout", "1"]);
+    place.run(&[&kv[..8], &["--clients", "2", "--think", "2500ms", "--for", "6s"]].concat()).expect(0);
+    let phase = place.driven();
+    assert_eq!((phase["ops"]["count"].as_u64(), result(&phase, "lost_connections")), (Some(6), 0.0), "{phase}");
+    assert!(result(&phase, "ended_connections") >= 2.0, "{phase}");
+    redis.ask(&["CONFIG", "SET", "timeout", "0"]);
     // Of a second the end may be lost on a busy machine.
     let lenient = ["--goal", "errors=100%"];
     let open =

@@ -165,14 +165,31 @@ fn every_number_that_a_phase_records_can_be_named() {
 /// An open loop whose generator is stopped for half of the time: whatever the machine is, it is late.
 fn stopped_and_going(place: &Place, more: &[&str]) -> Ran {
     let args = ["drive", "nothing", "--on", "null", "--rate", "1000/s", "--for", "3s", "--quiet"];
-    let mut running = Guarded(place.command(&[&args[..], more].concat()).spawn().unwrap());
+    stopped(place, &[&args[..], more].concat(), [100, 100])
+}
+
+/// Runs with these arguments, and stops the program again and again for the first time, and lets it go for the second, in
+/// milliseconds.
+fn stopped(place: &Place, args: &[&str], times_ms: [u64; 2]) -> Ran {
+    let mut running = Guarded(place.command(args).spawn().unwrap());
+    let [stopped, going] = times_ms.map(Duration::from_millis);
     while running.0.try_wait().unwrap().is_none() {
         running.signal(Signal::STOP);
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(stopped);
         running.signal(Signal::CONT);
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(going);
     }
     running.ended()
+}
+
+#[test]
+fn a_phase_that_did_far_less_than_its_clients_had_time_for_is_undecided() {
+    let place = Place::new();
+    // 50 ms after each answer a client goes on: two of them some 120 times in 3 s, and in these few moments ten times.
+    let args = ["drive", "nothing", "--on", "null", "--clients", "2", "--think", "50ms", "--for", "3s", "--quiet"];
+    let ran = stopped(&place, &args, [570, 30]).expect(11).says("UNDECIDED");
+    ran.says("did not do what its load requires").says(" operations were done instead of about 1");
+    place.run(&args).expect(0).says("PASS");
 }
 
 #[test]

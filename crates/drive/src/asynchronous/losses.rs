@@ -15,6 +15,8 @@ pub(super) struct Losses {
     lost_ns: Cell<Option<u64>>,
     /// Time at which an operation was first given up since the last answered one.
     silent_since_ns: Cell<Option<u64>>,
+    /// Time at which the session was opened last.
+    opened_ns: Cell<u64>,
 }
 
 impl Losses {
@@ -81,19 +83,51 @@ impl Worker {
         if let Some(address) = session.address() {
             self.core.borrow_mut().asks(lane..lane + 1, &address);
         }
+        seat.losses.opened_ns.set(self.now_ns());
         opened.unwrap_or_else(|| Err(silent(session.place(), timeout_ns)))
+    }
+
+    /// Opens a session whose connection the server ended while nothing was in flight. This costs no operation and no time,
+    /// unless the server is gone: then the connection was lost. Returns when the session is open.
+    #[cold]
+    pub(super) async fn open_after_end(&self, lane: usize, session: &mut dyn AsyncSession) -> u64 {
+        let losses = &self.seats[lane].losses;
+        let ended_ns = self.now_ns();
+        losses.lost_ns.set(Some(ended_ns));
+        self.not_ready.set(self.not_ready.get() + 1);
+        // The next connection to a server that ends each at once would not last either.
+        let lasted = ended_ns.saturating_sub(losses.opened_ns.get()) >= BACKOFF_NS.start;
+        if lasted {
+            match self.open(lane, session).await {
+                Ok(()) => {
+                    losses.lost_ns.set(None);
+                    self.not_ready.set(self.not_ready.get() - 1);
+                    self.ended_connections.set(self.ended_connections.get() + 1);
+                    return self.now_ns();
+                }
+                Err(error) => self.not_opened(lane, error),
+            }
+        }
+        self.lost_connections.set(self.lost_connections.get() + 1);
+        self.come_back(lane, session).await
     }
 
     /// Opens a session that was lost, again and again if need be. Returns when it is open.
     #[cold]
     pub(super) async fn open_again(&self, lane: usize, session: &mut dyn AsyncSession, error: StoreError) -> u64 {
-        let seat = &self.seats[lane];
-        let mut now_ns = self.now_ns();
-        seat.losses.lost_ns.set(Some(now_ns));
+        let now_ns = self.now_ns();
+        self.seats[lane].losses.lost_ns.set(Some(now_ns));
         self.not_ready.set(self.not_ready.get() + 1);
         self.lost_connections.set(self.lost_connections.get() + 1);
         let ends_on_loss = self.core.borrow().settings.ends_on_loss && !self.core.borrow().is_cancelled();
         self.end_for(lane, now_ns, error, ends_on_loss);
+        self.come_back(lane, session).await
+    }
+
+    /// Tries to open a session that is lost until it is open, with longer and longer waits in between. Returns the time.
+    async fn come_back(&self, lane: usize, session: &mut dyn AsyncSession) -> u64 {
+        let seat = &self.seats[lane];
+        let mut now_ns = self.now_ns();
         let mut backoff_ns = BACKOFF_NS.start;
         loop {
             if self.has_ended() {
@@ -112,15 +146,18 @@ impl Worker {
                     self.not_ready.set(self.not_ready.get() - 1);
                     return now_ns;
                 }
-                Err(error) => {
-                    self.failed_connects.set(self.failed_connects.get() + 1);
-                    let mut answer = Answer::default();
-                    answer.fail(Outcome::Rejected, "connect", &error.to_string());
-                    self.core.borrow_mut().note(Outcome::Rejected, &answer);
-                    self.end_for(lane, now_ns, error, false);
-                }
+                Err(error) => self.not_opened(lane, error),
             }
         }
+    }
+
+    /// Notes that the session of `lane` could not be opened again.
+    fn not_opened(&self, lane: usize, error: StoreError) {
+        self.failed_connects.set(self.failed_connects.get() + 1);
+        let mut answer = Answer::default();
+        answer.fail(Outcome::Rejected, "connect", &error.to_string());
+        self.core.borrow_mut().note(Outcome::Rejected, &answer);
+        self.end_for(lane, self.now_ns(), error, false);
     }
 
     /// Returns true if the phase is over for this worker; wakes the pump when nothing is in flight any more.

@@ -11,9 +11,10 @@ use super::{Came, INSTANT_MAX, Work, Worker, give_way};
 use crate::worker::{Busy, Next, NextStep};
 
 impl Worker {
-    pub(super) async fn serve(self: Rc<Self>, lane: usize, mut session: Box<dyn AsyncSession>) {
-        let _alarm = Alarm { worker: Rc::clone(&self), lane };
-        if !self.open_first(lane, &mut *session).await {
+    pub(super) async fn serve(self: Rc<Self>, lane: usize, session: Box<dyn AsyncSession>) {
+        let mut served = Served { worker: Rc::clone(&self), lane, session };
+        let session = &mut *served.session;
+        if !self.open_first(lane, session).await {
             return;
         }
         let mut answer = Answer::default();
@@ -21,9 +22,16 @@ impl Worker {
         loop {
             let work = match next.take() {
                 Some(work) => work,
-                None => self.turn(lane).await,
+                None => match self.turn(lane, session).await {
+                    Some(work) => work,
+                    None => {
+                        let now_ns = self.open_after_end(lane, session).await;
+                        next = self.go_on(lane, now_ns);
+                        continue;
+                    }
+                },
             };
-            let (came, has_waited) = self.carry_out(lane, &mut *session, &mut answer, work).await;
+            let (came, has_waited) = self.carry_out(lane, session, &mut answer, work).await;
             instant = if has_waited { 0 } else { instant + 1 };
             if instant == INSTANT_MAX {
                 instant = 0;
@@ -33,23 +41,29 @@ impl Worker {
                 Came::Sleeps => None,
                 Came::Over(now_ns) => self.go_on(lane, now_ns),
                 Came::Lost(error) => {
-                    let now_ns = self.open_again(lane, &mut *session, error).await;
+                    let now_ns = self.open_again(lane, session, error).await;
                     self.go_on(lane, now_ns)
                 }
             };
         }
     }
 
-    /// Waits for something to do.
-    async fn turn(&self, lane: usize) -> Work {
+    /// Waits for something to do. Returns `None` if the server has ended the connection, with nothing in flight.
+    async fn turn(&self, lane: usize, session: &mut dyn AsyncSession) -> Option<Work> {
         let seat = &self.seats[lane];
         seat.rang.set(false);
+        // An operation that sleeps between its steps is in flight.
+        let is_idle = self.core.borrow().busy(lane) == Busy::No;
         poll_fn(|context| {
             if let Some(work) = seat.work.take() {
-                return Poll::Ready(work);
+                return Poll::Ready(Some(work));
             }
             if seat.rang.replace(false) {
-                return Poll::Ready(Work::GiveUp);
+                return Poll::Ready(Some(Work::GiveUp));
+            }
+            if is_idle && session.poll_ended(context).is_ready() {
+                self.core.borrow_mut().withdraw(lane..lane + 1);
+                return Poll::Ready(None);
             }
             seat.wait(context);
             Poll::Pending
@@ -180,17 +194,21 @@ impl Worker {
     }
 }
 
-/// Wakes the pump if the task of a session panics.
-struct Alarm {
+/// A session in its task. Its end wakes the pump if the task panics, and reports the session's own count.
+struct Served {
     worker: Rc<Worker>,
     lane: usize,
+    session: Box<dyn AsyncSession>,
 }
 
-impl Drop for Alarm {
+impl Drop for Served {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.worker.panicked.set(Some(self.lane));
             self.worker.call();
+        } else {
+            let asked_again = &self.worker.asked_again;
+            asked_again.set(asked_again.get() + self.session.asked_again());
         }
     }
 }

@@ -168,11 +168,22 @@ impl<R: Reactor> WireWorker<R> {
     /// while.
     #[cold]
     fn lose_branch(&mut self, index: usize, now_ns: u64, error: &StoreError) {
-        let Branch { link: slot, number, connection, .. } = &mut self.branches.all[index];
-        let (slot, number) = (*slot, *number);
-        if let Some(connection) = connection {
-            self.lost_connections += u64::from(connection.stage == Stage::Ready && !self.starting);
-            connection.lose(now_ns);
+        let Branch { link: slot, number, .. } = self.branches.all[index];
+        let is_idle = self.is_idle_end(slot, now_ns);
+        let mut is_again = false;
+        if let Some(connection) = &mut self.branches.all[index].connection {
+            let is_ready = connection.stage == Stage::Ready && !self.starting;
+            is_again = is_ready && is_idle;
+            if is_again {
+                self.ended_connections += 1;
+                connection.idle_end_ns = Some(now_ns);
+                connection.ended(now_ns);
+            } else {
+                let lost = connection.lose_after_idle();
+                self.ended_connections -= lost;
+                self.lost_connections += lost + u64::from(is_ready);
+                connection.lose(now_ns);
+            }
         }
         self.reactor.close(self.branches.first + index);
         let link = &mut self.links[slot];
@@ -183,6 +194,10 @@ impl<R: Reactor> WireWorker<R> {
             branches.lost(number, error, &mut done);
         }
         self.grant(slot, now_ns);
+        let connection = self.branches.all[index].connection.as_ref();
+        if is_again && connection.is_some_and(|connection| matches!(connection.stage, Stage::Down { .. })) {
+            self.connect_branch(index, now_ns);
+        }
     }
 
     fn close_branch(&mut self, index: usize, now_ns: u64) {

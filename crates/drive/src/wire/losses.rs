@@ -4,7 +4,7 @@ use plimsoll_core::{Outcome, StoreError, StoreErrorKind, waits};
 use rustix::io::Errno;
 
 use super::WireWorker;
-use crate::link::{HungUp, Stage};
+use crate::link::{BACKOFF_NS, HungUp, Stage};
 use crate::place::ResolvedAddress;
 use crate::reactor::Reactor;
 use crate::spec::StopReason;
@@ -59,7 +59,8 @@ impl<R: Reactor> WireWorker<R> {
         if link.connection.stage == Stage::Ready {
             self.not_ready += 1;
         }
-        self.ended_connections += 1;
+        // Of several connections each is counted by itself.
+        self.ended_connections += u64::from(!link.is_branched);
         link.ended(now_ns);
         self.close(slot);
         if !self.starting {
@@ -121,9 +122,25 @@ impl<R: Reactor> WireWorker<R> {
         self.lose(slot, now_ns, unsent.unwrap_or(loss));
     }
 
+    /// Returns true if a connection that ends at `now_ns` has nothing in flight, as servers end idle sessions. This costs
+    /// no operation and no time. A connection that did not last is tried again after a wait instead: the next one would
+    /// not last either.
+    pub(super) fn is_idle_end(&self, slot: usize, now_ns: u64) -> bool {
+        let connection = &self.links[slot].connection;
+        connection.stage == Stage::Ready
+            && now_ns.saturating_sub(connection.since_ns) >= BACKOFF_NS.start
+            && !self.starting
+            && !self.core.has_ended()
+            && self.lanes.of(slot).all(|lane| self.core.busy(lane) == Busy::No)
+    }
+
     /// Gives a connection up: its operation is unknown, and it is opened again after a while.
     #[cold]
     pub(super) fn lose(&mut self, slot: usize, now_ns: u64, loss: Loss) {
+        if self.is_idle_end(slot, now_ns) {
+            self.links[slot].connection.idle_end_ns = Some(now_ns);
+            return self.open_again(slot, now_ns);
+        }
         let link = &mut self.links[slot];
         let another_address = link.connection.stage == Stage::Connecting && link.connection.has_another_address();
         let (code, error) = match loss {
@@ -142,6 +159,11 @@ impl<R: Reactor> WireWorker<R> {
             self.lost_answer.fail(Outcome::Rejected, "connect", &error.to_string());
             self.core.note(Outcome::Rejected, &self.lost_answer);
         }
+        if !another_address {
+            let lost = link.connection.lose_after_idle();
+            self.lost_connections += lost;
+            self.ended_connections -= lost;
+        }
         link.lose_connection(now_ns);
         self.close(slot);
         if another_address {
@@ -154,6 +176,10 @@ impl<R: Reactor> WireWorker<R> {
         }
         let had_work = self.lanes.of(slot).any(|lane| self.core.busy(lane) != Busy::No);
         self.core.withdraw(self.lanes.of(slot));
+        while let Some(lane) = self.core.next_not_begun(&self.lanes.of(slot)) {
+            self.lost_answer.fail(Outcome::Rejected, "closed", &error.to_string());
+            self.core.finish(lane, now_ns, Outcome::Rejected, &self.lost_answer);
+        }
         self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
         for lane in self.lanes.of(slot) {
             self.core.give_up(lane, now_ns, &self.lost_answer);

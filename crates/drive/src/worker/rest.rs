@@ -43,14 +43,14 @@ impl Rests {
         })
     }
 
-    /// Returns the time at which the client that is free at `now_ns` continues, before its operation `cycle`; there is
-    /// no think time before its first one.
-    pub fn until(&self, grid: &Grid, client: u32, cycle: u64, first_cycle: u64, now_ns: u64) -> u64 {
-        let think_ns = match self.think {
-            Some(think) if cycle > first_cycle => self.think_ns(think, client, cycle),
-            _ => 0,
+    /// Returns the time at which the client that is free at `now_ns` continues, before its operation `cycle`. Its last
+    /// operation ended at `ended_ns`; before its first one there is no think time.
+    pub fn until(&self, grid: &Grid, client: u32, cycle: u64, ended_ns: Option<u64>, now_ns: u64) -> u64 {
+        let thinks_until_ns = match (self.think, ended_ns) {
+            (Some(think), Some(ended_ns)) => ended_ns.saturating_add(self.think_ns(think, client, cycle)),
+            _ => now_ns,
         };
-        self.at_work(grid, client / self.depth, now_ns.saturating_add(think_ns))
+        self.at_work(grid, client / self.depth, thinks_until_ns.max(now_ns))
     }
 
     fn think_ns(&self, think: ThinkTime, client: u32, cycle: u64) -> u64 {

@@ -2,8 +2,10 @@
 //! of the asynchronous one too.
 
 use std::cell::Cell;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use plimsoll_core::{
@@ -11,7 +13,7 @@ use plimsoll_core::{
     StoreErrorKind, Ticket, WireClient, WireSession, WireState,
 };
 use plimsoll_drive::{DriveSpec, Limit, Pace, StopReason};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::seen::{drive, drive_until, endless, refused};
@@ -144,6 +146,12 @@ impl AsyncSession for Over {
 
     fn lost(&self) -> Option<StoreError> {
         self.lost.clone()
+    }
+
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(socket) = &mut self.socket else { return Poll::Pending };
+        // Between operations the toy's server sends nothing.
+        Pin::new(socket).poll_read(context, &mut ReadBuf::new(&mut [0])).map(drop)
     }
 }
 

@@ -170,6 +170,8 @@ pub struct Manner {
     pub slow_reader: AtomicBool,
     /// Say good-bye at the beginning of a request, and read no more of it.
     pub rude: AtomicBool,
+    /// End a connection on which nothing is asked for so many milliseconds; 0 for never.
+    pub idle_ms: AtomicU64,
     pub connections: AtomicU64,
     pub answered: AtomicU64,
     /// Connections that were closed politely.
@@ -280,13 +282,17 @@ pub fn client(address: Address, ballast: usize) -> WireClient {
 
 /// A session that takes `depth` requests before one must have been answered.
 pub fn client_of_depth(address: Address, ballast: usize, depth: usize) -> WireClient {
+    // On a busy machine a session's first answer may come long after the others': it takes its memory here.
+    let mut answer = Answer::default();
+    answer.values.push(Value::Int(0));
+    answer.clear();
     let session = ToySession {
         state: WireState::Opening,
         unanswered: VecDeque::with_capacity(depth),
         depth,
         may_wait: None,
         ballast,
-        answer: Answer::default(),
+        answer,
     };
     WireClient { address, session: Box::new(session) }
 }
@@ -309,9 +315,16 @@ fn converse(
     socket.write_all(if manner.never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
     // Answers that wait for the end of a pipeline.
     let mut waiting = Vec::new();
+    let idle = Duration::from_millis(manner.idle_ms.load(SeqCst));
+    let timeout = rustix::net::sockopt::Timeout::Recv;
+    rustix::net::sockopt::set_socket_timeout(&socket, timeout, (!idle.is_zero()).then_some(idle))?;
     for request in 0.. {
         let mut length = [0; 4];
-        socket.read_exact(&mut length)?;
+        if let Err(error) = socket.read_exact(&mut length) {
+            // The server keeps another handle on it.
+            shut_down(&socket);
+            return Err(error);
+        }
         let length = u32::from_le_bytes(length);
         let more = length & MORE > 0;
         let length = (length & !MORE) as usize;

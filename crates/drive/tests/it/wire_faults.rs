@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use plimsoll_core::pace::ThinkTime;
 use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
 use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
@@ -19,6 +20,8 @@ over_both! {
     an_outage_stays_in_the_distribution,
     what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back,
     a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase,
+    a_session_that_the_server_ends_while_its_client_thinks_costs_a_connection_and_nothing_else,
+    a_server_that_goes_away_while_its_clients_think_is_lost,
     ;
     what_a_server_said_before_it_hung_up_is_the_error,
     where_nobody_listens_the_error_says_where_and_what_to_do,
@@ -134,6 +137,40 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase(io
 
     let error = refused(&for_ms(io, 100), server.clients(2), endless());
     assert!(matches!(error, DriveError::Store(e) if e.kind == StoreErrorKind::Authentication));
+}
+
+fn a_session_that_the_server_ends_while_its_client_thinks_costs_a_connection_and_nothing_else(io: Io) {
+    let server = Server::tcp(|_, _, _| Act::Answer);
+    server.manner.idle_ms.store(300, SeqCst);
+    let think = Some(ThinkTime::Constant(450_000_000));
+    for depth in [1, 2] {
+        // The asynchronous sessions have no pipeline.
+        let sessions = if depth == 1 { server.clients(2) } else { server.clients_of_depth(2, 2) };
+        let spec = DriveSpec { think, depth, ..for_ms(io, 2_050) };
+        let (driven, log) = drive(&spec, sessions, endless());
+        // Each client begins an operation every 450 ms. A connection ends in each think time.
+        let ended = driven.result.ended_connections;
+        assert_eq!(driven.result.kinds, [[10 * u64::from(depth), 0, 0, 0]], "{ended} ended");
+        assert!((6..=10).contains(&ended), "{ended}");
+        assert_eq!((driven.result.lost_connections, driven.result.down_ns), (0, 0));
+        assert!(driven.result.errors.is_empty(), "{:?}", driven.result.errors);
+        log.check_cycles(1);
+    }
+}
+
+fn a_server_that_goes_away_while_its_clients_think_is_lost(io: Io) {
+    let mut server = Server::tcp(|_, _, _| Act::Answer);
+    let sessions = server.clients(3);
+    let spec = DriveSpec { think: Some(ThinkTime::Constant(10_000_000_000)), ..for_ms(io, 1_000) };
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(MS * 300);
+        server.die();
+    });
+    let (driven, _) = drive(&spec, sessions, endless());
+    killer.join().unwrap();
+    let result = &driven.result;
+    assert_eq!((result.ops, result.lost_connections, result.ended_connections), (3, 3, 0));
+    assert!(result.failed_connects >= 3 && result.down_ns > 3 * 400_000_000, "{result:?}");
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {

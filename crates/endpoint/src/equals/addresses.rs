@@ -117,19 +117,43 @@ impl Addresses {
         Address::Tcp(host, port)
     }
 
-    /// Looks up the first address of each host.
+    /// Looks up all addresses of each host.
     ///
     /// # Errors
     /// `Unreachable` if a name has no address.
-    pub fn look_up(&self) -> Result<Vec<SocketAddr>, StoreError> {
-        let address = |(host, port): &(String, u16)| {
-            let found = (host.as_str(), *port).to_socket_addrs().ok().and_then(|mut all| all.next());
-            found.ok_or_else(|| {
-                StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
-                    .next("check the host's name in the URL")
-            })
+    pub fn look_up(&self) -> Result<Vec<ServerAddresses>, StoreError> {
+        let addresses = |at: usize| {
+            let (host, port) = &self.hosts[at];
+            let found = (host.as_str(), *port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+            let found = ServerAddresses { place: place(self.scheme, &self.hosts[at..=at]), all: found };
+            match found.all.is_empty() {
+                false => Ok(found),
+                true => Err(StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
+                    .next("check the host's name in the URL")),
+            }
         };
-        self.hosts.iter().map(address).collect()
+        (0..self.hosts.len()).map(addresses).collect()
+    }
+}
+
+/// Addresses of one server, which are tried one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddresses {
+    /// Scheme, host and port, for messages.
+    pub place: String,
+    /// Addresses of its host, in the order of the system's resolver. Not empty.
+    pub all: Vec<SocketAddr>,
+}
+
+impl ServerAddresses {
+    /// Returns the only address of a server of `scheme`.
+    pub fn only(scheme: &str, address: SocketAddr) -> Self {
+        Self { place: format!("{scheme}://{address}"), all: vec![address] }
+    }
+
+    /// Returns host and port, as in the URL.
+    pub fn host_and_port(&self) -> &str {
+        self.place.split_once("://").map_or(&self.place, |(_, rest)| rest)
     }
 }
 

@@ -1,20 +1,38 @@
 //! Sessions of a cluster of equals.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use plimsoll_core::{
-    Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError, ValueType,
+    Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError,
+    StoreErrorKind, ValueType,
 };
+use tokio::net::TcpStream;
+
+use super::ServerAddresses;
+use super::reach::reach;
 
 /// Protocol of one connection, to any server of the cluster.
 pub trait Protocol: Send {
-    /// Connects to the server at `address`, in place of any connection before; prepares `kinds`.
+    /// Greets `server` over `socket`, in place of any connection before; prepares `kinds`.
     ///
     /// # Errors
     /// `Unreachable`, or the server's refusal. The next attempt goes to the next server.
-    fn connect(&mut self, address: SocketAddr, kinds: &[OpKind]) -> impl Future<Output = Result<(), StoreError>>;
+    fn connect(
+        &mut self,
+        socket: TcpStream,
+        server: &ServerAddresses,
+        kinds: &[OpKind],
+    ) -> impl Future<Output = Result<(), StoreError>>;
+
+    /// Ready once the server has ended the connection. Polled between operations.
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Requests that the server had refused to begin, and that were sent again.
+    fn asked_again(&self) -> u64 {
+        0
+    }
 
     /// Drops the connection.
     fn hang_up(&mut self);
@@ -34,12 +52,12 @@ pub trait Protocol: Send {
 
 /// Returns `count` sessions, dealt to `servers` in turn. `place` names the cluster in messages.
 pub fn sessions<P: Protocol + 'static>(
-    servers: Vec<SocketAddr>,
+    servers: Vec<ServerAddresses>,
     place: &str,
     count: u32,
     protocol: impl Fn() -> P,
 ) -> Sessions {
-    let (servers, place): (Arc<[SocketAddr]>, Arc<str>) = (servers.into(), place.into());
+    let (servers, place): (Arc<[ServerAddresses]>, Arc<str>) = (servers.into(), place.into());
     let session = |number| {
         let (servers, place) = (Arc::clone(&servers), Arc::clone(&place));
         let session = Rotating { protocol: protocol(), servers, place, at: number as usize, lost: None };
@@ -51,7 +69,7 @@ pub fn sessions<P: Protocol + 'static>(
 /// A session that moves to the next server when its own is lost.
 struct Rotating<P> {
     protocol: P,
-    servers: Arc<[SocketAddr]>,
+    servers: Arc<[ServerAddresses]>,
     place: Arc<str>,
     /// Position of the server that it is connected to, or connects to next; counted on beyond the last one.
     at: usize,
@@ -59,16 +77,22 @@ struct Rotating<P> {
 }
 
 impl<P: Protocol> Rotating<P> {
-    fn server(&self) -> SocketAddr {
-        self.servers[self.at % self.servers.len()]
+    fn server(&self) -> &ServerAddresses {
+        &self.servers[self.at % self.servers.len()]
     }
 
     async fn connect(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         self.lost = None;
-        let server = self.server();
+        let servers = Arc::clone(&self.servers);
+        let server = &servers[self.at % servers.len()];
         // The next attempt goes to another server if this one fails or is given up.
         self.at += 1;
-        self.protocol.connect(server, kinds).await?;
+        let unreachable = |error| StoreError {
+            kind: StoreErrorKind::Unreachable,
+            ..StoreError::io(&server.place, &error).next("check that the server runs and listens there")
+        };
+        let socket = reach(&server.all).await.map_err(unreachable)?;
+        self.protocol.connect(socket, server, kinds).await?;
         self.at -= 1;
         Ok(())
     }
@@ -108,8 +132,16 @@ impl<P: Protocol> AsyncSession for Rotating<P> {
     }
 
     fn address(&self) -> Option<Address> {
-        let server = self.server();
-        Some(Address::Tcp(server.ip().to_string(), server.port()))
+        let first = self.server().all.first()?;
+        Some(Address::Tcp(first.ip().to_string(), first.port()))
+    }
+
+    fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.protocol.poll_ended(context)
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.protocol.asked_again()
     }
 
     fn lost(&self) -> Option<StoreError> {
@@ -137,10 +169,9 @@ pub fn kv_call(kind: &OpKind, store: &str) -> Result<Option<KvCall>, StoreError>
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::net::TcpListener;
 
-    use plimsoll_core::{StoreErrorKind, Values};
+    use plimsoll_core::Values;
 
     use super::*;
 
@@ -152,11 +183,12 @@ mod tests {
     }
 
     impl Protocol for Fragile {
-        async fn connect(&mut self, address: SocketAddr, _: &[OpKind]) -> Result<(), StoreError> {
-            if self.deaf.contains(&address.port()) {
+        async fn connect(&mut self, socket: TcpStream, _: &ServerAddresses, _: &[OpKind]) -> Result<(), StoreError> {
+            let port = socket.peer_addr().unwrap().port();
+            if self.deaf.contains(&port) {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, "deaf"));
             }
-            self.port = Some(address.port());
+            self.port = Some(port);
             Ok(())
         }
 
@@ -175,33 +207,51 @@ mod tests {
             }
             Ok(Outcome::Ok)
         }
-    }
 
-    fn now<T>(future: impl Future<Output = T>) -> T {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(found) => found,
-            Poll::Pending => panic!("it waits"),
+        fn poll_ended(&mut self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
     }
 
     #[test]
     fn sessions_are_dealt_in_turn_and_move_on_when_their_server_fails() {
-        let servers = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port))).to_vec();
-        let fragile = || Fragile { deaf: vec![3], brief: vec![2], port: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [one, two, three] = [0, 1, 2].map(|at: usize| listeners[at].local_addr().unwrap().port());
+        let server = |port| ServerAddresses::only("eq", ([127, 0, 0, 1], port).into());
+        let fragile = || Fragile { deaf: vec![three], brief: vec![two], port: None };
+        let servers = [one, two, three].map(server).to_vec();
         let Sessions::Async(mut all) = sessions(servers, "here", 4, fragile) else { panic!("no async sessions") };
         let port = |session: &dyn AsyncSession| match session.address() {
             Some(Address::Tcp(_, port)) => port,
             other => panic!("{other:?}"),
         };
-        assert_eq!(all.iter().map(|session| port(&**session)).collect::<Vec<_>>(), [1, 2, 3, 1]);
+        assert_eq!(all.iter().map(|session| port(&**session)).collect::<Vec<_>>(), [one, two, three, one]);
         let (session, mut answer) = (&mut *all[1], Answer::default());
         let op = Op::new(0, Values::default());
-        now(session.open(&[])).unwrap();
-        assert_eq!((port(session), now(session.execute(&op, &mut answer))), (2, Outcome::Unknown));
-        assert_eq!((session.lost().unwrap().what.as_str(), port(session)), ("ended", 3));
-        assert_eq!(now(session.open(&[])).unwrap_err().what, "deaf");
-        assert_eq!((session.lost(), port(session)), (None, 1), "the one after the deaf one is next");
-        now(session.open(&[])).unwrap();
-        assert_eq!((now(session.execute(&op, &mut answer)), port(session)), (Outcome::Ok, 1), "it stays there");
+        runtime.block_on(session.open(&[])).unwrap();
+        assert_eq!((port(session), runtime.block_on(session.execute(&op, &mut answer))), (two, Outcome::Unknown));
+        assert_eq!((session.lost().unwrap().what.as_str(), port(session)), ("ended", three));
+        assert_eq!(runtime.block_on(session.open(&[])).unwrap_err().what, "deaf");
+        assert_eq!((session.lost(), port(session)), (None, one), "the one after the deaf one is next");
+        runtime.block_on(session.open(&[])).unwrap();
+        let outcome = runtime.block_on(session.execute(&op, &mut answer));
+        assert_eq!((outcome, port(session)), (Outcome::Ok, one), "it stays there");
+    }
+
+    #[test]
+    fn a_server_is_reached_at_any_address_of_its_name() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let good = listener.local_addr().unwrap();
+        // The first address of the name has no listener.
+        let all = vec![([127, 0, 0, 2], good.port()).into(), good];
+        let servers = vec![ServerAddresses { place: "eq://both:1".to_owned(), all }];
+        let fragile = || Fragile { deaf: vec![], brief: vec![], port: None };
+        let Sessions::Async(mut all) = sessions(servers, "here", 1, fragile) else { panic!("no async sessions") };
+        runtime.block_on(all[0].open(&[])).unwrap();
+        drop(listener);
+        let error = runtime.block_on(all[0].open(&[])).unwrap_err();
+        assert!(error.what.contains("eq://both:1") && error.next.is_some(), "{error:?}");
     }
 }

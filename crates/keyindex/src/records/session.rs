@@ -254,6 +254,10 @@ impl<K: Kv> RecordsSession<K> {
 }
 
 impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
+    fn asked_again(&self) -> u64 {
+        self.kv.asked_again()
+    }
+
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
         self.kinds = kinds.iter().map(|kind| self.prepared(kind)).collect::<Result<_, _>>()?;
         Ok(())

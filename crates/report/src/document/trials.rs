@@ -130,8 +130,9 @@ fn detail<'a>(trial: &TrialView) -> Body<'a> {
 
 fn phases(trial: &TrialView) -> Table {
     let clients = |n: u32| if n > 0 { number::count(n.into()) } else { String::new() };
-    let ended =
-        |phase: &PhaseView| Cell::from(state(phase.state)).with(phase.reason.iter().chain(&phase.late).cloned());
+    let ended = |phase: &PhaseView| {
+        Cell::from(state(phase.state)).with(phase.reason.iter().chain(&phase.late).chain(&phase.shortfall).cloned())
+    };
     let columns: [ColumnOf<'_, PhaseView>; 8] = [
         (words("phase"), &|phase| (&phase.name).into()),
         (words("kind"), &|phase| phase.kind.name().into()),
@@ -152,6 +153,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         ResultName::Seconds => phase.kind != PhaseKind::Load,
         ResultName::Ops => matches!(phase.kind, PhaseKind::Drive | PhaseKind::Ask),
         ResultName::Records | ResultName::PlannedSeconds | ResultName::Unfinished => true,
+        ResultName::ClientSeconds | ResultName::ThinkSeconds | ResultName::Due => true,
         ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
         ResultName::LostConnections | ResultName::EndedConnections | ResultName::FailedConnects => result.value == 0.0,
         what => is_of_size(what),

@@ -3,10 +3,14 @@
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use plimsoll_core::{
+    Answer, AsyncSession, Call, Durability, KvCall, Layout, Op, OpKind, Outcome, Sessions, ValueBuf, ValueType,
+};
 use plimsoll_store_etcd::kind;
 use plimsoll_testkit::advice::follow;
 use plimsoll_testkit::equals::{KILLED, Server, Suite};
@@ -77,4 +81,52 @@ fn a_server_that_is_not_etcd_is_refused_in_time() {
     assert!(SUITE.refusal("", b"").contains("no answer within"));
     assert!(SUITE.refusal("HTTP/1.1 400 Bad Request\r\n\r\n", b"").contains("the connection is lost"));
     assert!(SUITE.refusal("", &[b'x'; 1000]).contains("the connection is lost"));
+}
+
+/// Asks etcdctl as `words` say, with `input` on its standard input.
+fn etcdctl(host: &str, words: &[&str], input: &str) {
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3").args(["--endpoints", host]).args(words);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{words:?}");
+}
+
+#[test]
+fn a_token_that_is_not_valid_any_more_is_replaced_and_the_call_repeated_and_counted() {
+    let mut server = SUITE.start();
+    let host = server.url.strip_prefix("etcd://").unwrap().to_owned();
+    etcdctl(&host, &["user", "add", "root:s3cret"], "");
+    etcdctl(&host, &["user", "grant-role", "root", "root"], "");
+    etcdctl(&host, &["auth", "enable"], "");
+    server.url = format!("etcd://root:s3cret@{host}");
+    let mut store = server.open("tokens", &mut Vec::new());
+    store.create(&Layout::default()).unwrap();
+    let Sessions::Async(mut sessions) = store.sessions(2, Durability::Durable).unwrap() else { panic!("no async") };
+    let kinds = [OpKind::new("put", Call::Kv(KvCall::Put), &[ValueType::Bytes, ValueType::Bytes])];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let put = |session: &mut dyn AsyncSession| {
+        let (mut params, mut answer) = (ValueBuf::new(), Answer::default());
+        params.push(plimsoll_core::Value::Bytes(b"key"));
+        params.push(plimsoll_core::Value::Bytes(b"value"));
+        let outcome = runtime.block_on(session.execute(&Op::new(0, params.values()), &mut answer));
+        assert_eq!(outcome, Outcome::Ok, "{} {}", answer.code, answer.message);
+        session.asked_again()
+    };
+    for session in &mut sessions {
+        runtime.block_on(session.open(&kinds)).unwrap();
+        assert_eq!(put(&mut **session), 0);
+    }
+    // A change of a user's password ends the user's tokens.
+    let passwd = ["--user", "root:s3cret", "user", "passwd", "root", "--interactive=false"];
+    etcdctl(&host, &passwd, "s3cret\n");
+    for session in &mut sessions {
+        assert_eq!(put(&mut **session), 1, "the call is repeated once");
+        assert_eq!(put(&mut **session), 1, "with a token that lasts");
+    }
+    etcdctl(&host, &passwd, "s3cret\n");
+    runtime.block_on(sessions[0].open(&kinds)).expect("a session that opens with a token of before");
+    drop(sessions);
+    store.describe().expect("the control plane logs in anew, too");
+    store.close().expect("the run's keys are removed");
 }

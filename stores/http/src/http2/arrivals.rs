@@ -234,13 +234,7 @@ impl Http2Session {
         self.is_ending = true;
         for at in 0..self.streams.len() {
             if self.streams[at].id > last {
-                self.drop_stream(
-                    at,
-                    Outcome::Rejected,
-                    "closed",
-                    "closed the connection before it took the request",
-                    done,
-                );
+                self.not_begun(at, "closed the connection before it took the request", done);
             }
         }
         match code {

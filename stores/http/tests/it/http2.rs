@@ -172,11 +172,10 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
         ([8_000, 0, 0, 0], 0, 0)
     );
     assert!(result.ended_connections >= 8 * 9, "{}", result.ended_connections);
-    // Of those at its end some have certainly not happened, and nothing is lost.
+    // Of those at its end some have certainly not happened: they are asked again on the next connection.
     let result = driven_in(&mut open2(&server.url()).unwrap(), 8, Pace::Closed);
-    assert_eq!(result.lost_connections, 0);
-    assert!(result.errors.iter().all(|error| error.code == "closed"), "{:?}", result.errors);
-    assert_eq!(result.kinds[usize::from(LOOK)][3], 0, "unknown");
+    assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
+    assert!(result.lost_connections == 0 && result.asked_again > 0, "{result:?}");
 }
 
 #[test]

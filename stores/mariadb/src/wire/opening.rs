@@ -4,8 +4,8 @@ use plimsoll_core::{StoreError, StoreErrorKind, WireState};
 
 use super::auth::{Auth, Reply, refusal};
 use super::packet::{
-    self, COM_QUERY, COM_STMT_PREPARE, MESSAGE_BYTES_MAX, Reader, ServerError, cstr, ends_connection, length_encoded,
-    length_encoded_bytes, read_text, unexpected,
+    self, COM_QUERY, COM_STMT_PREPARE, MESSAGE_BYTES_MAX, NOT_PREPARED, Reader, ServerError, cstr, ends_connection,
+    length_encoded, length_encoded_bytes, read_text, unexpected,
 };
 use super::session::MySession;
 use super::value::Code;
@@ -328,7 +328,7 @@ pub(crate) fn kind_of_number(number: u16, state: &[u8]) -> StoreErrorKind {
         1021 | 1114 => StoreErrorKind::DiskFull,
         // Crashed or corrupt tables and indexes.
         126 | 127 | 1034 | 1194 | 1195 | 1712 | 1877 => StoreErrorKind::Corrupt,
-        _ if ends_connection(number, state) => StoreErrorKind::Unreachable,
+        _ if number == NOT_PREPARED || ends_connection(number, state) => StoreErrorKind::Unreachable,
         // Classes 42 (syntax, unknown names) and 22 (bad values): the statement is wrong.
         _ if state.starts_with(b"42") || state.starts_with(b"22") => StoreErrorKind::Usage,
         _ => StoreErrorKind::Store,

@@ -225,10 +225,13 @@ impl<'a> ServerError<'a> {
 }
 
 /// The connection ends with this error: 08S01 (communication), shutdown in progress, killed (MariaDB, MySQL), idle too
-/// long (MySQL).
+/// long (MySQL). With [`NOT_PREPARED`] it goes on, whatever its state.
 pub(crate) fn ends_connection(number: u16, state: &[u8]) -> bool {
-    state == b"08S01" || matches!(number, 1053 | 1079 | 1927 | 3169 | 4031)
+    number != NOT_PREPARED && (state == b"08S01" || matches!(number, 1053 | 1079 | 1927 | 3169 | 4031))
 }
+
+/// Error of a Galera node that has no majority, and of a command that the server does not know: nothing was begun.
+pub(crate) const NOT_PREPARED: u16 = 1047;
 
 /// An answer that neither MariaDB nor MySQL would give.
 pub(crate) fn broken(what: impl Into<String>) -> StoreError {
@@ -278,6 +281,16 @@ mod tests {
             }
             assert_eq!(at, out.len());
         }
+    }
+
+    #[test]
+    fn a_galera_node_without_majority_has_begun_nothing_and_keeps_the_connection() {
+        let words = b"\xff\x17\x04#08S01WSREP has not yet prepared node for application use";
+        let error = ServerError::parse(words).unwrap();
+        assert_eq!(error.number, NOT_PREPARED);
+        assert!(!error.leaves_open() && !error.ends_connection());
+        // A failed communication leaves it open.
+        assert!(ServerError::parse(b"\xff\x86\x04#08S01Got an error reading packets").unwrap().leaves_open());
     }
 
     #[test]

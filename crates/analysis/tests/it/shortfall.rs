@@ -1,0 +1,79 @@
+//! A phase that did far less than its own load requires does not pass.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::VerdictState;
+use plimsoll_core::Measure;
+use plimsoll_record::data::{PhaseResult, ResultName, Run};
+
+use crate::driven::driven;
+
+/// A closed loop of one slice a second, whose clients think for `think_s` and had connections for the whole time.
+fn closed(rates: &[u64], clients: u32, think_s: f64, distribution: &str) -> Run {
+    let mut run = driven(rates);
+    let phase = &mut run.trials[0].phases[0];
+    phase.header.clients = clients;
+    phase.end.push(ResultName::PlannedSeconds, rates.len() as f64);
+    let n = u64::from(clients);
+    let of = |name, subject: &str, value| PhaseResult { name, subject: subject.into(), value, n };
+    phase.end.results.extend([
+        of(ResultName::ClientSeconds, "", f64::from(clients) * rates.len() as f64),
+        of(ResultName::ThinkSeconds, distribution, think_s),
+    ]);
+    run
+}
+
+fn passes(run: &Run, what: &str) {
+    let verdict = view(run).verdict;
+    assert_eq!(verdict.state, VerdictState::Pass, "{what}: {verdict:?}");
+}
+
+#[test]
+fn clients_that_stopped_after_their_first_operation_are_undecided_with_what_they_must_have_done() {
+    // Two clients that think for 3 s begin seven operations each in 20 s.
+    let mut rates = [0; 20];
+    rates[0] = 2;
+    let verdict = view(&closed(&rates, 2, 3.0, "")).verdict;
+    assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
+    for words in ["did not do what its load requires", "2 operations were done instead of about 13", "for up to 19"] {
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+    }
+}
+
+#[test]
+fn a_closed_loop_that_did_what_it_could_passes() {
+    let mut rates = [0; 20];
+    for second in (0..20).step_by(3) {
+        rates[second] = 2;
+    }
+    passes(&closed(&rates, 2, 3.0, ""), "each of seven think times");
+    let mut once = [0; 20];
+    once[0] = 50;
+    passes(&closed(&once, 50, 15.0, ""), "one operation each, and the second not within the time");
+    let mut few = [0; 20];
+    few[3] = 1;
+    passes(&closed(&few, 1, 4.0, "exponential"), "think times that happened to be long");
+    passes(&closed(&[400; 20], 1_000, 0.0, ""), "sessions that take turns on one thread");
+    let mut away = closed(&rates.map(|rate| rate / 2), 2, 3.0, "");
+    let results = &mut away.trials[0].phases[0].end.results;
+    results.iter_mut().find(|result| result.name == ResultName::ClientSeconds).unwrap().value = 22.0;
+    passes(&away, "half of the operations in half of the time with a connection");
+}
+
+#[test]
+fn an_open_loop_that_did_far_less_than_was_due_is_undecided() {
+    let open = |rates: &[u64], due: f64| {
+        let mut run = driven(rates);
+        let phase = &mut run.trials[0].phases[0];
+        phase.end.push(ResultName::PlannedSeconds, rates.len() as f64);
+        phase.end.push(ResultName::Due, due);
+        for histogram in phase.slices.iter_mut().flat_map(|slice| &mut slice.histograms) {
+            histogram.measure = Measure::Response;
+        }
+        run
+    };
+    passes(&open(&[100; 10], 1_000.0), "all that was due");
+    passes(&open(&[100; 10], 1_030.0), "what is under way at the end");
+    let verdict = view(&open(&[100, 100, 0, 0, 0, 0, 0, 0, 0, 0], 1_000.0)).verdict;
+    assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
+    assert!(verdict.sentence.contains("200 operations were done instead of about 1,000"), "{}", verdict.sentence);
+}
