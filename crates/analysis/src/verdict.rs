@@ -6,14 +6,16 @@ use plimsoll_record::data::{
 };
 
 use crate::ab::{AbMetric, AbRule};
+use crate::disk_fault;
+use crate::known;
 use crate::line;
 use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
 use crate::summary::PROMISES_MAX;
 use crate::view::{
-    AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState, PromiseView,
-    TrialView, Verdict, VerdictState,
+    AbView, EndState, Ending, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState,
+    PromiseView, TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -66,10 +68,14 @@ pub fn verdict(
             .filter(|one| matches!(one.state, PromiseState::NothingAtRisk | PromiseState::NotKnown))
             .map(said),
     );
+    // What became of a promise its own sentence says.
+    let open = run.trials.iter().filter(|_| promises.iter().all(|one| one.state != PromiseState::NotKnown));
+    undecided
+        .extend(open.filter_map(|trial| Some(format!("{}: {}", name::trial(&trial.header), known::not_known(trial)?))));
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
-            more => format!("{first}; {} undecided.", number::plural(more as u64, "more goal is", "more goals are")),
+            more => format!("{first}; {} undecided.", number::plural(more as u64, "more is", "more are")),
         };
         return Verdict { state: VerdictState::Undecided, sentence, reasons: sentences(&undecided, &[], lines) };
     }
@@ -104,11 +110,12 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[Promi
     worst.sort_by_key(|one| std::cmp::Reverse(one.state));
     let mut broken: Vec<String> = worst.into_iter().map(said).collect();
     for trial in trials.iter().filter(|_| promises.is_empty()) {
-        if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.lost).filter(|ledger| ledger.lost > 0) {
+        let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
+        if let Some((ledger, lost)) = worst.and_then(|ledger| Some((ledger, ledger.lost.filter(|lost| *lost > 0)?))) {
             broken.push(format!(
                 "{} lost {} of {} acknowledged writes",
                 trial.name,
-                number::count(ledger.lost),
+                number::count(lost),
                 number::count(ledger.acknowledged)
             ));
         }
@@ -170,7 +177,9 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
             let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached);
             let percent = failed as f64 * 100.0 / ops.count as f64;
-            if percent > ERRORS_PERCENT && !has_goal {
+            // What a store says of a disk that the plan made fail is an answer.
+            let has_fault = disk_fault::is_during(run, trial.ordinal, phase);
+            if percent > ERRORS_PERCENT && !has_goal && !has_fault {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
                 all.push(format!(
                     "{} of {} operations failed in {place}, {} %{first}",
@@ -179,7 +188,7 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                     number::significant(percent)
                 ));
             }
-            if has_cut {
+            if has_cut || has_fault {
                 continue;
             }
             if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
@@ -270,7 +279,9 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
         Some(format!("Whether {} carries {asked} is undecided: {done}, but {late}", trial.name))
     });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
-    let missed = places.filter(|(_, place)| place.state == GoalState::Undecided).map(|(goal, place)| {
+    // Of a goal on what could not be read the ledger's own sentence says it.
+    let is_moved = |place: &GoalTrial| place.state == GoalState::Undecided && place.got.is_some();
+    let missed = places.filter(|(_, place)| is_moved(place)).map(|(goal, place)| {
         let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
         let late = place.late.as_deref().unwrap_or("the generator was late");
         format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
@@ -368,12 +379,6 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
                 None => format!("no trial measures {}", goal.text),
             });
         }
-        // A ledger that could not keep up vouches for nothing, goal or not.
-        if unseen.is_empty() {
-            let behind = run.trials.iter().filter(|trial| trial.ledgers.iter().any(|ledger| !ledger.complete));
-            let words = |trial: &Trial| format!("the ledger of {} could not keep up", name::trial(&trial.header));
-            unseen.extend(behind.map(words));
-        }
     }
     unseen
 }
@@ -405,7 +410,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
     let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();
-    if wrong > 0 || ledgers.any(|ledger| ledger.lost + ledger.wrong_total > 0 || !ledger.complete) {
+    if wrong > 0 || ledgers.any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0 || !ledger.complete) {
         return None;
     }
     let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
