@@ -165,7 +165,8 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
     // Of a store that could not be read no number is known.
     let known = || counted.iter().filter(|cut| cut.is_known());
     let lost: u64 = known().map(|cut| cut.lost()).sum();
-    let lost = (lost > 0 || counted.iter().all(|cut| cut.is_known())).then_some(lost);
+    let all_known = !cuts.is_empty() && counted.iter().all(|cut| cut.is_known());
+    let lost = (lost > 0 || all_known).then_some(lost);
     let of_all = |cut: &&&Cut<'_>| lost.is_none() || cut.is_known();
     let acknowledged = counted.iter().filter(of_all).map(|cut| cut.acknowledged).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();

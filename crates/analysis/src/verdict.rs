@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
+    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState,
+    Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
@@ -53,6 +54,10 @@ pub fn verdict(
         // A search sets out to see goals break: what it came to says more.
         let sentence = match lines.iter().find(|line| line.result.state == LineState::NoLine) {
             Some(line) => line::of_store(line),
+            // What ended the run comes before what was not seen.
+            None if matches!(run.state, RunState::Failed(_)) => {
+                format!("{}; no promise was seen to break before that.", number::capital(first))
+            }
             None => format!("No promise was seen to break, but {first}."),
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
@@ -62,6 +67,7 @@ pub fn verdict(
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
+    undecided.extend(run.trials.iter().flat_map(not_done_as_planned));
     undecided.extend(
         promises
             .iter()
@@ -289,6 +295,15 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
     missed.chain(not_carried).collect()
 }
 
+/// Lists actions and power cuts of the plan that did not take place: what they were to show is not known.
+fn not_done_as_planned(trial: &Trial) -> impl Iterator<Item = String> + '_ {
+    trial.phases.iter().flat_map(move |phase| {
+        let missed = phase.end.remarks.iter().filter(|(about, _)| *about == About::NotDone);
+        let place = format!("In phase {} of {}", phase.header.name, name::trial(&trial.header));
+        missed.map(move |(_, text)| format!("{place}: {text}"))
+    })
+}
+
 /// Lists missing observations: the run's own end, trials that failed, goals without a measurement.
 fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[PromiseView]) -> Vec<String> {
     let in_turn = run.header.outline.ab.is_some();
@@ -443,10 +458,14 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
         0 => String::new(),
         n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
+    // Of acknowledged writes that nothing has looked for no promise is known to be kept.
+    let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
     if kept.is_empty() {
         format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
-    } else {
+    } else if has_looked {
         format!("{stores} kept every promise: {}{late}.", number::list(&kept))
+    } else {
+        format!("{stores} ran as planned: {}{late}.", number::list(&kept))
     }
 }
 

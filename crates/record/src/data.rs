@@ -159,6 +159,8 @@ plimsoll_core::words! {
         Cycle = "cycle",
         /// Reason that its records cannot be compared with a ledger.
         Ledger = "ledger",
+        /// Action or power cut of the plan that did not take place.
+        NotDone = "not done",
         /// Reason that it could not be made cold.
         NotCold = "not possible",
         /// Reason that the size of its data is unknown.

@@ -102,7 +102,7 @@ fn what_could_not_be_read_is_not_kept() {
     let one = view(&run).promises.remove(0);
     assert_eq!((one.state, one.acknowledged, one.lost), (PromiseState::NotKnown, 2_000, None));
     assert_eq!(one.loss_upper_bound, None);
-    // A goal on what was looked for and could not be read is no goal that nobody measured.
+    // A goal on what could not be read is undecided, for it was looked for.
     run.header.goals = vec![Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() }];
     let view = view(&run);
     assert_eq!((view.verdict.state, view.goals[0].state), (VerdictState::Undecided, GoalState::Undecided));

@@ -240,6 +240,16 @@ fn a_ledger_that_could_not_keep_up_vouches_for_nothing() {
 }
 
 #[test]
+fn promises_are_kept_only_if_a_check_looked() {
+    let mut run = study::complete();
+    assert!(view(&run).verdict.sentence.contains(" kept every promise: "));
+    run.header.goals.clear();
+    run.trials[2].ledgers.clear();
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.starts_with("sqlite and fjall ran as planned: all "), "{sentence}");
+}
+
+#[test]
 fn questions_that_were_refused_are_no_right_answers() {
     let mut run = study::complete();
     // The store refuses its one cold question; everything else is right.
@@ -299,7 +309,8 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     run.trials.pop();
     assert_eq!(view(&run).verdict.sentence, "No promise was seen to break, but 4 of 5 trials were run.");
     run.state = RunState::Failed("no space left on the recording's device".into());
-    assert!(view(&run).verdict.sentence.contains("after trial 4 of 5 (fjall · index=none): no space left"));
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.starts_with("The run ended after trial 4 of 5 (fjall · index=none): no space left"), "{sentence}");
 }
 
 #[test]
