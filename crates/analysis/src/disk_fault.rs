@@ -1,24 +1,35 @@
 //! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
-use plimsoll_record::data::{About, DID_NOT_START, EventClass, Phase, PhaseKind, ResultName, Run, Trial};
+use plimsoll_record::data::{About, DID_NOT_START, Event, EventClass, Phase, PhaseKind, ResultName, Run, Trial};
 
+use crate::known;
 use crate::name;
-use crate::view::{DiskFaultView, Noticed};
+use crate::view::{DiskFaultView, Noticed, PhaseView};
 
 /// Name of a failed integrity check among a ledger's disagreements.
 const INTEGRITY: &str = "integrity";
 /// Prefix of a fault in the text of its event.
 const DISK: &str = "disk: ";
+/// Text of the event that ends all faults.
+const MENDED: &str = "disk: mended";
 
 /// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
     run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
 }
 
+/// Returns true if the disk of `trial` had a fault during `phase`: one from before that nothing had mended, or a new one.
+pub(crate) fn is_during(run: &Run, trial: u32, phase: &PhaseView) -> bool {
+    let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
+    let at_s = |event: &Event| event.from_ns as f64 / 1e9;
+    let is_fault = |event: &Event| event.text != MENDED;
+    let events = || run.events.iter().filter(|event| event.class == EventClass::Disk && event.trial == Some(trial));
+    events().rfind(|event| at_s(event) < phase.start_s).is_some_and(is_fault)
+        || events().any(|event| (phase.start_s..=end_s).contains(&at_s(event)) && is_fault(event))
+}
+
 fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
-    let is_its = |event: &&plimsoll_record::data::Event| {
-        event.class == EventClass::Disk && event.trial == Some(trial.header.ordinal)
-    };
+    let is_its = |event: &&Event| event.class == EventClass::Disk && event.trial == Some(trial.header.ordinal);
     let events: Vec<_> = run.events.iter().filter(is_its).collect();
     let from_ns = events.first()?.from_ns;
     // Operations of a load are others, and its phase was over by then.
@@ -53,7 +64,7 @@ fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,
-        lost: ledger.filter(|ledger| ledger.complete).map(|ledger| ledger.lost),
+        lost: ledger.and_then(known::lost),
         damaged,
         said,
     })

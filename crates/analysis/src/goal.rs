@@ -2,6 +2,7 @@
 
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
+use crate::known;
 use crate::name;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity, state_words};
@@ -30,8 +31,8 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
     for (trial, phases) in run.trials.iter().zip(facts) {
         let name = name::trial(&trial.header);
         match goal.what {
-            GoalKind::Lost => trials.push(judge(goal, name, lost(phases))),
-            GoalKind::Wrong => trials.push(judge(goal, name, wrong(phases))),
+            GoalKind::Lost => trials.push(of_ledger(goal, name, trial, lost(phases))),
+            GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(phases))),
             _ => {
                 let drives = phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive);
                 for phase in drives.filter(|facts| !(searched && facts.phase.header.rung.is_some())) {
@@ -96,30 +97,39 @@ fn of(goal: &Goal, words: &str) -> String {
 /// The value, or why there is none. A broken promise is a value also where not everything was seen.
 type Measured = Result<Quantity, String>;
 
+/// Judges a goal on what a ledger found. If the store could not be read, it is undecided, for it was looked for.
+fn of_ledger(goal: &Goal, place: String, trial: &Trial, measured: Measured) -> GoalTrial {
+    let judged = judge(goal, place, measured);
+    match judged.got.is_none() && known::not_known(trial).is_some() {
+        true => GoalTrial { state: GoalState::Undecided, ..judged },
+        false => judged,
+    }
+}
+
 fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
     // Ledgers of one trial are about the same writes: the worst of them counts, not the sum.
     let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
     let Some(worst) = worst else { return Err(unchecked(phases)) };
-    if worst.lost == 0 && trial.ledgers.iter().any(|ledger| !ledger.complete) {
-        return Err("the ledger could not keep up".to_string());
+    match known::not_known(trial).filter(|_| worst.lost == 0) {
+        Some(why) => Err(why),
+        None => Ok(Quantity { value: worst.lost as f64, n: worst.acknowledged }),
     }
-    Ok(Quantity { value: worst.lost as f64, n: worst.acknowledged })
 }
 
 fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
     let answers: u64 = trial.answers.iter().map(|answer| answer.counts.wrong + answer.counts.missing).sum();
-    let ledger = trial.ledgers.iter().map(|ledger| ledger.wrong.values().sum::<u64>()).max();
+    let ledger = trial.ledgers.iter().map(|ledger| known::wrong(ledger).unwrap_or(0)).max();
     let n = trial.answers.iter().map(|answer| answer.counts.answers).sum::<u64>()
         + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
     let value = answers + ledger.unwrap_or(0);
     if value > 0 {
         return Ok(Quantity { value: value as f64, n });
     }
-    match ledger {
-        None if trial.answers.is_empty() => Err(unchecked(phases)),
-        _ if trial.ledgers.iter().any(|ledger| !ledger.complete) => Err("the ledger could not keep up".to_string()),
+    match (ledger, known::not_known(trial)) {
+        (None, _) if trial.answers.is_empty() => Err(unchecked(phases)),
+        (_, Some(why)) => Err(why),
         _ => unheard(phases, trial).map_or(Ok(Quantity { value: 0.0, n }), Err),
     }
 }

@@ -24,6 +24,7 @@
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
+//! | `known` | numbers of a ledger's check, where the store could be read |
 //! | `trial` | trials and phases as reports show them |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`compare`] | two runs side by side |
@@ -52,6 +53,7 @@ mod figure;
 pub mod fold;
 mod goal;
 mod host;
+mod known;
 mod latency;
 pub mod line;
 mod name;

@@ -127,6 +127,15 @@ pub fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| format!("{}{}", first.to_uppercase(), letters.as_str()))
 }
 
+/// `text` with its first letter small, to go on a sentence; a name of several capitals keeps them.
+pub fn uncapital(text: &str) -> String {
+    let mut letters = text.chars();
+    let Some(first) = letters.next().filter(|_| !text.chars().nth(1).is_some_and(char::is_uppercase)) else {
+        return text.to_string();
+    };
+    format!("{}{}", first.to_lowercase(), letters.as_str())
+}
+
 /// `text` with the mark of a number that a late generator may have moved, where `late`.
 pub fn marked(text: String, late: bool) -> String {
     if late { format!("{text} *") } else { text }

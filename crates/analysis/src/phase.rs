@@ -8,6 +8,7 @@ use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
+use crate::known;
 use crate::latency::Times;
 use crate::stat;
 
@@ -360,7 +361,7 @@ impl<'a> PhaseFacts<'a> {
         let mut seen = None;
         for (wrong, n) in answers
             .map(|answer| (answer.counts.wrong + answer.counts.missing, answer.counts.answers))
-            .chain(ledgers.map(|ledger| (ledger.wrong.values().sum::<u64>(), ledger.read_back)))
+            .chain(ledgers.filter_map(|ledger| Some((known::wrong(ledger)?, ledger.read_back))))
         {
             let sum: &mut Quantity = seen.get_or_insert(Quantity { value: 0.0, n: 0 });
             sum.value += wrong as f64;
@@ -369,14 +370,14 @@ impl<'a> PhaseFacts<'a> {
         seen
     }
 
-    /// Acknowledged writes that were not found again; `None` when nothing was checked.
+    /// Acknowledged writes that were not found again; `None` when nothing was checked, or could not be.
     pub fn lost(&self) -> Option<Quantity> {
         let ordinal = self.phase.header.ordinal;
         self.trial
             .ledgers
             .iter()
             .find(|ledger| ledger.phase == ordinal)
-            .map(|ledger| Quantity { value: ledger.lost as f64, n: ledger.acknowledged })
+            .and_then(|ledger| Some(Quantity { value: known::lost(ledger)? as f64, n: ledger.acknowledged }))
     }
 
     /// A result as it was recorded.
@@ -413,8 +414,8 @@ impl<'a> PhaseFacts<'a> {
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
             "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
-            "wrong" => self.wrong().ok_or_else(|| none("was not checked")),
-            "lost" => self.lost().ok_or_else(|| none("has no ledger")),
+            "wrong" => self.wrong().ok_or_else(|| none("was not checked, or could not be")),
+            "lost" => self.lost().ok_or_else(|| none("did not look for writes, or could not")),
             "data_bytes" | "index_bytes" | "total_bytes" => {
                 let footprint = self.phase.end.footprint.ok_or_else(|| none("measured no footprint"))?;
                 let bytes = match name {

@@ -14,6 +14,8 @@ use crate::view::{PromiseState, PromiseView};
 
 /// Key of a drive with the moment of the power cut: each moment of the same settings is another attempt.
 const MOMENT: &str = "power_cut";
+/// Words for a number of a store that could not be read.
+pub const NOT_KNOWN: &str = "not known";
 
 /// A cut.
 struct Cut<'r> {
@@ -36,10 +38,6 @@ impl Cut<'_> {
 
     /// Acknowledged writes that are not there. A state that had been seen and is gone counts too.
     fn lost(&self) -> u64 {
-        if self.ledger.wrong.contains_key(DID_NOT_START) {
-            // With the load, which is not counted.
-            return self.acknowledged;
-        }
         self.ledger.lost.max(self.ledger.wrong.get(RESURRECTED).copied().unwrap_or(0))
     }
 
@@ -48,6 +46,11 @@ impl Cut<'_> {
         let others =
             self.ledger.wrong.iter().filter(|(name, _)| ![RESURRECTED, DID_NOT_START].contains(&name.as_str()));
         others.map(|(name, count)| (name, *count))
+    }
+
+    /// Returns true if the store was read, so that the writes that it lost are known.
+    fn is_known(&self) -> bool {
+        !matches!(self.state(), PromiseState::NotKnown | PromiseState::NotStarted)
     }
 
     fn state(&self) -> PromiseState {
@@ -159,10 +162,13 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
     let counted: Vec<&Cut<'_>> = cuts.iter().filter(|cut| !is_vacuous(cut)).collect();
     // What counts is better than what proves nothing, and no better than the worst of it.
     let state = counted.iter().map(|cut| cut.state()).max().unwrap_or(PromiseState::NothingAtRisk);
-    // Of what is not known nothing is.
-    let known = || counted.iter().filter(|cut| cut.state() != PromiseState::NotKnown);
-    let acknowledged = known().map(|cut| cut.acknowledged).sum();
-    let lost = known().map(|cut| cut.lost()).sum();
+    // Of a store that could not be read no number is known.
+    let known = || counted.iter().filter(|cut| cut.is_known());
+    let lost: u64 = known().map(|cut| cut.lost()).sum();
+    let all_known = !cuts.is_empty() && counted.iter().all(|cut| cut.is_known());
+    let lost = (lost > 0 || all_known).then_some(lost);
+    let of_all = |cut: &&&Cut<'_>| lost.is_none() || cut.is_known();
+    let acknowledged = counted.iter().filter(of_all).map(|cut| cut.acknowledged).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in known().flat_map(|cut| cut.wrong()) {
         *wrong.entry(name.clone()).or_default() += count;
@@ -200,7 +206,8 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
 
 fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
     let cuts = number::plural(view.cuts - view.vacuous_cuts, "power cut", "power cuts");
-    let of = format!("{} of {} acknowledged writes", number::count(view.lost), number::count(view.acknowledged));
+    let lost = view.lost.map_or(NOT_KNOWN.to_owned(), number::count);
+    let of = format!("{lost} of {} acknowledged writes", number::count(view.acknowledged));
     let at_risk = format!(
         "{} at risk at the cut",
         number::plural(view.at_risk_writes as u64, "write to the disk", "writes to the disk")

@@ -13,6 +13,7 @@ use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::promise::NOT_KNOWN;
 use crate::stat;
 use crate::view::{
     AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, RungView, SummaryPart,
@@ -74,12 +75,12 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
         let mut parts =
             vec![SummaryPart { name: "promise".to_owned(), value: state.clone(), bad: is_broken, text: state }];
         if one.state != PromiseState::NothingAtRisk {
-            parts.push(counted(&of, number::count(one.lost), one.lost > 0));
+            parts.push(losses(&of, one.lost));
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
         parts.push(counted(cuts, number::count(one.cuts), false));
         let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
-        SummaryView { place: one.name.clone(), lost: Some(one.lost), parts, text, ..SummaryView::default() }
+        SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
     };
     all.into_iter().map(of).collect()
 }
@@ -87,6 +88,14 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
 /// A number with what it counts behind it.
 fn counted(name: &str, value: String, bad: bool) -> SummaryPart {
     SummaryPart { text: format!("{value} {name}"), name: name.to_owned(), value, bad }
+}
+
+/// The number of losses with what it counts behind it, if it is known.
+fn losses(name: &str, lost: Option<u64>) -> SummaryPart {
+    match lost {
+        Some(lost) => counted(name, number::count(lost), lost > 0),
+        None => SummaryPart { text: "losses not known".to_owned(), ..counted(name, NOT_KNOWN.to_owned(), true) },
+    }
 }
 
 /// Returns the number of promises with each result, the worst first.
@@ -102,14 +111,15 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
         .collect();
     parts.push(counted("power cuts", number::count(promises.iter().map(|one| one.cuts).sum()), false));
     let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
-    let lost = Some(promises.iter().map(|one| one.lost).sum());
+    let lost: u64 = promises.iter().filter_map(|one| one.lost).sum();
+    let lost = (lost > 0 || promises.iter().all(|one| one.lost.is_some())).then_some(lost);
     SummaryView { lost, parts, text, ..SummaryView::default() }
 }
 
 /// Summarises a disk fault: the layers that noticed it, and the consequences.
 fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
     let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
-    let (lost, noticed) = (one.lost.map_or("not known".to_owned(), number::count), one.noticed_by());
+    let noticed = one.noticed_by();
     let parts = vec![
         SummaryPart {
             name: "noticed by".to_owned(),
@@ -118,7 +128,7 @@ fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
             text: noticed,
         },
         counted("wrong answers", number::count(one.wrong_answers), one.wrong_answers > 0),
-        counted("lost", lost, one.lost != Some(0)),
+        losses("lost", one.lost),
         counted("errors", number::count(one.errors), false),
     ];
     let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");

@@ -6,6 +6,7 @@ use indexmap::IndexSet;
 use plimsoll_core::{Footprint, KindId, Measure, Outcome, quantity};
 use plimsoll_record::data::{About, AnswerCounts, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial};
 
+use crate::known;
 use crate::latency::Times;
 use crate::name;
 use crate::nodes;
@@ -152,7 +153,8 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
                 rejected: ledger.rejected,
                 unknown: ledger.unknown,
                 read_back: ledger.read_back,
-                lost: ledger.lost,
+                unread: ledger.unread,
+                lost: known::lost(ledger),
                 lost_window_s: ledger.lost_window_ns.map(|(from, to)| (from as f64 / 1e9, to as f64 / 1e9)),
                 wrong: ledger.wrong.clone(),
                 wrong_total: ledger.wrong.values().sum(),

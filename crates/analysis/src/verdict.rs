@@ -2,18 +2,21 @@
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
+    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState,
+    Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
+use crate::disk_fault;
+use crate::known;
 use crate::line;
 use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
 use crate::summary::PROMISES_MAX;
 use crate::view::{
-    AbView, EndState, Ending, GoalState, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState, PromiseView,
-    TrialView, Verdict, VerdictState,
+    AbView, EndState, Ending, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState,
+    PromiseView, TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -51,6 +54,10 @@ pub fn verdict(
         // A search sets out to see goals break: what it came to says more.
         let sentence = match lines.iter().find(|line| line.result.state == LineState::NoLine) {
             Some(line) => line::of_store(line),
+            // What ended the run comes before what was not seen.
+            None if matches!(run.state, RunState::Failed(_)) => {
+                format!("{}; no promise was seen to break before that.", number::capital(first))
+            }
             None => format!("No promise was seen to break, but {first}."),
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
@@ -60,16 +67,21 @@ pub fn verdict(
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
+    undecided.extend(run.trials.iter().flat_map(not_done_as_planned));
     undecided.extend(
         promises
             .iter()
             .filter(|one| matches!(one.state, PromiseState::NothingAtRisk | PromiseState::NotKnown))
             .map(said),
     );
+    // What became of a promise its own sentence says.
+    let open = run.trials.iter().filter(|_| promises.iter().all(|one| one.state != PromiseState::NotKnown));
+    undecided
+        .extend(open.filter_map(|trial| Some(format!("{}: {}", name::trial(&trial.header), known::not_known(trial)?))));
     if let Some(first) = undecided.first() {
         let sentence = match undecided.len() - 1 {
             0 => format!("{first}."),
-            more => format!("{first}; {} undecided.", number::plural(more as u64, "more goal is", "more goals are")),
+            more => format!("{first}; {} undecided.", number::plural(more as u64, "more is", "more are")),
         };
         return Verdict { state: VerdictState::Undecided, sentence, reasons: sentences(&undecided, &[], lines) };
     }
@@ -104,11 +116,12 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[Promi
     worst.sort_by_key(|one| std::cmp::Reverse(one.state));
     let mut broken: Vec<String> = worst.into_iter().map(said).collect();
     for trial in trials.iter().filter(|_| promises.is_empty()) {
-        if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.lost).filter(|ledger| ledger.lost > 0) {
+        let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
+        if let Some((ledger, lost)) = worst.and_then(|ledger| Some((ledger, ledger.lost.filter(|lost| *lost > 0)?))) {
             broken.push(format!(
                 "{} lost {} of {} acknowledged writes",
                 trial.name,
-                number::count(ledger.lost),
+                number::count(lost),
                 number::count(ledger.acknowledged)
             ));
         }
@@ -170,7 +183,9 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
             let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
             let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached);
             let percent = failed as f64 * 100.0 / ops.count as f64;
-            if percent > ERRORS_PERCENT && !has_goal {
+            // What a store says of a disk that the plan made fail is an answer.
+            let has_fault = disk_fault::is_during(run, trial.ordinal, phase);
+            if percent > ERRORS_PERCENT && !has_goal && !has_fault {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
                 all.push(format!(
                     "{} of {} operations failed in {place}, {} %{first}",
@@ -179,7 +194,7 @@ fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
                     number::significant(percent)
                 ));
             }
-            if has_cut {
+            if has_cut || has_fault {
                 continue;
             }
             if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
@@ -277,12 +292,23 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
         Some(format!("Whether {} carries {asked} is undecided: {done}, but {late}", trial.name))
     });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
-    let missed = places.filter(|(_, place)| place.state == GoalState::Undecided).map(|(goal, place)| {
+    // Of a goal on what could not be read the ledger's own sentence says it.
+    let is_moved = |place: &GoalTrial| place.state == GoalState::Undecided && place.got.is_some();
+    let missed = places.filter(|(_, place)| is_moved(place)).map(|(goal, place)| {
         let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
         let late = place.late.as_deref().unwrap_or("the generator was late");
         format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
     });
     too_few.chain(missed).chain(not_carried).collect()
+}
+
+/// Lists actions and power cuts of the plan that did not take place: what they were to show is not known.
+fn not_done_as_planned(trial: &Trial) -> impl Iterator<Item = String> + '_ {
+    trial.phases.iter().flat_map(move |phase| {
+        let missed = phase.end.remarks.iter().filter(|(about, _)| *about == About::NotDone);
+        let place = format!("In phase {} of {}", phase.header.name, name::trial(&trial.header));
+        missed.map(move |(_, text)| format!("{place}: {text}"))
+    })
 }
 
 /// Lists missing observations: the run's own end, trials that failed, goals without a measurement.
@@ -375,12 +401,6 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
                 None => format!("no trial measures {}", goal.text),
             });
         }
-        // A ledger that could not keep up vouches for nothing, goal or not.
-        if unseen.is_empty() {
-            let behind = run.trials.iter().filter(|trial| trial.ledgers.iter().any(|ledger| !ledger.complete));
-            let words = |trial: &Trial| format!("the ledger of {} could not keep up", name::trial(&trial.header));
-            unseen.extend(behind.map(words));
-        }
     }
     unseen
 }
@@ -412,7 +432,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
     let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();
-    if wrong > 0 || ledgers.any(|ledger| ledger.lost + ledger.wrong_total > 0 || !ledger.complete) {
+    if wrong > 0 || ledgers.any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0 || !ledger.complete) {
         return None;
     }
     let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
@@ -445,10 +465,14 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
         0 => String::new(),
         n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
+    // Of acknowledged writes that nothing has looked for no promise is known to be kept.
+    let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
     if kept.is_empty() {
         format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
-    } else {
+    } else if has_looked {
         format!("{stores} kept every promise: {}{late}.", number::list(&kept))
+    } else {
+        format!("{stores} ran as planned: {}{late}.", number::list(&kept))
     }
 }
 

@@ -181,7 +181,8 @@ pub struct Verdict {
 pub enum GoalState {
     /// Held in every trial it applies to.
     Held,
-    /// Missed somewhere, where it cannot be told whether it was the store that missed it; nowhere else.
+    /// Missed somewhere, where it cannot be told whether it was the store that missed it, or about a store that could
+    /// not be read; missed nowhere else.
     Undecided,
     /// Not measured in every trial; missed in none.
     NotMeasured,

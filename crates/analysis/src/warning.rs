@@ -272,7 +272,7 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
 }
 
 fn ledger(trial: &Trial) -> Option<Placed> {
-    let is_incomplete = trial.ledgers.iter().any(|ledger| !ledger.complete);
+    let is_incomplete = trial.ledgers.iter().any(|ledger| !ledger.complete && ledger.unread == 0);
     is_incomplete.then(|| {
         let case = Case {
             weight: 0.0,

@@ -107,11 +107,11 @@ Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecide
 Statements and their frequencies are read from pg_stat_statements, from the statement digests of MariaDB's and MySQL's
 performance_schema, or from a server's log. Nothing is written to the database.")]
     Capture(CaptureArgs),
-    /// Read a plan and print what would run and for how long; run nothing.
+    /// Read a plan and print what would run and for how long, or what `run` would refuse; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
   plimsoll check coupons --on sqlite,postgres")]
-    Check(PlanArgs),
+    Check(CheckArgs),
     /// Make the report of a run from its recording.
     #[command(after_help = "Examples:
   plimsoll report latest                       writes the page beside the recording
@@ -378,24 +378,32 @@ pub struct PlanArgs {
     pub seed: Option<u64>,
 }
 
-/// Options of `run`.
+/// A plan, and what it may do here: options of `check`, and of `run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub struct CheckArgs {
     /// The plan.
     #[command(flatten)]
     pub plan: PlanArgs,
-    /// File whose first line is the password for attached stores.
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
-    /// Discard phases in which the generator was late: their numbers are omitted, and the exit code is 1.
-    #[arg(long)]
-    pub strict: bool,
     /// Permit operations to change existing data of an attached store.
     #[arg(long)]
     pub allow_writes: bool,
     /// Directory for the data of stores that are started here [default: as the plan says, or beside the recording].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<String>,
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The plan, and what it may do.
+    #[command(flatten)]
+    pub check: CheckArgs,
+    /// File whose first line is the password for attached stores.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Discard phases in which the generator was late: their numbers are omitted, and the exit code is 1.
+    #[arg(long)]
+    pub strict: bool,
     /// Progress, output and tag.
     #[command(flatten)]
     pub telling: Telling,

@@ -11,7 +11,7 @@ use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
 use plimsoll_trial::{TrialError, io_error};
 
-use crate::args::PlanArgs;
+use crate::args::CheckArgs;
 use crate::{secrets, studies};
 
 /// Largest plan file that is read.
@@ -54,8 +54,12 @@ impl Passwords {
 }
 
 /// The plan that `args` name, and its text.
-pub fn load(catalogue: &Catalogue, args: &PlanArgs, passwords: &mut Passwords) -> Result<(Plan, String), TrialError> {
-    read_plan(catalogue, read(&args.plan)?, &args.on, args.seed, passwords)
+pub fn load(catalogue: &Catalogue, args: &CheckArgs, passwords: &mut Passwords) -> Result<(Plan, String), TrialError> {
+    let named = &args.plan;
+    let (mut plan, text) = read_plan(catalogue, read(&named.plan)?, &named.on, named.seed, passwords)?;
+    plan.allow_writes |= args.allow_writes;
+    plan.dir = args.dir.clone().or(plan.dir);
+    Ok((plan, text))
 }
 
 /// The text of a plan.

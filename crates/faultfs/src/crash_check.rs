@@ -122,6 +122,7 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
     let is_over = || stop.load(Ordering::SeqCst) || gone_wrong.load(Ordering::SeqCst);
     let run = || {
         own_mounts(check.over).map_err(FaultError::at(check.over))?;
+        must_be_mountable(check.base, file_system, check.over)?;
         let worker = |number: usize| {
             let (all, entries, at) = (&all, &entries, check.over.join(number.to_string()));
             let (is_over, gone_wrong) = (&is_over, &gone_wrong);
@@ -192,6 +193,21 @@ fn must_fit(check: &ImageCheck<'_>, entries: &[LogEntry]) -> Result<(), FaultErr
     }
 }
 
+/// Refuses a `base` that cannot be mounted as it is, for example because a part of it is missing: no image made of it
+/// would say anything about a store.
+fn must_be_mountable(base: &Path, file_system: FileSystem, over: &Path) -> Result<(), FaultError> {
+    let (from, copy) = (File::open(base).map_err(FaultError::at(base))?, memory().map_err(FaultError::at(base))?);
+    image::copy_into(&from, &copy).map_err(FaultError::at(base))?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
+    match ImageMount::new(Path::new(&path), file_system, &over.join("base")).map(drop) {
+        Err(FaultError::NotMountable { source, .. }) => {
+            let what = format!("{}: this cannot be mounted as {file_system} ({source})", base.display());
+            Err(FaultError::Usage(format!("{what}; use the whole base with which the log was made")))
+        }
+        mounted => mounted,
+    }
+}
+
 /// Gives this thread, and those that it starts, a mount namespace, with an empty directory in the place of `over`.
 fn own_mounts(over: &Path) -> io::Result<()> {
     // SAFETY: no file descriptor is shared less than before.
@@ -259,6 +275,11 @@ fn looked_at(
         (ended, joined(reader))
     });
     let state = match ended.map_err(failed())? {
+        // As every shell has it: there is no such command, or it is none. That says nothing about an image.
+        Some(status) if matches!(status.code(), Some(126 | 127)) => {
+            let what = format!("--check cannot be run: {said}; name a command that the shell of root finds");
+            return Err(FaultError::Usage(what));
+        }
         Some(status) if !status.success() => ImageState::Failed(status.to_string()),
         Some(_) if check.expected.is_some_and(|expected| said != expected) => {
             ImageState::Failed("unexpected answer".to_owned())

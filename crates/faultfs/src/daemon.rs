@@ -290,8 +290,10 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
     Ok(said)
 }
 
-/// Notifies `other` when the power of this disk is cut, unless that is cancelled before.
+/// Notifies `other` when the power of this disk is cut, unless that is cancelled before. Fails if `other` does not
+/// answer now.
 fn tell<D: Device>(other: Control, shared: &Arc<SharedDevice<D>>) -> Result<(), FaultError> {
+    other.cut()?;
     let (directory, shared) = (other.directory().to_owned(), Arc::clone(shared));
     let wait = move || {
         while shared.with(|disk| disk.power().is_armed() && disk.cut().is_none()) {

@@ -78,21 +78,7 @@ impl FaultDevice {
     /// # Errors
     /// Where this is not root, the kernel has no FUSE or loop device, mkfs is not installed, or the directory is not empty.
     pub fn start(spec: &DeviceSpec) -> Result<Self, FaultError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(FaultError::NotRoot);
-        }
-        File::options().read(true).write(true).open("/dev/fuse").map_err(FaultError::NoFuse)?;
-        let least_bytes = least_bytes(spec.file_system);
-        if spec.size_bytes < least_bytes {
-            return Err(FaultError::TooSmall {
-                size_bytes: spec.size_bytes,
-                file_system: spec.file_system,
-                least_bytes,
-            });
-        }
-        if !spec.size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
-            return Err(FaultError::Usage(format!("{} bytes are not a multiple of 4096", spec.size_bytes)));
-        }
+        Self::must_be_possible(spec.file_system, spec.size_bytes)?;
         if spec.keep_log && spec.file_system == FileSystem::Files {
             return Err(FaultError::Usage("a log is kept of a device, and not of files".into()));
         }
@@ -106,6 +92,25 @@ impl FaultDevice {
         device.execute_daemon(spec)?;
         device.set_up(spec, mkfs.as_ref())?;
         Ok(device)
+    }
+
+    /// Refuses a device that cannot be made here; makes nothing.
+    ///
+    /// # Errors
+    /// As [`FaultDevice::start`], but for the directory and loop devices.
+    pub fn must_be_possible(file_system: FileSystem, size_bytes: u64) -> Result<(), FaultError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(FaultError::NotRoot);
+        }
+        File::options().read(true).write(true).open("/dev/fuse").map_err(FaultError::NoFuse)?;
+        let least_bytes = least_bytes(file_system);
+        if size_bytes < least_bytes {
+            return Err(FaultError::TooSmall { size_bytes, file_system, least_bytes });
+        }
+        if !size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
+            return Err(FaultError::Usage(format!("{size_bytes} bytes are not a multiple of 4096")));
+        }
+        Mkfs::of(file_system).map(drop)
     }
 
     fn set_up(&mut self, spec: &DeviceSpec, mkfs: Option<&Mkfs>) -> Result<(), FaultError> {

@@ -323,6 +323,15 @@ impl PowerSwitch {
     }
 }
 
+/// Refuses a disk that cannot be made here.
+///
+/// # Errors
+/// `Usage` if it is too small; `Permission` without root; `Missing` without FUSE, or a program that makes its file
+/// system.
+pub fn must_be_possible(disk: &DiskSpec) -> Result<(), StoreError> {
+    faultfs::FaultDevice::must_be_possible(disk.file_system, disk.size_bytes).map_err(told)
+}
+
 /// Removes disks that a killed run left in `directory`, the data directory of a store.
 pub fn sweep_disks(directory: &Path) {
     faultfs::sweep_orphans();

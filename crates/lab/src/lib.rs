@@ -54,7 +54,7 @@ pub mod user;
 
 pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
-pub use disks::{PowerSwitch, sweep_disks};
+pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
 pub use orphans::{before_removing, sweep_orphans};

@@ -159,6 +159,8 @@ plimsoll_core::words! {
         Cycle = "cycle",
         /// Reason that its records cannot be compared with a ledger.
         Ledger = "ledger",
+        /// Action or power cut of the plan that did not take place.
+        NotDone = "not done",
         /// Reason that it could not be made cold.
         NotCold = "not possible",
         /// Reason that the size of its data is unknown.
@@ -434,7 +436,10 @@ pub struct LedgerCheck {
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
-    /// Acknowledged writes that are not there.
+    /// Records that could not be read, so that nothing is known of their writes; not in earlier recordings.
+    #[serde(default)]
+    pub unread: u64,
+    /// Acknowledged writes that are not there, of the records that were read.
     pub lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
@@ -442,7 +447,7 @@ pub struct LedgerCheck {
     pub wrong: BTreeMap<String, u64>,
     /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
     pub loss_upper_bound: Option<f64>,
-    /// False when the ledger could not keep up and so cannot vouch for anything.
+    /// False if the ledger could not keep up, or some records could not be read: it does not vouch for all.
     pub complete: bool,
     /// A few disagreements, in plain words.
     pub examples: Vec<String>,

@@ -30,8 +30,8 @@ pub struct RunSummary {
     pub state: RunState,
     /// True while the program that writes it is alive.
     pub live: bool,
-    /// Acknowledged writes that were not there.
-    pub lost: u64,
+    /// Acknowledged writes that were not there; `None` if a store could not be read, and no other lost any.
+    pub lost: Option<u64>,
     /// Answers' missing and wrong records, and the ledger's disagreements other than loss.
     pub wrong: u64,
 }
@@ -147,11 +147,12 @@ fn summary<T>(directory: &Path, made_of: impl Fn(&Run) -> T) -> Result<(RunSumma
     let ledgers = || run.trials.iter().flat_map(|trial| &trial.ledgers);
     let answers = run.trials.iter().flat_map(|trial| &trial.answers);
     let made = made_of(&run);
+    let lost = ledgers().map(|ledger| ledger.lost).fold(0, u64::saturating_add);
     let summary = RunSummary {
         end_ns: run.end_ns,
         stores: run.stores(),
         live,
-        lost: ledgers().map(|ledger| ledger.lost).fold(0, u64::saturating_add),
+        lost: (lost > 0 || ledgers().all(|ledger| ledger.complete)).then_some(lost),
         wrong: ledgers()
             .flat_map(|ledger| ledger.wrong.values().copied())
             .chain(answers.flat_map(|answers| [answers.counts.missing, answers.counts.wrong]))

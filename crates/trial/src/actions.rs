@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use plimsoll_analysis::number;
 use plimsoll_core::fault::Fault;
 use plimsoll_core::{Catalogue, Recipe, Servers};
 use plimsoll_lab::PowerSwitch;
@@ -75,8 +76,16 @@ pub struct Acted {
     pub join_s: Option<f64>,
     /// The disk has done something wrong.
     pub has_fault: bool,
+    /// Actions whose time the phase did not reach, in words.
+    pub missed: Vec<String>,
     /// The first that failed.
     pub failed: Option<TrialError>,
+}
+
+/// Reports an action whose time never came.
+fn missed(action: &Action) -> String {
+    let at = number::seconds(action.at_ns as f64 / 1e9);
+    format!("{} at {at} was not done: the phase had ended", action.what)
 }
 
 impl Acting<'_> {
@@ -84,11 +93,10 @@ impl Acting<'_> {
     /// completed.
     pub fn run(&self, actions: &[Action], ended: &Receiver<()>) -> Acted {
         let (began, mut acted) = (Instant::now(), Acted::default());
-        for action in actions {
+        for (at, action) in actions.iter().enumerate() {
             let wait = Duration::from_nanos(action.at_ns).saturating_sub(began.elapsed());
             if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-                let text = format!("the phase ended before the time of this action: {}", action.what);
-                acted.failed = self.tell(Level::Warning, self.sinks.clock.now_ns(), text).err();
+                acted.missed = actions.iter().skip(at).map(missed).collect();
                 break;
             }
             let done = match action.what {

@@ -118,12 +118,14 @@ fn read_copies(
     if !trial.was_cut {
         return Ok(Some(check));
     }
+    let records = trial.workload.record_count();
     // What clients have seen stays said, whatever a node has to say: one that does not catch up is an answer, and no failure of the run.
     let not_known = |check: &mut LedgerCheck, who: &str, error: TrialError| {
         if error.is_interrupt() || error.kind == StoreErrorKind::Recording {
             return Err(error);
         }
         check.complete = false;
+        check.unread = check.unread.max(records);
         check.sentence.push_str(&format!(" The data of {who} could not be compared: {}.", error.line()));
         Ok(())
     };
@@ -169,11 +171,12 @@ pub(crate) fn verdict(
         rejected: verdict.rejected,
         unknown: verdict.unknown,
         read_back: verdict.read_back,
+        unread: verdict.unread,
         lost: verdict.lost,
         lost_window_ns: verdict.lost_window_ns,
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,
-        complete: verdict.gap.is_none(),
+        complete: verdict.gap.is_none() && verdict.unread == 0,
         sentence: verdict.sentence(),
         examples: verdict.examples,
     })
@@ -200,7 +203,7 @@ fn key_by_key(
     let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);
     let result = trial.driven(Driven { measured: false, reads_back: true, ..driven })?;
     if trial.acted.has_fault {
-        // What a damaged disk does not give is not there; whether the store says so is what is to be known.
+        // Of what a damaged disk does not give nothing is known; the store says so, which is an answer.
         trial.tell_errors(end, &result);
         end.push(ResultName::Unreadable, result.errors.iter().map(|error| error.count).sum::<u64>() as f64);
     } else if !trial.context.is_stopped() {

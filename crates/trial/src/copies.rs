@@ -23,6 +23,7 @@ pub(crate) fn add(check: &mut LedgerCheck, name: &str, copy: LedgerCheck) -> boo
     check.lost = check.lost.max(copy.lost);
     check.read_back = check.read_back.min(copy.read_back);
     check.complete &= copy.complete;
+    check.unread = check.unread.max(copy.unread);
     check.lost_window_ns = match (check.lost_window_ns, copy.lost_window_ns) {
         (Some(here), Some(there)) => Some((here.0.min(there.0), here.1.max(there.1))),
         (here, there) => here.or(there),
@@ -63,6 +64,7 @@ mod tests {
             rejected: 0,
             unknown: 0,
             read_back: 100 - lost,
+            unread: 0,
             lost,
             lost_window_ns: (lost > 0).then_some((5, 9)),
             wrong: wrong.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect::<BTreeMap<_, _>>(),

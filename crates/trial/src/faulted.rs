@@ -1,10 +1,11 @@
 //! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
 
-use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_record::data::{About, Level, PhaseEnd, ResultName};
+use plimsoll_core::StoreErrorKind;
+use plimsoll_record::data::{About, Level, PhaseEnd, PhaseState, ResultName};
 
 use crate::error::TrialError;
 use crate::phase::TrialRun;
+use crate::sink::Told;
 use crate::trial::revived;
 
 impl TrialRun<'_, '_> {
@@ -47,8 +48,13 @@ impl TrialRun<'_, '_> {
         self.is_hurt = false;
         match back {
             Err(error) if may_come_of_a_disk(&error) && !self.context.is_stopped() => {
-                let error = StoreError::broken(error.line());
-                self.did_not_start(ordinal, "its disk had failed", &error, end)?;
+                // A store whose disk failed may well refuse to run on it: that breaks no promise.
+                let text = self.did_not_start("its disk had failed", &error.line(), end, About::Fault)?;
+                match self.not_read(ordinal, &text) {
+                    Some(check) => self.context.sinks.tell(Told::Ledger(check))?,
+                    // Without a ledger nothing else says that the rest was not done.
+                    None => end.state = PhaseState::Failed(text),
+                }
                 Ok(false)
             }
             back => back.map(|()| true),

@@ -53,6 +53,7 @@ pub use cells::{Cells, kept};
 pub use data::data_elsewhere;
 pub use error::{TrialError, io_error, write_error};
 pub use needs::{Needs, bound_sessions, needs};
+pub use open::possible;
 pub use run::{Ended, RunSpec, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
+use plimsoll_core::{Catalogue, DiskSpec, OpenOptions, Store, Target, Waits, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
@@ -72,6 +72,9 @@ pub fn announce(
         if trial.store.lab().is_some() {
             continue;
         }
+        if trial.store.is_private() {
+            DiskSpec::of(&trial.store.params).map_or(Ok(()), |disk| plimsoll_lab::must_be_possible(&disk))?;
+        }
         if trial.store.server.is_some() {
             precheck::power_node(trial, None)?;
             continue;
@@ -96,6 +99,33 @@ pub fn announce(
         }
     }
     Ok(())
+}
+
+/// A sink of what is of no interest.
+struct Silent;
+
+impl Sink for Silent {
+    fn take(&self, _told: &Told) {}
+}
+
+/// Refuses a plan that [`crate::run`] would refuse before it starts anything.
+///
+/// # Errors
+/// What cannot be, and what to write instead.
+pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(), TrialError> {
+    let spec = RunSpec {
+        text: "",
+        runs_dir,
+        ab: None,
+        cells: None,
+        password_of: &|_| None,
+        strict: false,
+        stop: &Arc::default(),
+        command_line: Vec::new(),
+        tag: "",
+        environment: Vec::new(),
+    };
+    announce(plan, catalogue, &spec, runs_dir, &Silent)
 }
 
 /// Opens a store; what it makes is marked with `run_id`.

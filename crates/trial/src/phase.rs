@@ -297,6 +297,7 @@ impl TrialRun<'_, '_> {
         });
         self.acted.added.append(&mut acted.added);
         self.acted.join_s = acted.join_s;
+        self.acted.missed.append(&mut acted.missed);
         self.acted.has_fault |= acted.has_fault;
         if let Some(ledger) = ledger.as_mut() {
             match power {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use plimsoll_analysis::number;
 use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
-use plimsoll_record::data::{About, DID_NOT_START, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, DID_NOT_START, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::check;
@@ -137,27 +138,37 @@ impl TrialRun<'_, '_> {
                 self.is_dead = true;
                 Err(error)
             }
-            Err(error) => self.did_not_start(ordinal, "the power cut", &error, end),
+            Err(error) => {
+                let text = self.did_not_start("the power cut", &error.to_string(), end, About::Integrity)?;
+                let Some(mut check) = self.not_read(ordinal, &text) else { return Err(error) };
+                check.wrong.insert(DID_NOT_START.to_owned(), 1);
+                Ok(self.context.sinks.tell(Told::Ledger(check))?)
+            }
         }
     }
 
-    /// Records that the store did not start, and that no more operations are to be sent.
+    /// Records that the store did not start, and that no more operations are to be sent. Returns the sentence about it.
     pub(crate) fn did_not_start(
         &mut self,
-        ordinal: u32,
         after: &str,
-        error: &StoreError,
+        why: &str,
         end: &mut PhaseEnd,
-    ) -> Result<(), TrialError> {
+        about: About,
+    ) -> Result<String, TrialError> {
         self.is_dead = true;
-        let text = format!("it did not start again after {after}: {error}");
+        let text = format!("it did not start again after {after}: {why}");
         self.event(Level::Error, text.clone())?;
-        end.remarks.push((About::Integrity, text));
-        let nothing = ReadBack::new(Arc::clone(&self.workload));
-        let Some(mut check) = check::verdict(self, ordinal, |_| nothing) else { return Err(error.clone()) };
-        check.sentence = format!("It did not start again after {after}: {error}.");
-        check.wrong.insert(DID_NOT_START.to_owned(), 1);
-        Ok(self.context.sinks.tell(Told::Ledger(check))?)
+        end.remarks.push((about, text.clone()));
+        Ok(text)
+    }
+
+    /// Returns the ledger's verdict on a store that cannot be read because of `why`: nothing is known of its writes,
+    /// and so none is lost. `None` without a ledger.
+    pub(crate) fn not_read(&mut self, ordinal: u32, why: &str) -> Option<LedgerCheck> {
+        let unread = ReadBack::unreadable(Arc::clone(&self.workload), why);
+        let mut check = check::verdict(self, ordinal, |_| unread)?;
+        check.sentence = format!("{}.", number::capital(why));
+        Some(check)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Errors that can be detected before anything is started or filled.
 
+use plimsoll_analysis::number;
 use plimsoll_core::fault::DELAY_MAX;
 use plimsoll_core::{DiskSpec, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
-use plimsoll_plan::model::{PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
+use plimsoll_plan::model::{DriveLimit, PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
@@ -47,6 +48,7 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
         ));
     }
     power(trial, store)?;
+    actions(trial)?;
     for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
         if store.sessions.shape != SessionShape::Wire {
             let what = format!("phase {name}: {} has no connections to reopen", store.name);
@@ -67,6 +69,21 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
             return Err(TrialError::usage(what)
                 .next("use a depth of 1 and more clients; scripts pipeline with \\startpipeline"));
         }
+    }
+    Ok(())
+}
+
+/// Refuses an action at a time that its phase never reaches.
+fn actions(trial: &PlannedTrial) -> Result<(), TrialError> {
+    for (name, drive) in trial.drives() {
+        let DriveLimit::DurationNs(ns) = drive.limit else { continue };
+        let length_ns = ns.saturating_add(drive.warmup_ns);
+        let Some(late) = drive.actions.iter().find(|action| action.at_ns >= length_ns) else { continue };
+        let seconds = |ns: u64| number::seconds(ns as f64 / 1e9);
+        let (at, length) = (seconds(late.at_ns), seconds(length_ns));
+        let what =
+            format!("phase {name}: it ends after {length}, before the time of its action: {} at {at}", late.what);
+        return Err(TrialError::usage(what).next("choose an earlier `at`, or a longer `for`"));
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    Call, ColdStart, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf, Workload,
-    waits,
+    Call, ColdStart, CutMoment, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf,
+    Workload, waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
@@ -209,6 +209,7 @@ impl TrialRun<'_, '_> {
         let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));
         let actions = drive.actions.clone();
         let result = self.driven(Driven { power_cut, actions, ..driven })?;
+        self.push_not_done(power_cut.map(|(cut, _)| cut), end)?;
         if let Some(seconds) = self.acted.join_s.take() {
             end.push(ResultName::JoinSeconds, seconds);
         }
@@ -296,6 +297,21 @@ impl TrialRun<'_, '_> {
             self.said(text, end)?;
         }
         self.is_hurt |= result.lost_connections > 0;
+        Ok(())
+    }
+
+    /// Records what the plan wanted during a drive that ended before that came. The user's own end of it needs no word.
+    fn push_not_done(&mut self, power_cut: Option<CutMoment>, end: &mut PhaseEnd) -> Result<(), TrialError> {
+        let mut missed = std::mem::take(&mut self.acted.missed);
+        if let Some(cut) = power_cut.filter(|_| !self.context.is_stopped())
+            && !self.has_lost_power()?
+        {
+            missed.push(format!("power_cut at {cut} was not done: the phase had ended"));
+        }
+        for text in missed.into_iter().filter(|_| !self.context.is_stopped()) {
+            self.event(Level::Warning, text.clone())?;
+            end.remarks.push((About::NotDone, text));
+        }
         Ok(())
     }
 

@@ -24,7 +24,9 @@ impl Ledger {
     pub fn verdict(&self, found: &ReadBack) -> LedgerVerdict {
         let Records { acknowledged, rejected, unknown, .. } = self.records;
         let (read_back, gap) = (found.rows.len() as u64, self.gap().or_else(|| found.gap.clone()));
-        let verdict = LedgerVerdict { acknowledged, rejected, unknown, read_back, gap, ..LedgerVerdict::default() };
+        let unread = found.gap.as_ref().map_or(0, |_| self.records());
+        let verdict =
+            LedgerVerdict { acknowledged, rejected, unknown, read_back, unread, gap, ..LedgerVerdict::default() };
         if verdict.gap.is_some() {
             // What is not known to have been written must not be called wrong.
             return verdict;
@@ -37,7 +39,7 @@ impl Ledger {
         }
         let Audit { mut verdict, examples, .. } = audit;
         verdict.examples = examples.sentences();
-        if verdict.lost == 0 && verdict.borne_out > 0 {
+        if verdict.lost == 0 && verdict.unread == 0 && verdict.borne_out > 0 {
             verdict.loss_upper_bound = Some((3.0 / verdict.borne_out as f64).min(1.0));
         }
         verdict
@@ -56,6 +58,10 @@ impl Audit<'_> {
     fn records(&mut self, found: &ReadBack) {
         let mut wrong = Vec::new();
         for (id, row) in (0u32..).zip(self.by_id(found)) {
+            if row.is_none() && !found.is_absent(id) {
+                self.verdict.unread += 1;
+                continue;
+            }
             match self.is_borne_out(id, row) {
                 Ok(is_acknowledged) => self.verdict.borne_out += u64::from(is_acknowledged),
                 Err(what) => wrong.push((id, row, what)),

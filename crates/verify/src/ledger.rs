@@ -58,6 +58,8 @@ pub struct Ledger {
     judge: Judge,
     /// Rows that were read back, and the phase.
     found: (u16, Vec<Row>),
+    /// Records that were found absent in that phase.
+    absent: Vec<u32>,
     operations: u64,
     /// Answers that were not judged because the ledger was behind.
     skipped: u64,
@@ -95,6 +97,7 @@ impl Ledger {
             judge: Judge::new(Arc::clone(&workload), Arc::clone(&watches)),
             post: Post { workload, watches, shared: Arc::default(), key, has_digests },
             found: (0, Vec::new()),
+            absent: Vec::new(),
             operations: 0,
             skipped: 0,
             at_work: 0,
@@ -121,6 +124,7 @@ impl Ledger {
     /// Answers of such a phase are not judged as answers.
     pub fn observers_reading_back(&mut self, phase: u16, workers: usize, tickets: usize) -> Vec<Box<dyn Observer>> {
         self.found = (phase, Vec::new());
+        self.absent = Vec::new();
         self.observers_of(phase, workers, tickets, true)
     }
 
@@ -285,8 +289,12 @@ impl Ledger {
         let (watch, rows) = (self.post.watches[usize::from(event.kind)], event.row_count as usize);
         self.operations += u64::from(!watch.writes());
         if inbox.reads_back {
-            if event.outcome == Outcome::Ok && rows > 0 && event.id != ALIEN {
-                self.found.1.extend(value);
+            match event.outcome {
+                _ if event.id == ALIEN => {}
+                Outcome::Ok if rows > 0 => self.found.1.extend(value),
+                Outcome::Ok | Outcome::NotFound => self.absent.push(event.id),
+                // What was refused, or never answered, is not known.
+                Outcome::Rejected | Outcome::Unknown => {}
             }
             return;
         }
@@ -311,7 +319,7 @@ impl Ledger {
         }
         self.records.fold();
         self.judge.forget();
-        self.found.1 = Vec::new();
+        (self.found.1, self.absent) = (Vec::new(), Vec::new());
         (self.operations, self.skipped) = (0, 0);
         self.trials += 1;
         Some(self)
@@ -364,10 +372,14 @@ impl Ledger {
         in_turn(kind, self.records(), 1, clients, push)
     }
 
-    /// Returns the rows that `phase` read key by key, with observers of [`Ledger::observers_reading_back`].
+    /// Returns the rows that `phase` read key by key, with observers of [`Ledger::observers_reading_back`]. A record
+    /// whose reading was refused or not answered is neither there nor absent.
     pub fn found(&self, phase: u16) -> ReadBack {
-        let rows = if self.found.0 == phase { self.found.1.clone() } else { Vec::new() };
-        ReadBack::of_rows(Arc::clone(&self.post.workload), rows)
+        let (rows, absent) = match self.found.0 == phase {
+            true => (self.found.1.clone(), self.absent.clone()),
+            false => (Vec::new(), Vec::new()),
+        };
+        ReadBack::of_keys(Arc::clone(&self.post.workload), rows, absent)
     }
 
     /// Returns the verdicts on all answers: one for each phase and operation type that had any, in that order.

@@ -21,6 +21,8 @@ pub struct ReadBack {
     pub(crate) aliens: Vec<String>,
     pub(crate) index: Option<IndexAnswer>,
     pub(crate) gap: Option<String>,
+    /// Records that were read and found absent, in order; `None` if every record without a row is absent.
+    pub(crate) absent: Option<Vec<u32>>,
 }
 
 /// Answer of the index, beside the records themselves.
@@ -46,7 +48,18 @@ impl ReadBack {
 
     pub(crate) fn of_rows(workload: Arc<dyn Workload>, rows: Vec<Row>) -> Self {
         let key = key_position(&*workload);
-        Self { workload, key, rows, aliens: Vec::new(), index: None, gap: None }
+        Self { workload, key, rows, aliens: Vec::new(), index: None, gap: None, absent: None }
+    }
+
+    /// Makes the result of reading key by key. Records in neither `rows` nor `absent` could not be read.
+    pub(crate) fn of_keys(workload: Arc<dyn Workload>, rows: Vec<Row>, mut absent: Vec<u32>) -> Self {
+        absent.sort_unstable();
+        Self { absent: Some(absent), ..Self::of_rows(workload, rows) }
+    }
+
+    /// Returns true if the reading of a record without a row was answered.
+    pub(crate) fn is_absent(&self, id: u32) -> bool {
+        self.absent.as_ref().is_none_or(|absent| absent.binary_search(&id).is_ok())
     }
 
     /// Announces that `kind`, a find, will be asked through the index with `params`, so that records can be

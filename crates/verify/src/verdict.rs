@@ -73,6 +73,8 @@ pub struct LedgerVerdict {
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
+    /// Records that could not be read: what became of their writes is not known, and counts nowhere else.
+    pub unread: u64,
     /// Acknowledged writes that the records read back bear out: the last one of each record.
     pub borne_out: u64,
     /// Acknowledged writes that are not there: those after the one that a record shows. Earlier ones cannot be
@@ -95,7 +97,7 @@ pub struct LedgerVerdict {
     /// Upper bound, with 95 % confidence, of the share of acknowledged writes that are lost, if none was found lost: 3
     /// / `borne_out` (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983).
     pub loss_upper_bound: Option<f64>,
-    /// Reason that the ledger cannot vouch for anything; `None` when it can.
+    /// Reason that nothing can be vouched for: the ledger could not keep up, or nothing could be read.
     pub gap: Option<String>,
     /// A few disagreements, in plain words.
     pub examples: Vec<String>,
@@ -122,13 +124,16 @@ impl LedgerVerdict {
 
     /// True when the ledger is complete and the store kept every promise.
     pub fn is_kept(&self) -> bool {
-        self.gap.is_none() && self.lost == 0 && self.wrong().is_empty()
+        self.gap.is_none() && self.unread == 0 && self.lost == 0 && self.wrong().is_empty()
     }
 
     /// The verdict in one sentence.
     pub fn sentence(&self) -> String {
         if let Some(gap) = &self.gap {
-            return format!("The ledger is incomplete, so it proves nothing: {gap}.");
+            return match self.unread {
+                0 => format!("The ledger is incomplete, so it proves nothing: {gap}."),
+                _ => format!("Nothing is known of the acknowledged writes: {gap}."),
+            };
         }
         if self.is_kept() {
             let mut sentence = format!("All {} acknowledged writes are present", count(self.acknowledged));
@@ -149,6 +154,12 @@ impl LedgerVerdict {
             parts.push(part);
         }
         parts.extend(self.disagreements().map(|(_, n, what)| format!("{} records {what}", count(n))));
+        if self.unread > 0 {
+            parts.push(format!(
+                "{} records could not be read, so that of their writes nothing is known",
+                count(self.unread)
+            ));
+        }
         parts.join("; ") + "."
     }
 }

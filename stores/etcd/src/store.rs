@@ -130,7 +130,7 @@ impl Store for EtcdStore {
     }
 
     fn promise(&mut self) -> Result<String, StoreError> {
-        Ok("A write that a majority has synced to its log survives power loss, unless unsafe-no-fsync is set there."
+        Ok("By design a write that a majority has synced to its log survives power loss, unless unsafe-no-fsync is set there."
             .to_owned())
     }
 

@@ -305,7 +305,7 @@ impl Store for LdapStore {
         };
         let what = match syncs {
             Some(true) => {
-                "The directory syncs each write before it answers: an acknowledged write survives power loss."
+                "The directory syncs each write before it answers: by that setting an acknowledged write survives power loss."
             }
             Some(false) => {
                 "The directory does not sync writes (olcDbNoSync): an acknowledged write survives the process, \

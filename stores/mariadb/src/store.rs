@@ -417,6 +417,9 @@ fn account(user: &str) -> String {
     format!("{}@{}", quoted(user), quoted(host))
 }
 
+/// 1 if pages are written twice, so that one that is left half written is mended; else 0.
+const DOUBLEWRITE: &str = "SELECT IF(UPPER(@@GLOBAL.innodb_doublewrite) IN ('0', 'OFF', 'DETECT_ONLY'), 0, 1)";
+
 /// Commits per sync of the binary log, 1 without that log: a commit that is in InnoDB's log and not in that
 /// one is undone after a crash.
 const BINLOG: &str = "SELECT CASE WHEN @@GLOBAL.log_bin THEN @@GLOBAL.sync_binlog ELSE 1 END";
@@ -455,7 +458,11 @@ impl Store for MariadbStore {
                 "syncs its log at each commit, and its binary log not (sync_binlog): \
                                                    power loss may undo the last acknowledged commits"
             }
-            _ => "syncs its log at each commit: an acknowledged commit survives power loss",
+            _ if control.value(DOUBLEWRITE)? == "0" => {
+                "syncs its log at each commit, without a doublewrite buffer (innodb_doublewrite): a page that power loss \
+                 leaves half written is not mended"
+            }
+            _ => "syncs its log at each commit: by its settings an acknowledged commit survives power loss",
         };
         Ok(format!("{name} ({FLUSH_LOG}={level}) {survives}."))
     }

@@ -181,7 +181,7 @@ impl Store for NatsStore {
     fn promise(&mut self) -> Result<String, StoreError> {
         let interval = &self.wanted.sync_interval;
         Ok(match (self.cluster.is_private(), interval.as_str()) {
-            (true, "always") => "A write that a majority of copies has synced survives power loss.".to_owned(),
+            (true, "always") => "By its settings a write that a majority of copies has synced survives power loss.".to_owned(),
             (true, _) => format!(
                 "A write that a majority of copies has written survives the death of servers; power loss at a majority may take what they have not synced, which they do every {interval}."
             ),

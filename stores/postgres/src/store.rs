@@ -321,8 +321,8 @@ impl Store for PostgresStore {
                     .to_owned()
             }
             on => format!(
-                "PostgreSQL syncs its log before it answers (synchronous_commit={on}): an acknowledged commit survives \
-                 power loss."
+                "PostgreSQL syncs its log before it answers (synchronous_commit={on}, fsync and full_page_writes on): by \
+                 these settings an acknowledged commit survives power loss."
             ),
         })
     }

@@ -110,7 +110,8 @@ pub(crate) fn promise(control: &mut Control) -> Result<String, StoreError> {
     };
     Ok(match (on.as_str(), fsync.as_str(), on_rewrite.as_str(), save.as_str()) {
         ("yes", "always", "no", _) => {
-            "Redis syncs its log before it answers: an acknowledged write survives power loss.".to_owned()
+            "Redis syncs its log before it answers: by its settings an acknowledged write survives power loss."
+                .to_owned()
         }
         ("yes", "always", ..) => "Redis syncs its log before it answers, but not while it rewrites that \
                                   (no-appendfsync-on-rewrite yes): power loss then takes acknowledged writes."

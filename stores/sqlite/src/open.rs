@@ -74,17 +74,26 @@ impl Pragmas {
 
 /// Describes the durability of a connection with default settings.
 pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
-    let now = settings(connection, None)?.into_iter().find(|setting| setting.name == "synchronous");
-    let value = now.map_or(String::new(), |setting| setting.value);
-    let survives = match value.as_str() {
+    let now = settings(connection, None)?;
+    let value_of = |name: &str| now.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str());
+    // Of the journal's mode only what differs from the default is among them.
+    let (value, journal) = (value_of("synchronous").unwrap_or_default(), value_of("journal_mode").unwrap_or("delete"));
+    let survives = match value {
+        _ if matches!(journal, "off" | "memory") => {
+            "keeps no journal on the disk: power loss, or the end of the process, may leave the database damaged"
+        }
         "OFF" => "syncs nothing: an acknowledged commit survives the process, not power loss",
         "NORMAL" => {
             "syncs its log at checkpoints: an acknowledged commit survives the process, and power loss may take \
                      those since the last one"
         }
-        _ => "syncs its log at each commit: an acknowledged commit survives power loss",
+        "FULL" if journal == "delete" => {
+            "syncs its journal at each commit, and not the directory that it is deleted from: power loss may bring the \
+                     journal back, and undo the last commit"
+        }
+        _ => "syncs its log at each commit: by these settings an acknowledged commit survives power loss",
     };
-    Ok(format!("SQLite (synchronous={value}) {survives}."))
+    Ok(format!("SQLite (synchronous={value}, journal_mode={journal}) {survives}."))
 }
 
 /// Opens the database at `path`, which is made if it is not there, with these pragmas. What runs there
@@ -179,6 +188,24 @@ mod tests {
 
     use super::*;
     use crate::failure::fail;
+
+    #[test]
+    fn what_a_commit_survives_is_derived_from_the_journal_too() {
+        for (journal, synchronous, words) in [
+            ("wal", "FULL", "by these settings an acknowledged commit survives power loss"),
+            ("delete", "EXTRA", "by these settings an acknowledged commit survives power loss"),
+            ("delete", "FULL", "power loss may bring the journal back"),
+            ("memory", "FULL", "may leave the database damaged"),
+            ("wal", "NORMAL", "power loss may take those since the last one"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let connection = Connection::open(dir.path().join("a")).unwrap();
+            let set = format!("PRAGMA journal_mode = {journal}; PRAGMA synchronous = {synchronous}");
+            connection.execute_batch(&set).unwrap();
+            let said = promise(&connection).unwrap();
+            assert!(said.contains(words), "{said}");
+        }
+    }
 
     #[test]
     fn what_runs_when_the_user_wants_an_end_goes_on_for_the_grace_and_no_longer() {

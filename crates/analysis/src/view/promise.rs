@@ -47,11 +47,12 @@ pub struct PromiseView {
     pub repeat: String,
     /// Number of cuts with nothing at risk and nothing lost: the following figures are of the others.
     pub vacuous_cuts: u64,
-    /// Writes that were acknowledged between the load and the cut.
+    /// Writes that were acknowledged between the load and the cut; with `lost`, those of the cuts after which the store
+    /// could be read.
     pub acknowledged: u64,
     /// Number of acknowledged writes that were missing afterwards, and of records that showed an earlier state than
-    /// had been seen.
-    pub lost: u64,
+    /// had been seen; `None` if a store could not be read, and no other cut lost anything.
+    pub lost: Option<u64>,
     /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
     pub lost_window_s: Option<f64>,
     /// Other disagreements by name.

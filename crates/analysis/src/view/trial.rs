@@ -131,8 +131,10 @@ pub struct LedgerView {
     pub unknown: u64,
     /// Records read back.
     pub read_back: u64,
-    /// Acknowledged writes that are not there.
-    pub lost: u64,
+    /// Records that could not be read.
+    pub unread: u64,
+    /// Acknowledged writes that are not there; `None` if the store could not be read, so that nothing is known of them.
+    pub lost: Option<u64>,
     /// Times of the first and the last acknowledgement of a lost write, on the run's clock.
     pub lost_window_s: Option<(f64, f64)>,
     /// Other disagreements by name.
@@ -141,7 +143,7 @@ pub struct LedgerView {
     pub wrong_total: u64,
     /// Upper bound (95 %) of the share of writes lost, if nothing was lost.
     pub loss_upper_bound: Option<f64>,
-    /// False when the ledger cannot vouch for anything.
+    /// False if the ledger has a gap, or a part of the store could not be read.
     pub complete: bool,
     /// A few disagreements, in words.
     pub examples: Vec<String>,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{PromiseState, PromiseView, VerdictState};
+use plimsoll_analysis::view::{GoalState, PromiseState, PromiseView, VerdictState};
 use plimsoll_record::data::{
-    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run,
+    Cell, DID_NOT_START, Goal, GoalKind, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run,
 };
 
 use crate::recorded;
@@ -48,6 +48,7 @@ fn cut(cuts: &[Cut]) -> Run {
             rejected: 0,
             unknown: 1,
             read_back: 1_000,
+            unread: 0,
             lost: one.lost,
             lost_window_ns: (one.lost > 0).then_some((start_ns + 1_750_000_000, start_ns + 1_990_000_000)),
             wrong: one.wrong.map(|(name, count)| (name.to_owned(), count)).into_iter().collect::<BTreeMap<_, _>>(),
@@ -69,11 +70,11 @@ fn promise(cuts: &[Cut]) -> PromiseView {
 #[test]
 fn cuts_of_the_same_settings_are_one_promise() {
     let one = promise(&[KEPT, KEPT, KEPT]);
-    assert_eq!((one.state, one.cuts, one.acknowledged, one.lost), (PromiseState::Kept, 3, 3_000, 0));
+    assert_eq!((one.state, one.cuts, one.acknowledged, one.lost), (PromiseState::Kept, 3, 3_000, Some(0)));
     assert_eq!(one.loss_upper_bound.map(|bound| (bound * 1e6).round()), Some(1_000.0), "three over 3,000");
     assert_eq!((one.at_risk_writes, one.recovery_s), (3.0, Some(0.5)));
     let one = promise(&[KEPT, Cut { lost: 12, ..KEPT }]);
-    assert_eq!((one.state, one.lost, one.loss_upper_bound), (PromiseState::Lost, 12, None));
+    assert_eq!((one.state, one.lost, one.loss_upper_bound), (PromiseState::Lost, Some(12), None));
     assert!((one.lost_window_s.unwrap() - 0.25).abs() < 1e-6, "{one:?}");
     assert_eq!(view(&cut(&[KEPT, Cut { lost: 12, ..KEPT }])).verdict.state, VerdictState::Fail);
 }
@@ -97,9 +98,14 @@ fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
 
 #[test]
 fn what_could_not_be_read_is_not_kept() {
-    let one = promise(&[KEPT, Cut { complete: false, ..KEPT }]);
-    assert_eq!((one.state, one.acknowledged, one.loss_upper_bound), (PromiseState::NotKnown, 1_000, None));
-    assert_ne!(view(&cut(&[KEPT, Cut { complete: false, ..KEPT }])).verdict.state, VerdictState::Pass);
+    let mut run = cut(&[KEPT, Cut { complete: false, ..KEPT }]);
+    let one = view(&run).promises.remove(0);
+    assert_eq!((one.state, one.acknowledged, one.lost), (PromiseState::NotKnown, 2_000, None));
+    assert_eq!(one.loss_upper_bound, None);
+    // A goal on what could not be read is undecided, for it was looked for.
+    run.header.goals = vec![Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() }];
+    let view = view(&run);
+    assert_eq!((view.verdict.state, view.goals[0].state), (VerdictState::Undecided, GoalState::Undecided));
 }
 
 #[test]
@@ -126,10 +132,12 @@ fn after_several_drives_no_bound_is_said() {
 #[test]
 fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     let one = promise(&[Cut { wrong: Some(("resurrected", 7)), ..KEPT }]);
-    assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, 7, 0));
+    assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, Some(7), 0));
     assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
-    let one = promise(&[KEPT, Cut { wrong: Some((DID_NOT_START, 1)), lost: 1_000, ..KEPT }]);
+    let one = promise(&[KEPT, Cut { wrong: Some((DID_NOT_START, 1)), complete: false, ..KEPT }]);
     assert_eq!((one.state, one.recovery_s), (PromiseState::NotStarted, None));
+    // Of a store that does not start it is not known what it lost.
+    assert_eq!((one.lost, one.acknowledged), (None, 2_000));
     assert!(one.sentence.contains("did not start again after 1 of 2 power cuts"), "{}", one.sentence);
 }
 

@@ -226,9 +226,27 @@ fn a_ledger_that_could_not_keep_up_vouches_for_nothing() {
     let mut run = study::complete();
     run.header.goals.clear();
     run.trials[2].ledgers[0].complete = false;
-    let view = view(&run);
-    assert_eq!(view.verdict.state, VerdictState::Incomplete);
-    assert!(view.warnings.iter().any(|warning| warning.text.contains("ledger could not keep up")));
+    let behind = view(&run);
+    assert_eq!(behind.verdict.state, VerdictState::Undecided);
+    assert!(behind.warnings.iter().any(|warning| warning.text.contains("ledger could not keep up")));
+    // One that had nothing to read was not too slow.
+    run.trials[2].ledgers[0].unread = 10;
+    run.trials[2].ledgers[0].sentence = "It did not start again: no space.".to_owned();
+    let unread = view(&run);
+    let said = "acknowledged writes is not known: it did not start again: no space.";
+    assert!(unread.verdict.sentence.ends_with(said), "{}", unread.verdict.sentence);
+    assert!(!unread.warnings.iter().any(|warning| warning.text.contains("could not keep up")));
+    assert_eq!(unread.trials[2].ledgers[0].lost, None);
+}
+
+#[test]
+fn promises_are_kept_only_if_a_check_looked() {
+    let mut run = study::complete();
+    assert!(view(&run).verdict.sentence.contains(" kept every promise: "));
+    run.header.goals.clear();
+    run.trials[2].ledgers.clear();
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.starts_with("sqlite and fjall ran as planned: all "), "{sentence}");
 }
 
 #[test]
@@ -291,7 +309,8 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     run.trials.pop();
     assert_eq!(view(&run).verdict.sentence, "No promise was seen to break, but 4 of 5 trials were run.");
     run.state = RunState::Failed("no space left on the recording's device".into());
-    assert!(view(&run).verdict.sentence.contains("after trial 4 of 5 (fjall · index=none): no space left"));
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.starts_with("The run ended after trial 4 of 5 (fjall · index=none): no space left"), "{sentence}");
 }
 
 #[test]

@@ -26,11 +26,12 @@ pub(super) fn run_text(
     stores: &[String],
     args: &DriveArgs,
 ) -> Result<u8, TrialError> {
-    if args.print_plan {
-        return crate::print(&plimsoll_plan::without_secrets(&from.text));
-    }
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
+    // Only what can be read as a plan is one.
+    if args.print_plan {
+        return crate::print(&text);
+    }
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
     run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }

@@ -66,11 +66,12 @@ fn plan(catalogue: &Catalogue, args: &PromiseArgs) -> Result<Option<(Plan, Strin
     let mut all: Option<(Plan, String)> = None;
     for (workload, stores) in by_workload(catalogue, args, stores) {
         let from = plan_text(catalogue, args, workload, &stores)?;
+        let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut Passwords::default())?;
+        // Only what can be read as a plan is one.
         if args.print_plan {
-            crate::print(&plimsoll_plan::without_secrets(&from.text))?;
+            crate::print(&text)?;
             continue;
         }
-        let (plan, text) = plans::read_plan(catalogue, from, &[], args.seed, &mut Passwords::default())?;
         match &mut all {
             None => all = Some((plan, text)),
             Some((first, texts)) => {

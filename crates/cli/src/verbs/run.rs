@@ -27,9 +27,7 @@ const TAG_MAX: usize = 40;
 /// Runs `plimsoll run`. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[])?;
-    let (mut plan, text) = plans::load(catalogue, &args.plan, &mut passwords)?;
-    plan.allow_writes |= args.allow_writes;
-    plan.dir = args.dir.clone().or(plan.dir);
+    let (plan, text) = plans::load(catalogue, &args.check, &mut passwords)?;
     run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 

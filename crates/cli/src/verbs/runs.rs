@@ -131,8 +131,8 @@ fn state(summary: &RunSummary) -> String {
         RunState::Interrupted => "interrupted".to_owned(),
         RunState::Failed(error) => format!("failed: {}", lines(error.lines().next().unwrap_or_default())),
     };
-    if summary.lost > 0 {
-        let _ = write!(words, ", {} lost", summary.lost);
+    if let Some(lost) = summary.lost.filter(|lost| *lost > 0) {
+        let _ = write!(words, ", {lost} lost");
     }
     if summary.wrong > 0 {
         let _ = write!(words, ", {} wrong", summary.wrong);

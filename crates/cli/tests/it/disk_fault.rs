@@ -39,6 +39,23 @@ fn what_was_acknowledged_before_flushes_failed_is_there_when_the_disk_works_agai
 }
 
 #[test]
+fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing_that_is_known() {
+    let place = Place::new();
+    let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write always\" }";
+    // It writes when it starts.
+    let store = "{ store = \"etcd\", disk = \"ext4\" }";
+    let plan = plan(&place, store, action, "[[phase]]\ndo = \"check\"\n[goals]\nlost = 0\nwrong = 0\n");
+    let ran = place.run(&["run", &plan, "--json", "--quiet"]).expect(11);
+    let report = &ran.last_json()["report"];
+    let (ledger, found) = (&report["trials"][0]["ledgers"][0], &report["disk_faults"][0]);
+    let known = (&ledger["lost"], &found["lost"], &found["damaged"]);
+    assert_eq!(known, (&Value::Null, &Value::Null, &0.into()), "{found}");
+    assert!(found["said"].to_string().contains("it did not start again after its disk had failed"), "{found}");
+    let sentence = report["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("acknowledged writes is not known: it did not start again"), "{sentence}");
+}
+
+#[test]
 fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
     let place = Place::new();
     let store = "{ store = \"postgres\", disk = \"ext4\", shared_buffers = \"1MiB\", data_checksums = true }";

@@ -95,7 +95,34 @@ fn what_cannot_lose_power_is_refused() {
     place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");
     let nowhere = plan("cache_size = \"1MiB\"", &format!("{cut}{power}{check}"));
     place.run(&["run", &nowhere]).expect(2).says("the disk of sqlite cannot lose power");
-    assert_eq!(place.all_runs().iter().filter(|run| run.join("data").exists()).count(), 0);
+    // Without anything that was recorded, and `check` says so too.
+    assert!(place.all_runs().is_empty());
+    let of = |more: &str| plan("disk = \"ext4\", disk_size = \"1MiB\"", more);
+    place.run(&["check", &of(&format!("{cut}{power}{check}"))]).expect(2).says("too few for ext4");
+    let late = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\naction = [{ at = \"1s\", what = \"mend\" }]\n";
+    let late = plan("disk = \"ext4\"", late);
+    place.run(&["check", &late]).expect(2).says("ends after 1.00 s, before the time of its action: mend at 1.00 s");
+    let right = plan("disk = \"ext4\"", &format!("{cut}{power}{check}"));
+    place.run(&["check", &right]).expect(0);
+    place.shell("unshare --user", &format!("exec $plimsoll check {right}")).expect(8).says("only root can make");
+}
+
+#[test]
+fn what_a_plan_wanted_and_no_phase_reached_is_undecided_and_named() {
+    let place = Place::new();
+    let plan = place.plan(
+        "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\n[workload]\nname = \"kv\"\nrecords = 10\n\
+         [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nops = 3\nmix = { update = 1 }\n\
+         action = [{ at = \"1min\", what = \"fault\", fault = \"full\" }, { at = \"2min\", what = \"mend\" }]\n\
+         [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nops = 3\nmix = { update = 1 }\npower_cut = \"flush 9999\"\n\
+         [[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n",
+    );
+    let verdict = place.run(&["run", &plan, "--json", "--quiet"]).expect(11).last_json()["report"]["verdict"].clone();
+    let first = "In phase drive of sqlite: fault full at 60.0 s was not done: the phase had ended;";
+    assert!(verdict["sentence"].as_str().unwrap().starts_with(first), "{verdict}");
+    let all = verdict["reasons"].to_string();
+    assert!(all.contains("mend at 120 s was not done"), "{all}");
+    assert!(all.contains("In phase until_cut of sqlite: power_cut at flush 9999 was not done"), "{all}");
 }
 
 #[test]
@@ -155,8 +182,10 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
 fn a_cell_that_fails_leaves_the_others_be() {
     let place = Place::new();
     let args = ["promise", "sqlite", "--durability", "durable", "--survivors", "none", "--cuts", "2", "--for", "15s"];
-    let ran = place.run(&[&args[..], &["--disk", "xfs,ext4", "--disk-size", "64MiB", "--json"]].concat()).expect(2);
-    let failed = "failed: sqlite · disk=xfs: the disk that can lose power";
+    // The load of 20 MB does not fit on the smaller disk.
+    let load = ["--set", "records=2000", "--set", "field_length=1000", "--disk-size", "16MiB,96MiB", "--json"];
+    let ran = place.run(&[&args[..], &load].concat()).expect(7);
+    let failed = "failed: sqlite · disk_size=16MiB: load on sqlite";
     assert!(ran.err.contains(failed) && ran.err.contains("its 1 other cut is skipped"), "{}", ran.err);
     let found = promises(&ran);
     let states: Vec<&str> = found.iter().map(|one| one["state"].as_str().unwrap()).collect();

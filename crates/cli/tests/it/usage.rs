@@ -175,6 +175,11 @@ fn drive_writes_its_options_down_as_a_plan() {
     place.run(&["drive", "nothing", "--on", "null", "--for", "200ms", "--no-load", "-q"]).expect(0);
     place.only_run();
     place.run(&["drive", "select", "--on", "sqlite", "--rate", "0/s"]).expect(2).says("`rate` must be ");
+    // Options that make no plan are not printed as one.
+    place.refuses(&[
+        ("drive select --on sqlite --rate 0/s --print-plan", "`rate` must be "),
+        ("promise sqlite --survivors some --print-plan", "there are: none, all, random, torn"),
+    ]);
 }
 
 #[test]

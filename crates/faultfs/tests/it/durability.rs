@@ -72,6 +72,10 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
     let [first, second] = [0, 1].map(|at| both[at].device.control());
     both.iter().for_each(|fixture| write(&fixture.path("before"), b"before", true));
     [&first, &second].iter().for_each(|control| control.halt(CutMoment::Flush(1)).unwrap());
+    let gone = Fixture::new(FileSystem::Ext4);
+    let nobody = gone.device.control();
+    gone.close();
+    first.tell(&nobody).unwrap_err();
     first.tell(&second).unwrap();
     second.tell(&first).unwrap();
     write(&both[1].path("late"), b"late", false);

@@ -289,6 +289,24 @@ fn an_image_whose_command_is_stopped_is_not_accused() {
     });
     assert_eq!(checked.iter().map(|one| &one.state).collect::<Vec<_>>(), [&ImageState::Passed]);
     assert!(started.elapsed() < Duration::from_secs(30));
+    // Nor is one whose command there is not, or whose base is only a part.
+    let half = began.with_file_name("half");
+    fs::copy(fixture.device.base(), &half).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&half)
+        .unwrap()
+        .set_len(fixture.device.base().metadata().unwrap().len() / 2)
+        .unwrap();
+    for (command, base, words) in [
+        ("no-such-command {}", &fixture.device.base(), "--check cannot be run"),
+        ("true", &half, "this cannot be mounted as ext4"),
+    ] {
+        let check = ImageCheck { command, base, ..check };
+        let error = check_images(&check, &AtomicBool::new(false)).unwrap_err();
+        assert!(matches!(&error, FaultError::Usage(what) if what.contains(words)), "{error:?}");
+    }
+    fs::remove_file(&half).unwrap();
     fs::remove_file(&began).unwrap();
     fs::remove_file(began.with_file_name("began-again")).unwrap();
     fixture.close();

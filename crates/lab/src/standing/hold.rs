@@ -301,7 +301,9 @@ impl Holder {
     }
 
     fn status(&self) -> Result<LabStatus, StoreError> {
-        let nodes = self.cluster.nodes().iter().map(|node| self.node(node)).collect::<Result<_, _>>()?;
+        let (in_progress, not_ready) = self.long.now();
+        let nodes = self.cluster.nodes();
+        let nodes = nodes.iter().map(|node| self.node(node, not_ready.get(&node.number))).collect::<Result<_, _>>()?;
         let load = self.cluster.network();
         Ok(LabStatus {
             name: self.name.clone(),
@@ -314,11 +316,11 @@ impl Holder {
             since_unix_ns: self.since_unix_ns,
             load: load.map(|load| HostStatus { address: load.address(), namespace: load.namespace() }),
             nodes,
-            in_progress: self.long.now(),
+            in_progress,
         })
     }
 
-    fn node(&self, node: &Node) -> Result<NodeStatus, StoreError> {
+    fn node(&self, node: &Node, not_ready: Option<&String>) -> Result<NodeStatus, StoreError> {
         let number = node.number;
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
         let seen = self.cluster.server_state(number)?;
@@ -330,6 +332,7 @@ impl Holder {
             (NodeSupervision { by_command: Some(state), .. }, _) => *state,
             (NodeSupervision { given_up: Some(_), .. }, _) => NodeState::Maintenance,
             (_, Some(_)) => NodeState::Restarting,
+            _ if not_ready.is_some() => NodeState::NotReady,
             _ => NodeState::Running,
         };
         let (log, directory) = self.cluster.files(number)?;
@@ -345,7 +348,7 @@ impl Holder {
             socket_dir: node.socket_dir.clone(),
             process,
             state,
-            reason: kept.given_up.or(ended),
+            reason: kept.given_up.or(ended).or(not_ready.filter(|_| state == NodeState::NotReady).cloned()),
             restarts: kept.restart_count,
             processor_s,
             memory_bytes,

@@ -1,8 +1,10 @@
-//! Long-running operations of a lab: looked for on request, and once a second while there are any.
+//! Long-running operations of a lab: looked for on request, and once a second while there are any. On request, each
+//! node is also asked if it is ready.
 //!
 //! Servers under measurement are not asked otherwise. A request is answered after at most [`ASK_BOUND`], with the
 //! latest result if the servers have not replied by then.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -35,6 +37,8 @@ pub(super) struct Long {
 #[derive(Default)]
 struct State {
     known: Vec<TrackedOperation>,
+    /// Reasons of nodes that are not ready, by their numbers.
+    not_ready: BTreeMap<usize, String>,
     /// Number of requests, and the number of them that the last look answered.
     asked: u64,
     looked: u64,
@@ -66,8 +70,8 @@ impl Long {
         self.changed.notify_all();
     }
 
-    /// Returns the operations that run now.
-    pub(super) fn now(&self) -> Vec<OperationStatus> {
+    /// Returns the operations that run now, and why nodes are not ready, by their numbers.
+    pub(super) fn now(&self) -> (Vec<OperationStatus>, BTreeMap<usize, String>) {
         let mut state = self.state();
         state.asked += 1;
         let mine = state.asked;
@@ -80,20 +84,20 @@ impl Long {
             let progress = Progress { for_s: Some(for_s), ..known.progress.clone() };
             OperationStatus { progress, still_s: known.moved.elapsed().as_secs() }
         };
-        state.known.iter().map(shown).collect()
+        (state.known.iter().map(shown).collect(), state.not_ready.clone())
     }
 
     /// Looks, until [`Long::end`], at the nodes that `is_asked` selects.
-    pub(super) fn follow(&self, cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) {
+    pub(super) fn follow(&self, cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool + Sync) {
         let mut last = Instant::now();
         loop {
             let mut state = self.state();
-            let asked = loop {
+            let (asked, is_request) = loop {
                 let is_due = !state.known.is_empty() || state.is_poked;
                 match () {
                     () if state.is_ended => return,
-                    () if state.asked > state.looked => break state.asked,
-                    () if is_due && last.elapsed() >= LOOK_INTERVAL => break state.asked,
+                    () if state.asked > state.looked => break (state.asked, true),
+                    () if is_due && last.elapsed() >= LOOK_INTERVAL => break (state.asked, false),
                     () => {}
                 }
                 let waited = match is_due {
@@ -104,8 +108,12 @@ impl Long {
             };
             drop(state);
             last = Instant::now();
-            let found = look(cluster, &is_asked);
+            let (found, not_ready) = std::thread::scope(|scope| {
+                let ready = is_request.then(|| scope.spawn(|| not_ready(cluster, &is_asked)));
+                (look(cluster, &is_asked), ready.and_then(|ready| ready.join().ok()))
+            });
             let mut state = self.state();
+            state.not_ready = not_ready.unwrap_or_default();
             let before = std::mem::take(&mut state.known);
             state.known =
                 found.into_iter().map(|(progress, since)| TrackedOperation::after(&before, progress, since)).collect();
@@ -129,6 +137,19 @@ impl TrackedOperation {
         let since = same.map(|known| known.since).or(since).unwrap_or(now);
         Self { progress, since, moved }
     }
+}
+
+/// Asks all nodes together if they are ready, and returns why some are not, by their numbers.
+fn not_ready(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> BTreeMap<usize, String> {
+    let starting = cluster.starting();
+    let nodes = cluster.nodes().into_iter().map(|node| node.number);
+    let nodes = nodes.filter(|number| is_asked(*number) && !starting.contains_key(number));
+    std::thread::scope(|scope| {
+        let ask = |number| (number, scope.spawn(move || cluster.ready(number, ANSWER_BOUND)));
+        let asked: Vec<_> = nodes.map(ask).collect();
+        let told = asked.into_iter().filter_map(|(number, asked)| Some((number, asked.join().ok()?.err()?.line())));
+        told.collect()
+    })
 }
 
 /// Asks all nodes together, and returns their operations, with the start times known here.

@@ -124,7 +124,7 @@ pub struct NodeStatus {
     pub process: Option<u32>,
     /// State of the node.
     pub state: NodeState,
-    /// Reason why the node does not run, with the last lines of its log.
+    /// Reason why the node does not run, with the last lines of its log, or why it is not ready.
     pub reason: Option<String>,
     /// Number of restarts after it had ended by itself.
     pub restarts: u32,
@@ -143,10 +143,12 @@ pub struct NodeStatus {
 plimsoll_core::words! {
     /// State of a node.
     pub enum NodeState {
-        /// Running.
+        /// Running, and ready for clients.
         Running = "running",
         /// Started, but not accepting sessions yet.
         Starting = "starting",
+        /// Running as a process, and not answering as a client needs it.
+        NotReady = "not ready",
         /// Paused by a command.
         Paused = "paused",
         /// Stopped by a command.

@@ -110,6 +110,12 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
     let _held = LabThread::new(base.path(), "failing", Restart::OnFailure, script);
     let lab = Lab::open(&labs, "failing").unwrap();
     let (data, node) = (lab.nodes()[1].data_dir.clone(), || lab.status().unwrap().nodes[1].clone());
+    // A process that runs is not all that clients need.
+    let socket = lab.nodes()[1].socket_dir.join("socket");
+    std::fs::remove_file(&socket).unwrap();
+    assert_eq!((node().state, node().reason.as_deref()), (NodeState::NotReady, Some("no socket")));
+    std::fs::write(socket, "").unwrap();
+    assert_eq!((node().state, node().reason), (NodeState::Running, None));
     std::fs::write(data.join("fail"), "").unwrap();
     until("it fails", || node().state == NodeState::Restarting);
     std::fs::remove_file(data.join("fail")).unwrap();

@@ -58,6 +58,7 @@ fn ledger() -> LedgerCheck {
         rejected: 1,
         unknown: 2,
         read_back: 99_999,
+        unread: 4,
         lost: 3,
         lost_window_ns: Some((17, 19)),
         wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),

@@ -48,7 +48,7 @@ fn a_list_shows_the_newest_first_with_what_a_verdict_needs() {
     let (old, _) = listed[2].summary.as_ref().unwrap();
     assert_eq!((old.live, &old.state, old.end_ns), (false, &RunState::Failed("gone".into()), Some(5)));
     assert_eq!(old.stores, ["sqlite", "fjall"]);
-    assert_eq!((old.plan_name.as_str(), old.lost, old.wrong), ("coupons", 7, 115));
+    assert_eq!((old.plan_name.as_str(), old.lost, old.wrong), ("coupons", Some(7), 115));
     drop(growing);
     assert!(!list(place.path(), |run| run.trials.len()).unwrap()[1].summary.as_ref().unwrap().0.live);
 }

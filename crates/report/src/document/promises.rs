@@ -4,7 +4,7 @@
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
 
-use super::results::bad;
+use super::results::{bad, known};
 use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Reports the data that stores kept when their disk lost power.
@@ -69,11 +69,12 @@ fn matrix(view: &RunView, full: bool) -> Table {
 
 /// A promise in a word, and how much was lost.
 fn glance(one: &PromiseView, full: bool) -> Cell {
-    let lost = if one.lost > 0 && !full { format!(" {}", number::count(one.lost)) } else { String::new() };
+    let count = one.lost.filter(|lost| *lost > 0 && !full);
+    let lost = count.map_or(String::new(), |lost| format!(" {}", number::count(lost)));
     let tried = !matches!(one.state, PromiseState::NotTried | PromiseState::NotKnown | PromiseState::NothingAtRisk);
-    let of = format!("{} of {} lost", number::count(one.lost), number::count(one.acknowledged));
+    let of = one.lost.map(|lost| format!("{} of {} lost", number::count(lost), number::count(one.acknowledged)));
     let word = tone(one.state).text(one.state.name()).then(Tone::Plain, lost);
-    Cell::why(word, Some(&one.sentence)).with((full && tried).then_some(of))
+    Cell::why(word, Some(&one.sentence)).with(of.filter(|_| full && tried))
 }
 
 /// Lists each promise with its numbers.
@@ -101,7 +102,7 @@ fn table(view: &RunView, full: bool) -> Table {
         (words("promise"), &|one| tone(one.state).text(one.state.name()).into()),
         (numbers("cuts"), &cuts),
         (numbers("acknowledged"), &|one| number::count(one.acknowledged).into()),
-        (numbers("lost"), &|one| bad(one.lost)),
+        (numbers("lost"), &|one| known(one.lost)),
         (numbers("window"), &|one| or_none(one.lost_window_s.map(number::seconds)).into()),
         (numbers("wrong").when(any_wrong), &wrong),
         (numbers("lost at most"), &|one| or_none(one.loss_upper_bound.map(bound)).into()),

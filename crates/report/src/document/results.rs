@@ -1,6 +1,7 @@
 //! Results of a run: goals, figures, answers and ledger.
 
 use plimsoll_analysis::number;
+use plimsoll_analysis::promise::NOT_KNOWN;
 use plimsoll_analysis::view::{AnswerView, DiskFaultView, FigureView, GoalState, LedgerView, RunView, TrialView};
 
 use super::{Body, Cell, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
@@ -138,13 +139,13 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
     let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
     let at_most = match ledger.loss_upper_bound {
-        _ if !ledger.complete => Tone::Bad.text("not known"),
+        _ if !ledger.complete => Tone::Bad.text(NOT_KNOWN),
         bound => or_none(bound.map(|bound| format!("{} %", number::significant(bound * 100.0)))).into(),
     };
     cells![
         number::count(ledger.acknowledged),
         number::count(ledger.read_back),
-        bad(ledger.lost).with(window),
+        known(ledger.lost).with(window),
         bad(ledger.wrong_total).with(kinds),
         number::count(ledger.rejected),
         number::count(ledger.unknown),
@@ -172,7 +173,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
         (words("noticed by"), &|one| noticed(one).text(one.noticed_by()).into()),
         (numbers("errors"), &|one| number::count(one.errors).into()),
         (numbers("wrong answers"), &|one| bad(one.wrong_answers)),
-        (numbers("lost"), &|one| one.lost.map_or_else(|| Tone::Open.text("not known").into(), bad)),
+        (numbers("lost"), &|one| known(one.lost)),
         (numbers("damaged"), &|one| bad(one.damaged)),
         (words("said").spare(1), &|one| one.said.join("; ").into()),
     ];
@@ -198,6 +199,11 @@ fn answers_by_phase<'v>(view: &'v RunView, body: &mut Body<'_>) {
     let mut inside = Body::default();
     inside.table(Table::of("Answers by phase", &rows, &columns));
     body.fold("Answers by phase", any_wrong, inside);
+}
+
+/// A count that should be zero, if it is known.
+pub fn known(n: Option<u64>) -> Cell {
+    n.map_or_else(|| Tone::Open.text(NOT_KNOWN).into(), bad)
 }
 
 /// A count that should be zero.

@@ -194,3 +194,30 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
     assert!(skipped > 0 && answers.iter().all(AnswerVerdict::is_right), "{answers:?}");
     assert!(verdict.gap.is_some() && !verdict.is_kept() && verdict.lost == 0 && verdict.wrong().is_empty());
 }
+
+#[test]
+fn a_record_that_could_not_be_read_is_neither_there_nor_lost() {
+    let workload = kv(RECORDS);
+    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
+    ledger.loaded(0, 1);
+    let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
+    let mut params = ValueBuf::new();
+    // One is there, one is gone, of one the store gives nothing; the others were not asked for any more.
+    for (id, outcome) in [(0, Outcome::Ok), (1, Outcome::NotFound), (2, Outcome::Rejected)] {
+        params.clear();
+        workload.truth().unwrap().row(id, Version::Loaded, &mut params);
+        let mut answer = Answer { columns: 1, ..Answer::default() };
+        if outcome == Outcome::Ok {
+            answer.values.push(params.values().get(1));
+            answer.rows = 1;
+        }
+        observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
+        observers[0].finished(Ticket(0), (1 << 40) + 5, outcome, &answer);
+    }
+    drop(observers);
+    ledger.drain();
+    let verdict = ledger.verdict(&ledger.found(READ_BACK));
+    assert_eq!((verdict.borne_out, verdict.lost, verdict.unread), (1, 1, RECORDS - 2), "{verdict:?}");
+    assert!(!verdict.is_kept() && verdict.loss_upper_bound.is_none(), "{verdict:?}");
+    assert!(verdict.sentence().contains("3 records could not be read"), "{}", verdict.sentence());
+}
