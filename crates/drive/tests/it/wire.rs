@@ -139,7 +139,8 @@ fn an_open_loop_keeps_its_schedule_over_workers(io: Io) {
             assert!((at_ns % 1_000_000).min(1_000_000 - at_ns % 1_000_000) <= 1, "{at_ns} is on the schedule");
         }
         assert!(result.each.iter().all(|op| op.sent_ns >= op.scheduled_ns), "nothing is sent before its time");
-        assert_eq!(result.lag.n, result.ops);
+        // The lateness of what was due and never sent counts too.
+        assert!((result.ops..=500).contains(&result.lag.n), "{:?}", result.lag);
         assert!(driven.length() >= MS * 500 && driven.length() < MS * 2_000);
     }
 }
