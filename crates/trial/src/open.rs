@@ -47,7 +47,7 @@ impl Open {
 /// Announces the changes to attached stores before they are made; refuses a run that is known to fail.
 ///
 /// # Errors
-/// What cannot be, and what to write instead.
+/// Names the part of the plan that cannot be, and a remedy.
 pub fn announce(
     plan: &Plan,
     catalogue: &Catalogue,
@@ -101,7 +101,7 @@ pub fn announce(
     Ok(())
 }
 
-/// A sink of what is of no interest.
+/// Sink that drops everything.
 struct Silent;
 
 impl Sink for Silent {
@@ -111,7 +111,7 @@ impl Sink for Silent {
 /// Refuses a plan that [`crate::run`] would refuse before it starts anything.
 ///
 /// # Errors
-/// What cannot be, and what to write instead.
+/// Names the part of the plan that cannot be, and a remedy.
 pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(), TrialError> {
     let spec = RunSpec {
         text: "",
