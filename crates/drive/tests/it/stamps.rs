@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Address, Sessions};
 use rustix::event::epoll;
-use rustix::thread::clock_nanosleep_absolute;
+use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, Timespec};
 
 use crate::seen::monotonic_ns;
@@ -257,9 +257,9 @@ impl Threads {
     }
 }
 
-/// Idle threads that wake up a thousand times a second: their delay is the delay of any thread on this machine. One of
-/// them also reads the time that the threads at work have waited for a processor: a working thread waits where a
-/// sleeping one does not.
+/// Idle threads that are sent a few bytes over a socket a thousand times a second: their delay is the delay of any
+/// answer on this machine. A further thread reads the time that the threads at work have waited for a processor: a
+/// working thread waits where a sleeping one does not.
 pub struct Witness {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<u64>>>,
@@ -268,13 +268,15 @@ pub struct Witness {
 
 /// Observations of the witness.
 pub struct Saw {
-    /// Delays of the ticks, in ascending order.
+    /// Times from sending to receiving, in ascending order.
     pub late_ns: Vec<u64>,
     /// Time on CLOCK_MONOTONIC, and the total waiting time of the threads at work by then.
     waited: Vec<(u64, u64)>,
 }
 
 const TICK_NS: u64 = 1_000_000;
+/// A tick that is later than this shows that the machine stood, and its delay counts from when it was due.
+const STOOD_NS: u64 = 100_000;
 /// Waiting time between two looks on an idle machine.
 const USUAL_WAIT_NS: u64 = 100_000;
 
@@ -296,12 +298,27 @@ impl Witness {
                 drop(each);
             }
         };
-        let threads = (0..2).map(|_| {
-            let (send, receive) = std::sync::mpsc::channel();
-            let tick = ticking(Box::new(move |at_ns| send.send(monotonic_ns().saturating_sub(at_ns)).unwrap()));
+        let allowed = sched_getaffinity(None).unwrap();
+        let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&number| allowed.is_set(number)).take(2).collect();
+        // To each of two processors from the other: a processor that sleeps takes longer to be woken up.
+        let threads = processors.iter().zip(processors.iter().rev()).map(|(&sender, &receiver)| {
+            let (mut to, mut from) = UnixStream::pair().unwrap();
+            let tick = ticking(Box::new(move |at_ns| {
+                let now_ns = monotonic_ns();
+                let since_ns = if now_ns > at_ns + STOOD_NS { at_ns } else { now_ns };
+                to.write_all(&since_ns.to_ne_bytes()).unwrap();
+            }));
             std::thread::spawn(move || {
+                bind_to(sender);
                 tick();
-                receive.into_iter().collect()
+            });
+            std::thread::spawn(move || {
+                bind_to(receiver);
+                let (mut late_ns, mut since) = (Vec::new(), [0; 8]);
+                while from.read_exact(&mut since).is_ok() {
+                    late_ns.push(monotonic_ns().saturating_sub(u64::from_ne_bytes(since)));
+                }
+                late_ns
             })
         });
         let threads = threads.collect();
@@ -336,6 +353,13 @@ impl Witness {
         }
         Saw { late_ns, waited }
     }
+}
+
+/// Binds the calling thread to a processor.
+fn bind_to(processor: usize) {
+    let mut only = CpuSet::new();
+    only.set(processor);
+    sched_setaffinity(None, &only).unwrap();
 }
 
 /// Returns the time that a thread has been ready to run without running: the second number of its schedstat. 0 once it
