@@ -224,7 +224,8 @@ impl LineSearch {
     /// Returns what is driven when the line is known and there is time: a rung through a cycle, and one far beyond.
     fn besides(&self, carries: f64, gives_way: f64) -> Result<(f64, Purpose), Ending> {
         let beyond = self.bounded(gives_way * BEYOND);
-        let is_tried = self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Beyond);
+        // Something else on the machine may have been in the way once.
+        let is_tried = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count() >= 2;
         let fits = |rate: f64, purpose| self.rung(Some(rate), purpose).seconds + self.overhead_s() <= self.left_s();
         if self.lacks_cycle(carries) {
             return Ok((carries, Purpose::Cycle));

@@ -268,6 +268,20 @@ fn a_load_step_far_beyond_that_fails_to_run_leaves_the_line_as_it_is() {
     assert_eq!((result.ending, result.state), (Ending::Found, LineState::Decided));
 }
 
+#[test]
+fn a_load_step_far_beyond_that_others_disturbed_is_driven_once_more() {
+    let (mut dice, store) = (Dice(9), Store::exponential(2_000.0));
+    let spec = spec(vec![p99(20.0)]);
+    let mut beyond = 0;
+    let (result, _) = searched(&spec, |rung| {
+        let seen = answer(&store, &spec, rung, Sampled::Nothing, &mut dice);
+        beyond += u32::from(rung.purpose == Purpose::Beyond);
+        let is_disturbed = rung.purpose == Purpose::Beyond && beyond == 1;
+        RungSummary { void: is_disturbed.then(|| "others had the processors".to_owned()), ..seen }
+    });
+    assert_eq!((beyond, result.beyond, result.ending), (2, Beyond::Queues, Ending::Found));
+}
+
 /// A checkpoint now and then, which for two seconds makes everything twice as slow.
 fn with_checkpoints(every_s: f64, is_known: bool) -> Store {
     let cycle = Checkpoints { every_s, slow_s: 2.0, slower: 2.0, is_known, every_ops: None };
