@@ -164,7 +164,7 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     let mut connections = server.accesses();
     connections.sort_unstable();
     connections.dedup();
-    assert_eq!(connections.len(), 8 + 3, "and three looks");
+    assert_eq!(connections.len(), 8 + 1, "and one look, when it was attached");
     let server = clear("keepalive_requests 100;");
     let result = driven_in(&mut open2(&server.url()).unwrap(), 1, Pace::Closed);
     assert_eq!(
