@@ -91,7 +91,7 @@ impl Encrypted {
         self.tls.protocol()
     }
 
-    /// Goes on with the handshake; pending while the socket has no input.
+    /// Continues the handshake; pending while the socket has no input.
     pub fn shake_hands(&mut self, socket: &impl Socket) -> Poll<Result<(), StoreError>> {
         loop {
             if let Err(error) = self.flush(socket)
